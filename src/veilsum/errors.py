@@ -71,7 +71,17 @@ def printable(text: str) -> str:
 
 
 class VeilsumError(Exception):
-    """Everything this package raises on purpose."""
+    """Everything this package raises on purpose.
+
+    Attributes:
+        code: a stable name of the problem, such as "unknown-family", for programs and
+            tests; sentences may change in every version. Empty if the error was
+            raised by other code.
+    """
+
+    def __init__(self, *args: object, code: str = "") -> None:
+        super().__init__(*args)
+        self.code = code
 
     @property
     def plain(self) -> str:
@@ -82,8 +92,10 @@ class VeilsumError(Exception):
 class InvalidInputError(VeilsumError, ValueError):
     """The caller's input cannot be used; the message says what would be."""
 
-    def __init__(self, message: str, *, plain: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, plain: str | None = None, code: str = ""
+    ) -> None:
+        super().__init__(message, code=code)
         self._plain = plain
 
     @property
@@ -98,7 +110,9 @@ def naming_party(party: str) -> Iterator[None]:
     try:
         yield
     except InvalidInputError as error:
-        raise type(error)(f"{party}: {error}", plain=error.plain) from None
+        raise type(error)(
+            f"{party}: {error}", plain=error.plain, code=error.code
+        ) from None
 
 
 class BadGradientError(InvalidInputError):
@@ -118,10 +132,12 @@ class BadGradientError(InvalidInputError):
         iteration: int | None = None,
         estimates: object = None,
         advice: str = "",
+        *,
+        code: str = "",
     ) -> None:
         where = "" if party is None else f"the cost of {party!r}: "
         when = "" if iteration is None else f" in iteration {iteration:,}"
-        super().__init__(f"{where}{reason}{when}{advice and f'; {advice}'}")
+        super().__init__(f"{where}{reason}{when}{advice and f'; {advice}'}", code=code)
         self.reason, self.party = reason, party
         self.iteration, self.estimates = iteration, estimates
 
@@ -181,8 +197,8 @@ class PeerProtocolError(ProtocolError):
         party: who it was, as far as the connection tells.
     """
 
-    def __init__(self, party: str, message: str) -> None:
-        super().__init__(f"{party!r}: {message}")
+    def __init__(self, party: str, message: str, *, code: str = "") -> None:
+        super().__init__(f"{party!r}: {message}", code=code)
         self.party = party
 
 
@@ -205,8 +221,10 @@ class WaitingError(VeilsumError):
         names: from whom.
     """
 
-    def __init__(self, message: str, names: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, names: tuple[str, ...] = (), *, code: str = ""
+    ) -> None:
+        super().__init__(message, code=code)
         self.names = names
 
 
@@ -224,9 +242,16 @@ class DivergedError(NumericalError):
     """
 
     def __init__(
-        self, party: str, iteration: int, estimates: object, reason: str
+        self,
+        party: str,
+        iteration: int,
+        estimates: object,
+        reason: str,
+        *,
+        code: str = "",
     ) -> None:
         super().__init__(
-            f"the estimates of {party!r} ran away at iteration {iteration:,}; {reason}"
+            f"the estimates of {party!r} ran away at iteration {iteration:,}; {reason}",
+            code=code,
         )
         self.party, self.iteration, self.estimates = party, iteration, estimates

@@ -27,7 +27,8 @@ def check_room(wanted: float, what: str) -> None:
     raise MemoryShortError(
         f"{what} takes about {in_words(wanted)} of memory, and {in_words(free)} are "
         "free here: ask for less (fewer parties, neighbours, coordinates, executions), "
-        "or use a machine with more"
+        "or use a machine with more",
+        code="memory-short",
     )
 
 

@@ -55,7 +55,8 @@ def watched(progress: Progress = None) -> Iterator[Opening | None]:
     elif progress is not None and progress is not False:
         raise InvalidInputError(
             "progress is None for a bar, False for none, or a function that is called "
-            f"with done and total, found {progress!r}"
+            f"with done and total, found {progress!r}",
+            code="malformed-progress",
         )
     elif progress is False or not _Bars.is_wanted():
         yield None

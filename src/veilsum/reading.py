@@ -83,7 +83,9 @@ def _fields(kind: type[Section]) -> tuple[msgspec.structs.FieldInfo, ...]:
 def read(table: object, kind: type[S], where: str) -> S:
     """Return the section that a table holds; `where` is how people call its place."""
     if not isinstance(table, Mapping):
-        raise InvalidScenarioError(f"{where} must be a section, found {_shown(table)}")
+        raise InvalidScenarioError(
+            f"{where} must be a section, found {_shown(table)}", code="section-expected"
+        )
     kind = kind.for_keys(table)
     if not table.keys() <= {*kind.__struct_fields__}:
         check_keys(table, kind.known_keys(), where)
@@ -116,7 +118,7 @@ def section_keys(kind: type[Section]) -> dict[str, tuple[str, ...]]:
 
 def missing(where: str, key: str, why: str) -> InvalidScenarioError:
     """Return the error about a key that must be there."""
-    return InvalidScenarioError(f"{where} needs {key!r}: {why}")
+    return InvalidScenarioError(f"{where} needs {key!r}: {why}", code="missing-key")
 
 
 def check_keys(table: Collection[str], known: Collection[str], where: str) -> None:
@@ -125,7 +127,8 @@ def check_keys(table: Collection[str], known: Collection[str], where: str) -> No
         if key not in known:
             raise InvalidScenarioError(
                 f"{where} has an unknown key {key!r}; {nearest(key, known)}known keys "
-                f"are {', '.join(known)}"
+                f"are {', '.join(known)}",
+                code="unknown-key",
             )
 
 
@@ -137,7 +140,7 @@ def about(section: str) -> Iterator[None]:
     except InvalidScenarioError:
         raise
     except InvalidInputError as error:
-        raise InvalidScenarioError(f"[{section}] {error}") from None
+        raise InvalidScenarioError(f"[{section}] {error}", code=error.code) from None
 
 
 def _value(value: object, kind: Any, place: str, *, private: bool) -> Any:
@@ -153,11 +156,14 @@ def _value(value: object, kind: Any, place: str, *, private: bool) -> Any:
     if choices and found not in choices:
         raise InvalidScenarioError(
             f"{place} is {_shown(value)}; {nearest(value, choices)}choose from "
-            f"{', '.join(choices)}"
+            f"{', '.join(choices)}",
+            code="unknown-value",
         )
     if found is None:
         shown = KINDS.get(type(value), "something else") if private else _shown(value)
-        raise InvalidScenarioError(f"{place} must be {_expected(kind)}, found {shown}")
+        raise InvalidScenarioError(
+            f"{place} must be {_expected(kind)}, found {shown}", code="wrong-value"
+        )
     return found
 
 

@@ -94,7 +94,8 @@ class Table:
             raise InvalidInputError(
                 "a table needs a cell in each row, and one of < > . in align, for each "
                 f"of its headers: found {len(self.headers)} headers, {ways!r}, and "
-                f"rows of {', '.join(map(str, sorted(sizes)))} cells"
+                f"rows of {', '.join(map(str, sorted(sizes)))} cells",
+                code="ragged-table",
             )
         return ways
 
@@ -281,7 +282,8 @@ class Shown:
             if error.name != DRAWING:
                 raise
             raise MissingExtraError(
-                "this installation of veilsum draws no figures of results"
+                "this installation of veilsum draws no figures of results",
+                code="missing-extra",
             ) from None
         return drawing.draw(self, **options)
 

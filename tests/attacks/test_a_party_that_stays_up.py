@@ -17,8 +17,8 @@ from click.testing import CliRunner
 
 from party.test_serving import House, tried_to_join, wait_until
 from party.test_taking_part import taken_address
+from refusals import refused
 from veilsum.cli.app import app
-from veilsum.errors import InvalidInputError
 from veilsum.party import serving as module
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
@@ -69,7 +69,7 @@ def test_another_user_s_file_is_no_consent(house):
             assert house.look().state == "pending"
             path.chmod(before)
         agreed.parent.chmod(0o777)
-        with pytest.raises(InvalidInputError, match="answer in your place"):
+        with refused("answers-exposed"):
             house.agree()
         agreed.parent.chmod(0o755)
         assert house.look().state == "pending"

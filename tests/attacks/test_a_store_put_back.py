@@ -13,6 +13,7 @@ from contextlib import closing
 
 import pytest
 
+from refusals import refused
 from surveyors import Surveyors
 from surveys import MEMBERS, World
 from veilsum.consortium.consortium import consortium_from
@@ -88,13 +89,13 @@ def test_a_store_from_a_backup_adds_nothing_before_it_knows_the_set_again(tmp_pa
     world = World(tmp_path)
     _, forgotten = first_survey(world, tmp_path / "kept", copy_store, ".copy")
     put_back(world, tmp_path / "kept", ".copy")
-    with pytest.raises(StoreError, match="before veilsum backup resume"):
+    with refused("store-from-backup", StoreError):
         DelegateStore.open(place(world, "ann"))
     for name in MEMBERS:
         put_in_use(place(world, name), [forgotten])
-    with pytest.raises(BudgetError, match="would tell of Firm 1 alone"):
+    with refused("guest-set-differs-little", BudgetError, mentions=("1",)):
         all_but_firm_1(world)
-    with pytest.raises(StoreError, match="is in use already"):
+    with refused("store-in-use", StoreError):
         put_in_use(place(world, "ann"), [])
     world.close()
 
@@ -117,7 +118,7 @@ def test_a_copy_has_no_key_and_the_twin_has(tmp_path):
     put_in_use(tmp_path / "copy", [])
     with (
         closing(DelegateStore.open(tmp_path / "copy")) as again,
-        pytest.raises(InvalidInputError, match="its key was erased"),
+        refused("survey-over"),
     ):
         again.check_file(world.terms, "ann")
 
@@ -128,7 +129,7 @@ def test_another_set_of_a_known_survey_is_not_written_down(tmp_path):
     copy_store(place(world, "ann"), tmp_path / "newer")
     assert known_in_copy(tmp_path / "newer") == {(known.survey, known.set)}
     other = type(known)(known.survey, "0" * 64, known.guests, known.persons)
-    with pytest.raises(StoreError, match="knows another set"):
+    with refused("other-set-added", StoreError):
         put_in_use(tmp_path / "newer", [other])
     assert is_copy(tmp_path / "newer")
     put_in_use(tmp_path / "newer", [known])
@@ -182,7 +183,7 @@ def test_a_receipt_tells_of_a_survey_that_the_store_has_forgotten(surveyed, tmp_
 def test_what_nobody_has_any_more_is_named(surveyed, tmp_path):
     store, _ = restored(surveyed, tmp_path, file=False)
     run = surveyed[0].consortium.run
-    with pytest.raises(InvalidInputError, match="be a delegate of no survey"):
+    with refused("survey-not-known"):
         resume_surveys(store)
     assert resume_surveys(store, (), [run]) == ()
 
@@ -206,7 +207,7 @@ def with_a_false_set(surveyed, tmp_path):
 def test_a_false_set_is_not_believed_beside_the_true_file(surveyed, tmp_path):
     """It would let a later survey differ from the true set by one guest."""
     store, out, told = with_a_false_set(surveyed, tmp_path)
-    with pytest.raises(InvalidInputError, match=r"told names the set .* was added"):
+    with refused("set-not-known"):
         resume_surveys(store, [told])
     assert is_copy(store)
     assert resume_surveys(store, [out]) == ("Wages",)
@@ -245,7 +246,7 @@ def test_submissions_that_are_not_the_sets_are_not_believed(surveyed, tmp_path):
     store, out = restored(surveyed, tmp_path, file=True)
     path = out / "submissions.jsonl"
     path.write_bytes(b"\n".join(path.read_bytes().splitlines()[:-1]) + b"\n")
-    with pytest.raises(InvalidInputError, match="not those that the closed file names"):
+    with refused("submissions-differ"):
         resume_surveys(store, [out])
     assert is_copy(store)
 

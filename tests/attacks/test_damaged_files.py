@@ -23,6 +23,7 @@ import pandas as pd
 import pytest
 import tomli_w
 
+import refusals
 from cases import each
 from contradictions import Accuser
 from files.test_ledger import filled as filled_ledger
@@ -585,5 +586,5 @@ def test_an_empty_section_is_named(heading, specimens, tmp_path):
     table = tomllib.loads(specimens[kind].whole.decode())
     path = tmp_path / "empty.toml"
     path.write_text(tomli_w.dumps({**table, heading: {}}))
-    with pytest.raises(InvalidScenarioError, match=rf"\[{heading}\] is empty: write"):
+    with refusals.refused("empty-section", InvalidScenarioError, mentions=(heading,)):
         read_agreement(path)

@@ -10,12 +10,11 @@ from fractions import Fraction
 from itertools import combinations_with_replacement
 
 import numpy as np
-import pytest
 from scipy.optimize import least_squares, minimize
 
 import veilsum as vs
 from cases import each
-from veilsum.errors import InvalidInputError
+from refusals import refused
 from veilsum.models.meta import Ranges, Totals
 
 RANGES = Ranges((-3.0, 3.0), (0.01, 2.0))
@@ -145,7 +144,7 @@ def test_few_digits_are_refused_unless_all_agree():
     short = dict(zip("abcd", zip(y, e, strict=True), strict=True))
     held = {**short, "e": (0.123456789, 0.123456789)}
     ranges = {"effects": RANGES.effects, "errors": RANGES.errors}
-    with pytest.raises(InvalidInputError, match=r"digits, and whoever tries all"):
+    with refused("too-few-digits"):
         vs.meta_analysis(held, **ranges)
     found = vs.meta_analysis(held, few_digits=True, driver="vectorised", **ranges)
     assert found.fixed.n_studies == 5

@@ -15,6 +15,7 @@ import networkx as nx
 import pytest
 
 from cases import each
+from refusals import refused
 from veilsum.consortium.costs import PublicCost
 from veilsum.consortium.sections import MasksSection, PolicySection, policy_of
 from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidScenarioError
@@ -72,7 +73,7 @@ def test_a_key_of_many_parts_never_reaches_the_parser(write, text, monkeypatch):
     # The parser takes the square of its length, in time and in memory.
     monkeypatch.setattr(tomllib, "loads", lambda _: pytest.fail("it was parsed"))
     for reader in (read_toml, read_scenario, read_consortium):
-        with pytest.raises(InvalidScenarioError, match="more than 20 dots"):
+        with refused("nested-too-deep", InvalidScenarioError, mentions=("20",)):
             reader(write(text))
 
 
@@ -118,7 +119,7 @@ def test_only_an_ordinary_file_is_read(reader, tmp_path):
         os.mkfifo(tmp_path / "pipe")
         odd += [tmp_path / "pipe", Path("/dev/zero")]
     for path in odd:
-        with pytest.raises(InvalidInputError, match="expected an ordinary file"):
+        with refused("not-a-file"):
             reader(path)
 
 
@@ -127,19 +128,21 @@ def test_a_file_that_is_too_large_is_not_opened(reader, tmp_path):
     path = tmp_path / "large"
     with path.open("wb") as stream:
         stream.truncate((64 << 20) + 1)  # a hole: it takes no room
-    with pytest.raises(InvalidInputError, match="are the most for a file"):
+    with refused("file-too-large"):
         reader(path)
 
 
 def test_a_file_that_is_no_graph_is_not_quoted(write):
     for text in ("root:secret:0 a b c d", "a b secret"):
-        with pytest.raises(InvalidGraphError, match="line 1") as refusal:
+        with refused(
+            "wrong-graph-format", InvalidGraphError, mentions=("1",)
+        ) as refusal:
             read_topology(write(text, "passwd"))
         assert "secret" not in str(refusal.value)
 
 
 def test_deep_json_is_refused_in_a_sentence(write):
-    with pytest.raises(InvalidGraphError, match="too deep to be read"):
+    with refused("nested-too-deep", InvalidGraphError):
         read_topology(write("[" * 100_000, "graph.json"))
 
 
@@ -179,7 +182,7 @@ def test_a_product_of_long_terms_is_charged_by_its_factors(monkeypatch):
         lambda self, term: (made.append(len(term)), check(self, term)),
     )
     long = ":".join(names(16))
-    with pytest.raises(InvalidInputError, match="would be multiplied out"):
+    with refused("too-many-terms"):
         read_formula(f"y~{long}:{groups(4, 17)}")
     assert sum(made) <= 200_000
     assert len(read_formula(f"y~({'+'.join(names(12))})**4").right) == 794
@@ -190,7 +193,7 @@ def test_a_wrong_number_is_looked_at_once():
     for text in ("1" * 9990 + "x", "1" * 4990 + "." + "1" * 4990 + ".", "1e" * 4000):
         (token,) = formula._Reader(text).tokens
         assert (token.kind, token.text) == ("wrong", text)
-        with pytest.raises(InvalidInputError, match="not expected where it stands"):
+        with refused("unreadable-formula"):
             read_formula(f"y~{text}")
 
 
@@ -310,7 +313,7 @@ def test_symmetries_that_are_hard_to_find_are_left(monkeypatch):
 )
 def test_a_cost_that_is_too_large_is_never_made(keys, monkeypatch):
     monkeypatch.setattr(PublicCost, "stand_in", lambda _: pytest.fail("it was made"))
-    with pytest.raises(InvalidScenarioError, match="use fewer variables"):
+    with refused("too-many-coefficients", InvalidScenarioError):
         PublicCost(**keys)
 
 
@@ -370,5 +373,5 @@ def test_what_a_file_says_is_bounded(heading, keys):
 def test_a_schema_has_no_more_rows_than_there_can_be(rows):
     column = {"x": {"kind": "number", "unit": 1}}
     for key in ("minimum_rows", "maximum_rows"):
-        with pytest.raises(InvalidInputError, match=f"{key} must be a whole number"):
+        with refused("row-limit-out-range", mentions=(key,)):
             Schema.from_table({key: rows, "columns": column})

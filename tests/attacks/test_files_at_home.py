@@ -13,7 +13,8 @@ from contextlib import closing
 import pytest
 
 from ledgers import run
-from veilsum.errors import BudgetError, InvalidInputError, LedgerError, StoreError
+from refusals import refused
+from veilsum.errors import BudgetError, LedgerError, StoreError
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.files.output import write_files
 from veilsum.net.identity import new_identity
@@ -77,7 +78,7 @@ HOSTILE = {
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE)
 def test_nothing_of_a_hostile_backup_is_put_back(tmp_path, raw):
     (tmp_path / "evil").write_bytes(raw)
-    with pytest.raises(InvalidInputError, match="is not a backup of veilsum") as caught:
+    with refused("not-a-backup") as caught:
         restore_backup(tmp_path / "evil", tmp_path / "here")
     assert str(caught.value).isprintable()
     assert {path.name for path in tmp_path.iterdir()} == {"evil"}
@@ -185,7 +186,7 @@ def test_a_trigger_that_forgets_what_became_known_is_found(tmp_path):
     with open_ledger(path, create=Budget(epsilon=1.0)) as ledger:
         ledger.charge(run("first"))
     edited(path, TRIGGER.format("INSERT ON journal", "journal"))
-    with pytest.raises(LedgerError, match="is damaged"):
+    with refused("wrong-tables", LedgerError):
         open_ledger(path)
     edited(path, "INSERT INTO journal (kind, body) VALUES ('x', '{}')")
     with closing(sqlite3.connect(path)) as connection:

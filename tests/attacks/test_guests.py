@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from cases import each
+from refusals import refused
 from surveys import MEMBERS, World, opened, survey_table
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.pem import pem_of
@@ -109,7 +110,7 @@ def test_a_second_set_is_refused_after(after, make_world):
     else:
         store.close()
         store = DelegateStore.open(store.path)
-    with pytest.raises(BudgetError, match="one set of a survey, ever"):
+    with refused("other-set-added", BudgetError):
         store.commit(world.closed(sent[1:]), BOB, sent[1:])
     store.close()
 
@@ -126,7 +127,7 @@ def test_two_processes_do_not_write_down_two_sets(make_world):
             return found
 
     slow = Slow.open(world.stores[BOB].path)
-    with pytest.raises(BudgetError, match="one set of a survey, ever"):
+    with refused("other-set-added", BudgetError):
         slow.commit(world.closed(sent[1:]), BOB, sent[1:])
     slow.close()
 
@@ -141,7 +142,7 @@ def test_nothing_leaves_a_delegate_that_could_not_write_the_set_down(make_world)
     )
     other.commit()
     other.close()
-    with pytest.raises(Exception, match="the disk is full"):
+    with refused("database-damaged", Exception):
         world.contribution(BOB, world.closed(sent), sent)
 
 
@@ -215,14 +216,14 @@ def test_what_is_bound_to_a_guest_does_not_open_under_another_name(
 ):
     without_search_for_doubles(monkeypatch)
     world = crowded(make_world)
-    with pytest.raises(InvalidInputError, match="'Copy 1', number 1, does not open"):
+    with refused("share-not-opened", mentions=("Copy 1", "1,")):
         whole_part(world, replayed(world))
 
 
 def test_what_is_there_twice_is_seen_even_if_it_opens(make_world, monkeypatch):
     monkeypatch.setattr(submission, "seal_info", lambda *_: b"")
     world = crowded(make_world)
-    with pytest.raises(InvalidInputError, match="under another name, too"):
+    with refused("duplicate-submission"):
         whole_part(world, replayed(world))
 
 
@@ -292,7 +293,7 @@ def test_a_correction_draws_every_share_anew(make_world):
 def test_only_one_number_of_a_guest_is_added(make_world):
     world = make_world()
     sent = [*world.all_visit(values()), world.visit(VICTIM, 1, number=2)]
-    with pytest.raises(InvalidInputError, match="in the set twice"):
+    with refused("duplicate-guest"):
         world.closed(sent)
 
 
@@ -374,9 +375,11 @@ def under_the_hosts_name(world):
 
 def test_a_member_joins_no_survey_with_its_guest_under_anothers_name(make_world):
     world = make_world()
-    with pytest.raises(BudgetError, match=f"that 'ann' invited {VICTIM!r}, whose key"):
+    with refused(
+        "guest-of-other-delegate", BudgetError, mentions=("ann", repr(VICTIM))
+    ):
         under_the_hosts_name(world)
-    with pytest.raises(BudgetError, match="was made by 'bob'"):
+    with refused("guest-of-other-delegate", BudgetError, mentions=("bob",)):
         world.stores[BOB].check_file(world.terms, BOB)
 
 
@@ -435,7 +438,7 @@ def test_a_guest_is_not_invited_under_two_names(make_world):
     """Or the victim were two guests, and a later survey another one's."""
     world = make_world()
     row = next(one for one in world.guest if one["name"] == VICTIM)
-    with pytest.raises(InvalidInputError, match="is that of 'Firm 5'"):
+    with refused("duplicate-guest-key", mentions=("Firm 5",)):
         world.stores[BOB].vouch("Company 5", bytes.fromhex(row["key"]), world.key(BOB))
     row["name"] = "Company 5"
     world.open_survey()
@@ -443,7 +446,7 @@ def test_a_guest_is_not_invited_under_two_names(make_world):
     numbers = {**values(), "Company 5": 1}
     del numbers[VICTIM]
     sent = world.all_visit(numbers)
-    with pytest.raises(BudgetError, match="that 'bob' invited 'Company 5'"):
+    with refused("foreign-invitation", BudgetError, mentions=("bob", "Company 5")):
         world.total(world.closed(sent), sent)
 
 
@@ -462,7 +465,7 @@ def test_a_key_of_the_hosts_in_a_delegates_place_opens_every_share(make_world):
         total = total + open_share(world.terms, found, name, host[name])
     assert total.tolist() == [123]
     world.stores[ANN].check_file(world.terms, ANN)
-    with pytest.raises(InvalidInputError, match="not one that this store has made"):
+    with refused("foreign-survey-key"):
         world.stores[BOB].check_file(world.terms, BOB)
 
 
@@ -651,7 +654,7 @@ def test_a_store_of_an_earlier_format_is_not_read_as_an_empty_one(make_world, ve
         file.execute(f"PRAGMA user_version = {version}")
         file.commit()
     before = store.path.read_bytes()
-    with pytest.raises(StoreError, match=rf"of format {version}, .* reads format 3\)"):
+    with refused("wrong-format", StoreError, mentions=(version, "3")):
         DelegateStore.open(store.path)
     assert store.path.read_bytes() == before
 
@@ -723,7 +726,7 @@ def test_a_member_under_a_second_name_has_twice_the_guests(tmp_path):
     "again", [(b"of ann", b"of ann", "anna"), (b"of ann", b"renewed", ANN)]
 )
 def test_a_member_is_known_by_name_and_by_key(tmp_path, again):
-    with pytest.raises(BudgetError, match="beside earlier surveys this one would tell"):
+    with refused("guest-set-differs-little", BudgetError):
         under_another_name(tmp_path, DelegateStore, again)
 
 
@@ -778,13 +781,13 @@ def test_nothing_is_carried_over_to_another_survey(make_world):
     world.total(terms, old)
     world.open_survey(title="Next year")
     new = [world.visit(VICTIM, 1), *(one for one in old if one.guest != VICTIM)]
-    with pytest.raises(InvalidInputError, match="to another survey"):
+    with refused("other-survey"):
         world.closed(new)
     # Nor with the file that names last year's keys.
     world.said["delegates"] = {name: key.hex() for name, key in terms.delegates}
     world.terms = opened(**world.said)
     again = world.all_visit(values())
-    with pytest.raises(BudgetError, match="made for another survey"):
+    with refused("key-of-other-survey", BudgetError):
         world.total(world.closed(again), again)
 
 
@@ -803,7 +806,7 @@ def test_a_key_is_gone_from_the_disk_after_the_answer(make_world):
     assert on_disk()
     store.finish(terms)
     assert not on_disk()
-    with pytest.raises(InvalidInputError, match="its key was erased"):
+    with refused("survey-over"):
         store.commit(terms, BOB, sent)
     (kept,) = store.answered()
     assert (kept.survey, kept.set) == (terms.digest, terms.set)
@@ -828,7 +831,7 @@ def test_a_key_that_is_still_on_the_disk_is_not_said_to_be_gone(make_world):
     with closing(sqlite3.connect(store.path)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM closed").fetchall()
-        with pytest.raises(StoreError, match="can still be found on the disk"):
+        with refused("file-in-use", StoreError):
             store.finish(terms)
         assert on_disk()
     store.finish(terms)
@@ -916,12 +919,12 @@ def test_counts_are_made_again_from_what_guests_signed(make_world):
     sent = sent_with(world)
     terms = claimed(world, sent, MADE_UP)
     for name in MEMBERS:
-        with pytest.raises(InvalidInputError, match="than have filled it"):
+        with refused("filled-differs"):
             world.stores[name].commit(terms, name, sent)
         assert world.stores[name].answered() == ()
     # The same counts under other members' names hide as many others, and are not true.
     turned = {ANN: [4, 4, 1], BOB: [4, 4, 0], CEM: [4, 4, 0]}
-    with pytest.raises(InvalidInputError, match="than have filled it"):
+    with refused("filled-differs"):
         world.stores[CEM].commit(claimed(world, sent, turned), CEM, sent)
 
 
@@ -1009,7 +1012,7 @@ def test_bits_that_are_neither_signed_nor_sealed_are_the_hosts(make_world, monke
 
 def test_bits_are_in_the_signature(make_world):
     world = make_world(**RARE)
-    with pytest.raises(InvalidInputError, match="the signature is not that of the key"):
+    with refused("bad-signature"):
         world.closed(filled_by_the_host(world))
 
 
@@ -1018,7 +1021,7 @@ def test_bits_are_in_the_seal(make_world, monkeypatch):
     without_signatures(monkeypatch)
     world = make_world(**RARE)
     sent = filled_by_the_host(world)
-    with pytest.raises(InvalidInputError, match="does not open for"):
+    with refused("share-not-opened"):
         answered(world, world.closed(sent), sent)
 
 
@@ -1203,7 +1206,7 @@ def test_a_letter_advises_0_where_it_can_be_typed(make_world, language, one, oth
     assert other not in letter
     for ends in [1, 1000], [-1000, -1]:
         world = make_world(range=ends)
-        with pytest.raises(RangeError, match="must be from"):
+        with refused("value-out-of-range", RangeError):
             world.visit(VICTIM, 0)
         letter = " ".join(letters_of(world, BOB, "ab" * 32, language).split())
         assert one not in letter

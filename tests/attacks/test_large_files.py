@@ -16,6 +16,7 @@ import pytest
 
 import veilsum as vs
 from cases import each
+from refusals import refused
 from veilsum import memory
 from veilsum.consortium import sections
 from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidScenarioError
@@ -151,14 +152,12 @@ def test_links_are_counted_before_one_is_looked_at(tmp_path, monkeypatch):
     hole = array(tmp_path / "hole.npy", (many, 2), kind="<i4", hole=8 * many)
     zeros = archive(tmp_path / "zeros.npz", ends=head((2**30, 2)) + bytes(1000))
     for path in (hole, zeros):
-        with pytest.raises(InvalidGraphError, match="links, and at most 350,000,000"):
+        with refused("too-many-links", InvalidGraphError, mentions=("350,000,000",)):
             read_topology(path)
     # Fewer than these may still be more than there is room for.
     monkeypatch.setattr(memory, "available", lambda: 10**9)
     packed = archive(tmp_path / "room.npz", ends=head((10**8, 2)) + bytes(1000))
-    with pytest.raises(
-        vs.errors.MemoryShortError, match="reading 100,000,000 links takes"
-    ):
+    with refused("memory-short", vs.MemoryShortError, mentions=("100,000,000",)):
         read_topology(packed)
 
 
@@ -170,7 +169,7 @@ def test_how_many_parties_there_are_is_one_number(tmp_path, monkeypatch):
         lambda self, *what: (kept.append(what), read(self, *what))[1],
     )
     bomb = archive(tmp_path / "p.npz", ends=PAIRS, parties=head((2**40,)) + bytes(99))
-    with pytest.raises(InvalidGraphError, match="parties must be one whole number"):
+    with refused("malformed-party-count", InvalidGraphError):
         read_topology(bomb)
     assert [name for name, _ in kept] == ["ends"]
 
@@ -179,11 +178,11 @@ def test_how_many_parties_there_are_is_one_number(tmp_path, monkeypatch):
 def test_nobody_waits_for_a_pipe(tmp_path):
     for name in ("pipe.npy", "pipe.npz"):
         os.mkfifo(tmp_path / name)
-        with pytest.raises(InvalidGraphError, match="expected an ordinary file"):
+        with refused("not-a-file", InvalidGraphError):
             read_topology(tmp_path / name)
-        with pytest.raises(InvalidInputError, match="expected an ordinary file"):
+        with refused("not-a-file"):
             read_targets(tmp_path / name)
-        with pytest.raises(InvalidInputError, match="expected an ordinary file"):
+        with refused("not-a-checkpoint"):
             large(GRAPH, checkpoint=tmp_path / name, **QUICK)
 
 
@@ -224,7 +223,7 @@ def test_a_scenario_names_no_graph_of_millions(family, tmp_path, monkeypatch):
     path.write_text(SCENARIO.format(graph=f'family = "{family}"'))
     with monkeypatch.context() as patch:
         patch.setattr(links, "check_room", fail)
-        with pytest.raises(InvalidGraphError, match="links, and at most 2,000,000 fit"):
+        with refused("too-many-links", InvalidGraphError, mentions=("2,000,000",)):
             read_scenario(path)
     # The twin: whoever types it may have it, as far as there is room.
     monkeypatch.setattr(memory, "available", lambda: 0)
@@ -237,22 +236,22 @@ def test_a_scenario_s_file_of_links_is_as_bounded(tmp_path, monkeypatch):
     path = tmp_path / "scenario.toml"
     path.write_text(SCENARIO.format(graph='file = "links.npy"'))
     array(tmp_path / "links.npy", (2_000_001, 2), hole=16 * 2_000_001)
-    with pytest.raises(InvalidGraphError, match="at most 2,000,000 fit"):
+    with refused("too-many-links", InvalidGraphError, mentions=("2,000,000",)):
         read_scenario(path)
     # One link, and two thousand million parties.
     array(tmp_path / "links.npy", (1, 2), np.array([0, 2**31 - 2]).tobytes())
-    with pytest.raises(InvalidScenarioError, match=r"2,147,483,647 parties, and at"):
+    with refused("too-many-parties", InvalidScenarioError, mentions=("2,147,483,647",)):
         read_scenario(path)
     array(tmp_path / "links.npy", (3, 2), PAIRS.tobytes())
     assert read_scenario(path).topology.n_parties == 3
     monkeypatch.setattr(sections, "MOST_PARTIES", 2)
-    with pytest.raises(InvalidScenarioError, match="3 parties, and at most 2 fit"):
+    with refused("too-many-parties", InvalidScenarioError, mentions=("3", "2")):
         read_scenario(path)
 
 
 @each("spec", ["cycles:1000:500", "cycles:401:134", "cycles:9000:1002"])
 def test_cycles_that_would_be_drawn_for_ever_are_refused(spec):
-    with pytest.raises(InvalidGraphError, match="take too long to draw"):
+    with refused("malformed-family", InvalidGraphError):
         Topology.family(spec)
 
 
@@ -262,7 +261,7 @@ def test_a_third_of_all_pairs_is_drawn():
 
 def test_digits_that_are_no_numbers_are_refused_in_a_sentence():
     for spec in ("ring:²", "grid:²x3", "cycles:1²:2", "regular:②:2"):
-        with pytest.raises(InvalidGraphError, match="not a whole number"):
+        with refused("malformed-family", InvalidGraphError):
             Topology.family(spec)
 
 
@@ -288,9 +287,7 @@ def test_a_run_is_counted_before_targets_are_drawn(tmp_path, monkeypatch):
         np.random, "default_rng", lambda *_: pytest.fail("targets were drawn")
     )
     monkeypatch.setattr(memory, "available", lambda: 64 << 30)
-    with pytest.raises(
-        vs.errors.MemoryShortError, match="a run of 2,147,483,647 parties"
-    ):
+    with refused("memory-short", vs.MemoryShortError, mentions=("2,147,483,647",)):
         large(str(path), dim=1, **QUICK)
 
 
@@ -344,7 +341,7 @@ def test_a_checkpoint_cut_off_anywhere_is_refused(whole, tmp_path):
     begun = DgdState(np.zeros((300, 4)))
     for length in range(0, len(whole), 1000):
         path.write_bytes(whole[:length])
-        with pytest.raises(InvalidInputError, match="no checkpoint that can be read"):
+        with refused("not-a-checkpoint"):
             read_checkpoint(path, digest, begun)
     stream = np.random.default_rng(1)
     for _ in range(150):
@@ -382,14 +379,14 @@ def test_a_state_of_other_numbers_is_refused_before_they_are_read(
     archive(path, **held)
     assert went_on(path).resumed == 20
     archive(path, **{**held, **change})
-    with pytest.raises(InvalidInputError, match="no state of this method"):
+    with refused("other-checkpoint-state"):
         went_on(path)
 
 
 def test_the_name_of_a_run_is_short(tmp_path, monkeypatch):
     path = archive(tmp_path / "s.npz", digest=head((), "<U9000") + bytes(99))
     monkeypatch.setattr(PackedArrays, "read", lambda *_: pytest.fail("it was read"))
-    with pytest.raises(InvalidInputError, match="it names no run"):
+    with refused("not-a-checkpoint"):
         read_checkpoint(path, "a", DgdState(np.zeros((2, 1))))
 
 
@@ -422,7 +419,7 @@ def test_two_runs_that_share_a_checkpoint_are_told(tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr("veilsum.minimise.large_graphs.read_checkpoint", late)
-    with pytest.raises(vs.errors.OutputError, match="checkpoint of another run"):
+    with refused("checkpoint-of-other-run", vs.OutputError):
         large(GRAPH, checkpoint=path, **QUICK)
 
 
@@ -433,7 +430,7 @@ def test_a_full_disk_leaves_the_last_state(whole, tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) // 2, before[1]))
     try:
-        with pytest.raises(vs.errors.OutputError, match="cannot write"):
+        with refused("cannot-write", vs.OutputError):
             went_on(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -466,7 +463,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_work(tmp_path, monkeyp
         "veilsum.minimise.large_graphs.topology_from",
         lambda _: pytest.fail("it was begun"),
     )
-    with pytest.raises(vs.errors.OutputError, match="choose another folder"):
+    with refused("cannot-write", vs.OutputError):
         large(GRAPH, checkpoint=tmp_path / "file" / "state.npz", **QUICK)
 
 
@@ -481,15 +478,15 @@ def test_a_state_is_of_the_numbers_that_were_used(tmp_path, monkeypatch):
     assert large(GRAPH, rows, **how).resumed == 20
     rows[7, 2] += 1e-3
     np.save(file, rows)
-    with pytest.raises(InvalidInputError, match="another run"):
+    with refused("checkpoint-of-other-run"):
         large(GRAPH, read_targets(file), **how)
     rows[7, 2] -= 1e-3
     for name in ("veilsum.__version__", "numpy.__version__"):
         with monkeypatch.context() as patch:
             patch.setattr(name, "0.0")
-            with pytest.raises(InvalidInputError, match="versions differ"):
+            with refused("checkpoint-of-other-run"):
                 large(GRAPH, rows, **how)
-    with pytest.raises(InvalidInputError, match="another run"):
+    with refused("checkpoint-of-other-run"):
         large(GRAPH, rows, **{**how, "engine": "numba"})
 
 
@@ -500,13 +497,13 @@ def test_the_order_of_parties_is_part_of_a_state(tmp_path, monkeypatch):
     large(GRAPH, **how)
     turned = numba.Nearness(np.arange(300, dtype=np.int32)[::-1], 9.0, 1.0)
     monkeypatch.setattr(numba, "near_order", lambda *_, **__: turned)
-    with pytest.raises(InvalidInputError, match="another run"):
+    with refused("checkpoint-of-other-run"):
         large(GRAPH, **how)
 
 
 def test_ranks_do_not_share_one_state(tmp_path):
     """Two ranks wrote one file in turn, went on from one of both, and were wrong."""
-    with pytest.raises(InvalidInputError, match="veilsum large --on mpi:N"):
+    with refused("graph-on-every-rank", mentions=("--on",)):
         large(GRAPH, checkpoint=tmp_path / "s.npz", **{**QUICK, "engine": "mpi"})
 
 
@@ -515,7 +512,7 @@ def test_estimates_that_run_away_have_no_error_of_zero(engine):
     how = {"method": "gradient-tracking", "engine": engine, "iterations": 400}
     with (
         np.errstate(all="ignore"),
-        pytest.raises(vs.errors.NumericalError, match="ran away before iteration 400"),
+        refused("steps-too-long", vs.NumericalError, mentions=("400",)),
     ):
         large(GRAPH, step=50.0, **{**QUICK, **how})
     assert large(GRAPH, **{**QUICK, **how}).max_error < 1e-5
@@ -542,7 +539,7 @@ def test_no_line_of_another_sweep_is_cut_off(tmp_path):
     # Lines of a run that is not whole are cut off, if they are of this sweep.
     first = b"\n".join(before.split(b"\n")[:2]) + b"\n"
     path.write_bytes(first)
-    with pytest.raises(InvalidInputError, match="table of another sweep"):
+    with refused("other-sweep"):
         vs.minimise.sweep(COSTS, **SWEPT, tolerate=[1, 2], out=path)
     assert path.read_bytes() == first
 
@@ -571,7 +568,7 @@ def test_an_open_archive_reads_what_was_looked_at_only(tmp_path):
     with packed_arrays(path, InvalidInputError) as found:
         np.testing.assert_array_equal(found.read("one", found.head("one")), PAIRS)
     with (
-        pytest.raises(InvalidInputError, match="expected"),
+        refused("unreadable-arrays"),
         packed_arrays(path, InvalidInputError) as found,
     ):
         found.read("one", found.head("other"))

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import refusals
 import veilsum as vs
 from attacks.organiser import Found, refused_by
 from attacks.test_the_ledger import COLUMNS, N_ROWS, SALARY, around, held
@@ -142,7 +143,9 @@ def test_order_does_not_matter_and_which_one_goes_is_for_the_owner(tmp_path):
         folder = tmp_path / str(k)
         folder.mkdir()
         study = study_from(table(*asked))
-        with pytest.raises(DisclosureError, match="--without NAME"):
+        with refusals.refused(
+            "group-too-small", DisclosureError, mentions=("--without",)
+        ):
             together(study, around(), folder)
 
 
@@ -186,7 +189,7 @@ def least_rows(n):
 def test_one_study_cannot_ask_within_several_bounds():
     """Which of many questions a party refuses would tell how many rows it has."""
     for key, value in (("schema", least_rows(35)), ("policy", {"minimum_count": 9})):
-        with pytest.raises(vs.InvalidInputError, match="for all questions"):
+        with refusals.refused("not-one-task", vs.InvalidInputError):
             study_from(table({**fit("hiv ~ age"), key: value}))
 
 

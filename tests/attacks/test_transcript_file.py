@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from net.test_transcript_file import MASKS, made
+from refusals import refused
 from veilsum.consortium.pem import der_of
 from veilsum.errors import InvalidInputError
 from veilsum.net import transcript_file
@@ -76,15 +77,15 @@ def test_two_files_of_one_transcript_have_nothing_in_common(people, tmp_path):
 def test_nobody_else_opens_it_not_even_under_a_changed_start(people, tmp_path):
     path = tmp_path / "found"
     write_transcript(path, made(MASKS["uniform"]), people["ann"], run=RUN)
-    with pytest.raises(InvalidInputError, match=r"another party's .* key of bob"):
+    with refused("transcript-of-other-party"):
         read_transcript(path, people["bob"])
     whose = [
         hashlib.sha256(der_of(one.certificate)).digest() for one in people.values()
     ]
     path.write_bytes(path.read_bytes().replace(*whose))
-    with pytest.raises(InvalidInputError, match="was changed or damaged"):
+    with refused("transcript-damaged"):
         read_transcript(path, people["bob"])
-    with pytest.raises(InvalidInputError, match="another party's"):
+    with refused("transcript-of-other-party"):
         read_transcript(path, people["ann"])
 
 

@@ -10,10 +10,10 @@ import json
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from refusals import refused
 from survey_members import identity_of, signing_survey
 from surveys import MEMBERS, RUN, seed_of
 from veilsum.consortium.consortium import canonical
-from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import is_signature, new_identity
 from veilsum.surveys.collection import GuestCollection
@@ -224,7 +224,7 @@ def test_a_host_can_list_whom_it_left_out_and_another_member_tells(store, tmp_pa
     # The host cannot hand out files of which another set would be true.
     lines = [one.to_json() for name, one in sent.items() if name != "Firm 2"]
     (mine / SENT).write_text("\n".join(lines))
-    with pytest.raises(InvalidInputError, match="are not those"):
+    with refused("submissions-differ"):
         read_closed(closed, mine)
 
 

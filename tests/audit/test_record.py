@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 import veilsum as vs
 from cases import each
+from refusals import refused
 from veilsum.audit.record import AuditRecord, read_record
 from veilsum.cli.app import app
 from veilsum.net.identity import new_identity
@@ -94,6 +95,6 @@ def test_a_screen_says_what_was_found_and_what_would_have_been(audited):
 def test_what_is_no_record_is_refused(text, audited, tmp_path):
     other = tmp_path / "other.json"
     other.write_text(text)
-    with pytest.raises(vs.InvalidInputError, match="no record of an audit"):
+    with refused("not-an-audit-record", vs.InvalidInputError):
         read_record(other)
     assert run(audited[0], "--replay", other).exit_code == 2

@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from net.runs import ONE_SHOT, Company
+from refusals import refused
 from veilsum.audit import own_run, run_folder
 from veilsum.audit.auditing import scene_of_run
 from veilsum.audit.run_folder import RunFolder
 from veilsum.cli.app import app
-from veilsum.errors import InvalidInputError
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.transcript_file import is_transcript, write_transcript
 from veilsum.party.consent import consent_to
@@ -118,7 +118,7 @@ def test_without_a_receipt_several_files_are_not_guessed_between(home):
     (home / "out" / "receipt.json").unlink()
     assert RunFolder(home / "out").file.name == "consortium.toml"
     shutil.copy(home / "consortium.toml", home / "other.toml")
-    with pytest.raises(InvalidInputError, match="several consortium files"):
+    with refused("ambiguous-consortium-file"):
         _ = RunFolder(home / "out").file
 
 

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 from click.testing import CliRunner
 
+import refusals
 import veilsum as vs
 from audit.questions import COST, NAMES, question
 from audit.test_record import SCENARIO
@@ -109,7 +110,7 @@ def test_who_loses_those_who_share_it_hears_what_is_kept(monkeypatch, tmp_path):
     assert "the same command goes on" in said
     assert quick(Unfinished.begun(tmp_path, AGREED)).to_dict() == whole_one()
     monkeypatch.setattr(auditing, "map_pieces", ending_after(2, gone))
-    with pytest.raises(vs.InvalidInputError, match="Nothing is kept: with --out"):
+    with refusals.refused("workers-lost", vs.InvalidInputError, mentions=("--out",)):
         quick()
 
 
@@ -220,14 +221,14 @@ def test_what_no_audit_left_is_refused(change, left_behind, tmp_path):
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[]", "\x80"])
 def test_what_is_no_file_of_ours_is_refused(text, tmp_path):
     (tmp_path / NAME).write_text(text)
-    with pytest.raises(vs.InvalidInputError, match="not of this audit"):
+    with refusals.refused("unfinished-audit-differs", vs.InvalidInputError):
         Unfinished.begun(tmp_path, AGREED)
 
 
 def test_another_audit_is_not_gone_on_with(tmp_path):
     Unfinished.begun(tmp_path, AGREED).write()
     assert Unfinished.begun(tmp_path, AGREED).counted == {}
-    with pytest.raises(vs.InvalidInputError, match="name another folder"):
+    with refusals.refused("unfinished-audit-differs", vs.InvalidInputError):
         Unfinished.begun(tmp_path, {"asked": 2})
 
 
@@ -274,5 +275,5 @@ def test_who_is_gone_when_roots_are_looked_up_is_said_too(monkeypatch, tmp_path)
         raise BrokenExecutor("the cluster is gone")
 
     monkeypatch.setattr("veilsum.audit.weak_randomness.map_pieces", gone)
-    with pytest.raises(vs.InvalidInputError, match="all executions are in"):
+    with refusals.refused("workers-lost", vs.InvalidInputError):
         quick(Unfinished.begun(tmp_path, AGREED), depth="standard")

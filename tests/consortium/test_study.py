@@ -8,6 +8,7 @@ import tomli_w
 
 from cases import each
 from consortium.test_consortium import RUN, certificate, job, table
+from refusals import refused
 from veilsum.consortium.consortium import Address, consortium_from
 from veilsum.consortium.drafting import study_of
 from veilsum.consortium.sections import ScenarioFile
@@ -97,7 +98,7 @@ def test_a_file_that_is_written_is_read_as_the_same(tmp_path):
     assert study_from(found.to_table()).digest == found.digest
     write_consortium(tmp_path / "one.toml", found.first)
     assert read_agreement(tmp_path / "one.toml").digest == found.first.digest
-    with pytest.raises(InvalidScenarioError, match="file of a study"):
+    with refused("study-not-question", InvalidScenarioError):
         consortium_from(found.to_table())
 
 
@@ -141,7 +142,7 @@ def test_what_is_odd_is_refused(changes, words):
 
 
 def test_a_digest_is_all_that_a_file_says_of_its_study():
-    with pytest.raises(InvalidScenarioError, match="64 hexadecimal digits"):
+    with refused("malformed-study-digest", InvalidScenarioError, mentions=("64",)):
         consortium_from(job(study="mine"))
     assert consortium_from(job(study="0" * 64)).study == "0" * 64
 
@@ -242,5 +243,7 @@ def test_a_scenario_asks_in_one_way():
     beside = '[model]\nformula = "y ~ x"\n' + SCENARIO.replace(
         'title = "two questions"', ""
     )
-    with pytest.raises(InvalidScenarioError, match=r"\[question.model\]"):
+    with refused(
+        "section-beside-questions", InvalidScenarioError, mentions=("[question.model]",)
+    ):
         drafted(beside)

@@ -9,6 +9,7 @@ from itertools import combinations
 import pytest
 
 from cases import each
+from refusals import refused
 from surveys import opened, survey_table
 from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import InvalidScenarioError
@@ -135,7 +136,7 @@ def test_what_cannot_be_is_refused(name):
 def test_all_members_may_not_be_tolerated():
     table = survey_table()
     table["policy"] = {"tolerate": 3, "minimum_honest": 2}
-    with pytest.raises(InvalidScenarioError, match="one honest delegate"):
+    with refused("tolerate-out-of-range", InvalidScenarioError):
         survey_terms(consortium_from(table))
 
 

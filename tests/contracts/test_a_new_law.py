@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from refusals import refused
 from veilsum.masks.laws import LAWS, GaussianMasks, Masks
 
 RING = vs.Topology.family("ring:5")
@@ -59,12 +60,12 @@ def test_without_a_proof_it_gets_no_epsilon():
 
 
 def test_it_is_asked_whether_real_parties_may_use_it():
-    with pytest.raises(vs.InvalidInputError, match='"laplace" is for simulation only'):
+    with refused("law-not-deployable", vs.InvalidInputError, mentions=("laplace",)):
         Masks("laplace", sigma=5.0).on(RING).check_deployable()
 
 
 def test_what_it_takes_is_known_from_it():
-    with pytest.raises(vs.InvalidInputError, match='"laplace" needs sigma'):
+    with refused("sigma-missing", vs.InvalidInputError, mentions=("laplace",)):
         Masks("laplace")
-    with pytest.raises(vs.InvalidInputError, match="no grid and no range"):
+    with refused("grid-not-accepted", vs.InvalidInputError):
         Masks("laplace", sigma=1.0, grid=20)

@@ -11,11 +11,12 @@ from click.testing import CliRunner
 from contracts import totals
 from finished import finished
 from net.runs import Company, data_files
+from refusals import refused
 from veilsum.audit.question import Rehearsal
 from veilsum.cli.app import app, summaries
 from veilsum.cli.question import commands
 from veilsum.consortium import kinds
-from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.errors import InvalidScenarioError
 from veilsum.files.scenarios import read_scenario_file
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import OwnRules
@@ -118,7 +119,7 @@ def test_report_on_a_finished_run(tmp_path):
 def test_a_file_with_it_is_refused_where_it_is_not_installed(tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text(tomli_w.dumps(data_files(TABLE, frames(), tmp_path)))
-    with pytest.raises(InvalidScenarioError, match="unknown key 'totals'"):
+    with refused("unknown-key", InvalidScenarioError, mentions=("totals",)):
         read_scenario_file(path)
 
 
@@ -128,7 +129,7 @@ def test_a_program_can_add_it_for_a_while(tmp_path):
     with kinds.registered(totals.KIND):
         assert read_scenario_file(path).asked is not None
         with (
-            pytest.raises(InvalidInputError, match="already"),
+            refused("duplicate-question-kind"),
             kinds.registered(totals.KIND),
         ):
             pass
@@ -150,6 +151,6 @@ def test_two_distributions_with_one_heading_are_refused(monkeypatch):
     other = EntryPoint("totals", "elsewhere:KIND", kinds.GROUP)
     monkeypatch.setattr(kinds, "entry_points", lambda **_: [HOME, other])
     kinds._from_others.cache_clear()
-    with pytest.raises(InvalidInputError, match="uninstall one of them"):
+    with refused("duplicate-question-kind"):
         kinds.headings()
     kinds._from_others.cache_clear()

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ledgers import PARTIES, aggregate, mark, private, reservation, run
+from refusals import refused
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError, SecretError
 from veilsum.files.ledger import (
     APPLICATION_ID,
@@ -60,7 +61,7 @@ def test_a_ledger_that_was_deleted_meanwhile_takes_no_charge(path, ledger, excha
     path.unlink()
     if exchanged:
         path.write_bytes(kept)
-    with pytest.raises(LedgerError, match=r"deleted or exchanged .* nothing was recor"):
+    with refused("file-replaced", LedgerError):
         ledger.charge(run("two"), when="then")
 
 
@@ -138,7 +139,7 @@ def test_an_open_ledger_takes_no_record_that_no_ledger_has_written(path, ledger)
     connection.execute(copied)
     connection.close()
     for use in (ledger.history, lambda: ledger.charge(run("two"), when="then")):
-        with pytest.raises(LedgerError, match=r"damaged \(a record after number 1 was"):
+        with refused("record-changed", LedgerError, mentions=("1",)):
             use()
 
 
@@ -146,9 +147,9 @@ def test_a_refused_charge_leaves_no_trace(path):
     with open_ledger(path, create=Budget(epsilon=0.25)) as ledger:
         ledger.charge(run("one", private(0.25, "a")))
         before = ledger.history()
-        with pytest.raises(BudgetError, match="0 is left"):
+        with refused("budget-exceeded", BudgetError, mentions=("0",)):
             ledger.charge(run("two", private(0.25, "a")))
-        with pytest.raises(BudgetError, match="changed"):
+        with refused("budget-exceeded", BudgetError):
             ledger.charge(run("three", masks=mark("masks one"), data=mark("new")))
         assert ledger.history() == before
     assert read_ledger(path) == before
@@ -165,7 +166,7 @@ def test_entries_keep_their_names_on_disk(path):
 def test_a_charge_and_its_releases_are_recorded_together_or_not_at_all(path):
     with open_ledger(path, create=Budget()) as ledger:
         wanted = [aggregate("count"), aggregate("sum", parties=PARTIES[1:])]
-        with pytest.raises(BudgetError, match="could give away a:"):
+        with refused("budget-exceeded", BudgetError):
             ledger.charge(run("one"), releases=wanted)
         assert ledger.history().charges == ledger.history().releases == ()
         ledger.charge(run("one"), releases=wanted[:1])
@@ -179,9 +180,9 @@ def test_a_copy_spends_nothing_until_its_owner_resumes_it(path, ledger):
     there = path.with_name("copy.ledger")
     copy_ledger(path, there, when="then")
     with open_ledger(there) as copied:
-        with pytest.raises(BudgetError, match=r"is a copy .* put back from a backup"):
+        with refused("ledger-is-copy", BudgetError):
             copied.charge(run("two"), when="later")
-        with pytest.raises(BudgetError, match="is a copy"):
+        with refused("ledger-is-copy", BudgetError):
             copied.reserve(reservation("three"))
         assert epochs(there) == ["one"]
         copied.resume("nothing was shown meanwhile", when="later")
@@ -193,7 +194,7 @@ def test_a_copy_spends_nothing_until_its_owner_resumes_it(path, ledger):
 
 def test_the_differencing_pair_is_refused(ledger):
     ledger.release(aggregate())
-    with pytest.raises(BudgetError, match="could give away e:"):
+    with refused("budget-exceeded", BudgetError):
         ledger.release(aggregate(parties=PARTIES[:-1]))
 
 
@@ -216,7 +217,7 @@ def test_a_budget_is_changed_openly(path):
         assert ledger.budget == Budget(epsilon=2.0)
     found = read_ledger(path)
     assert [budget.epsilon for budget in found.budgets] == [1.0, 2.0]
-    with pytest.raises(BudgetError, match="change_budget"):
+    with refused("other-budget", BudgetError, mentions=("change_budget",)):
         open_ledger(path, create=Budget(epsilon=1.0))
     open_ledger(path, create=Budget(epsilon=2.0)).close()
 
@@ -345,7 +346,7 @@ def test_another_look_hides_no_row_that_came_or_went(ledger, look, change, rows)
     begin(ledger, table)
     begin(ledger, same, "same people", asked=tuple(same.columns))
     assert len(sets(ledger)) == 1
-    with pytest.raises(BudgetError, match=r"differs in about \d rows? from the one of"):
+    with refused("too-many-versions", BudgetError):
         begin(ledger, other, "one person more or less", asked=tuple(other.columns))
     if len(other) < rows:
         begin(ledger, look(table[8:]), "fewer", asked=tuple(other.columns))
@@ -381,7 +382,7 @@ def test_a_table_that_differs_in_few_rows_from_a_used_one_is_refused(ledger, cha
     asked = tuple(column for column in ("age", "pay") if column in change(table))
     begin(ledger, table)
     before = ledger.history()
-    with pytest.raises(BudgetError, match=r"differs in about \d rows? from the one of"):
+    with refused("too-many-versions", BudgetError):
         begin(ledger, change(table), "next", asked=asked)
     assert ledger.history() == before
 
@@ -390,7 +391,7 @@ def test_rows_are_compared_in_the_columns_of_the_earlier_question(ledger):
     table = frame(sex="F")
     begin(ledger, table)
     begin(ledger, table.assign(sex="M"), "another value in another column")
-    with pytest.raises(BudgetError, match="differs in about 1 row from the one of"):
+    with refused("too-many-versions", BudgetError, mentions=("1",)):
         begin(ledger, table[1:], "a row less")
 
 
@@ -401,14 +402,14 @@ def test_a_table_with_enough_new_rows_or_never_used_is_taken(ledger):
     begin(ledger, pd.concat([table[1:], frame(5, seed=9)]), "five more")
     assert sets(ledger) == [(3, 10, 5)]
     strict = RunLimits(minimum_rows=20)
-    with pytest.raises(BudgetError, match="minimum_rows = 20"):
+    with refused("too-many-versions", BudgetError, mentions=("minimum_rows", "20")):
         begin(ledger, pd.concat([table[1:], frame(15, seed=9)]), "no", limits=strict)
 
 
 def test_a_reservation_is_kept_until_its_run_has_ended(path, ledger):
     about = {"rows": 10, "numbers": 9}
     begin(ledger, frame(), "one", show=False, **about)
-    with pytest.raises(BudgetError, match="9 were released or reserved about age, pay"):
+    with refused("budget-exceeded", BudgetError, mentions=("9",)):
         begin(ledger, frame(), "two", show=False, **about)
     with open_ledger(path) as other:
         other.settle("one")
@@ -523,7 +524,7 @@ def test_after_five_refused_files_nothing_is_looked_at_for_a_day(ledger):
         refuse(ledger, table.sample(frac=1, random_state=number), f"file {number}")
     refuse(ledger, table, "file 2")  # a file that was refused may be tried again
     with (
-        pytest.raises(BudgetError, match=r"5 files .* were refused"),
+        refused("too-many-refusals", BudgetError, mentions=("5",)),
         asking(ledger, pd.concat([table, frame(1, seed=5)]), "file 10"),
     ):
         pytest.fail("looked at")
@@ -549,7 +550,7 @@ def test_the_same_is_not_looked_at_with_bound_after_bound(ledger):
         with asking(ledger, table, bounds, bounds=bounds):
             pass
     with (
-        pytest.raises(BudgetError, match="3 files asked the same") as told,
+        refused("too-many-variants", BudgetError, mentions=("3",)) as told,
         asking(ledger, table, "d", bounds="d"),
     ):
         pytest.fail("looked at")
@@ -715,7 +716,7 @@ def test_a_log_that_was_cut_or_changed_is_named_as_damage(torn, data):
         Path(f"{path}-wal").write_bytes(changed)
     shutil.copy(f"{torn}-head", f"{path}-head")
     for use in (open_ledger, read_ledger):
-        with pytest.raises(LedgerError, match=r"is damaged .*-head has seen 7"):
+        with refused("records-missing", LedgerError, mentions=("7",)):
             use(path)
 
 
@@ -746,7 +747,7 @@ def test_a_disk_without_room_refuses_the_charge(path, ledger):
         for number in range(1000):
             ledger.charge(run(f"more {number}"))
 
-    with pytest.raises(LedgerError, match=r"nothing was recorded: .* full"):
+    with refused("cannot-use-file", LedgerError):
         fill_up()
     found = epochs(path)
     assert found == ["one", *(f"more {k}" for k in range(len(found) - 1))]
@@ -757,7 +758,7 @@ def test_a_disk_without_room_refuses_the_charge(path, ledger):
 def test_a_ledger_held_by_another_writer_is_named(path, ledger):
     ledger._journal._connection.execute("PRAGMA busy_timeout = 0")
     with open_ledger(path) as other, other._journal.transaction():
-        with pytest.raises(LedgerError, match="database is locked"):
+        with refused("cannot-use-file", LedgerError):
             ledger.charge(run("one"))
         assert read_ledger(path).charges == ()
 
@@ -765,7 +766,7 @@ def test_a_ledger_held_by_another_writer_is_named(path, ledger):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_process_must_open_the_ledger_itself(ledger, monkeypatch):
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    with pytest.raises(LedgerError, match="open it again in this one"):
+    with refused("opened-elsewhere", LedgerError):
         ledger.charge(run("one"))
 
 
@@ -773,7 +774,7 @@ def test_a_closed_ledger_says_so(path):
     ledger = open_ledger(path, create=Budget())
     ledger.close()
     ledger.close()
-    with pytest.raises(LedgerError, match="is closed"):
+    with refused("file-closed", LedgerError):
         ledger.charge(run("one"))
     assert "closed" in repr(ledger)
 
@@ -912,7 +913,7 @@ def test_no_change_of_a_byte_of_a_charge_goes_unnoticed(sound, data):
     damaged = bytearray(content)
     damaged[data.draw(st.sampled_from(places))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(damaged)
-    with pytest.raises(LedgerError, match="is damaged"):
+    with refused("seal-broken", LedgerError):
         open_ledger(path)
     assert path.read_bytes() == damaged
 
@@ -957,25 +958,25 @@ def test_another_programs_file_with_a_hot_journal_is_not_rolled_back(path):
 
 def test_a_missing_ledger_is_not_made(path):
     for use in (open_ledger, read_ledger):
-        with pytest.raises(LedgerError, match="does not exist"):
+        with refused("no-such-file", LedgerError):
             use(path)
     assert list(path.parent.iterdir()) == []
 
 
 def test_a_folder_is_not_a_ledger(tmp_path):
     for use in (open_ledger, read_ledger, lambda p: open_ledger(p, create=Budget())):
-        with pytest.raises(LedgerError, match="is not a file"):
+        with refused("not-a-file", LedgerError):
             use(tmp_path)
 
 
 def test_a_path_through_a_file_says_why_it_cannot_be_read(path):
     filled(path)
-    with pytest.raises(LedgerError, match=r"cannot read .* Not a directory"):
+    with refused("cannot-read", LedgerError):
         read_ledger(path / "inside")
 
 
 def test_a_ledger_that_cannot_be_created_says_why(tmp_path):
-    with pytest.raises(LedgerError, match="cannot create"):
+    with refused("cannot-write", LedgerError):
         open_ledger(tmp_path / "nowhere" / "party.ledger", create=Budget())
 
 
@@ -1008,7 +1009,7 @@ def test_a_ledger_that_lies_open_is_refused(tmp_path):
     path = tmp_path / "ann's own; ledger"
     filled(path)
     path.chmod(0o640)
-    with pytest.raises(LedgerError, match=r"mode 0640.*chmod 600") as caught:
+    with refused("holds-secrets", LedgerError, mentions=("0640", "600")) as caught:
         open_ledger(path)
     _, _, command = str(caught.value).partition(": run ")
     assert shlex.split(command) == ["chmod", "600", str(path)]
@@ -1046,7 +1047,7 @@ def test_a_ledger_shows_its_path_and_its_counts(path, ledger):
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_ledger_is_never_pickled_or_copied(ledger, duplicate):
     for secret in (ledger, ledger._journal):
-        with pytest.raises(SecretError, match="never pickled or copied"):
+        with refused("not-copyable", SecretError):
             duplicate(secret)
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from cases import each
+from refusals import refused
 from veilsum.errors import InvalidInputError
 from veilsum.files import tables
 from veilsum.files.tables import agreed_table, read_table, table_to_draft
@@ -141,7 +142,7 @@ def test_words_about_a_csv_file_are_refused_where_there_is_none(tmp_path, said):
     pytest.importorskip("pyarrow")
     path = tmp_path / "table.parquet"
     pd.DataFrame({"x": [1.5]}).to_parquet(path)
-    with pytest.raises(InvalidInputError, match="says how a CSV file is written"):
+    with refused("csv-option-unused"):
         read_table(path, **said)
 
 
@@ -164,7 +165,7 @@ def test_dates_are_read_as_the_file_writes_them(tmp_path, form, cell):
     table = agreed_table(path, SEEN, dates=form)
     assert table["seen"].tolist()[0] == "2001-12-03"
     assert table["seen"].isna().tolist() == [False, True]
-    with pytest.raises(SchemaError, match="1 in column 'seen'"):
+    with refused("missing-values", SchemaError, mentions=("1", "seen")):
         SEEN.check("a", table)
 
 
@@ -188,10 +189,10 @@ def test_dates_that_would_have_to_be_guessed_are_refused(tmp_path, form, cell, w
 def test_a_way_of_writing_dates_needs_dates(tmp_path):
     path = written(tmp_path, TEXT)
     for schema in (None, Schema((Column("age", "integer"),))):
-        with pytest.raises(InvalidInputError, match="no column with kind"):
+        with refused("dates-without-column"):
             agreed_table(path, schema, dates="%d.%m.%Y")
     table = agreed_table(written(tmp_path, "seen\n2001-12-03 10:30\n"), SEEN)
-    with pytest.raises(SchemaError, match='"2001-12-03 10:30"'):
+    with refused("not-dates", SchemaError, mentions=("2001-12-03 10:30",)):
         SEEN.check("a", table)
 
 
@@ -215,13 +216,13 @@ def test_numbers_are_read_to_the_last_bit(tmp_path_factory, numbers):
 @pytest.mark.parametrize("name", ["table.xlsx", "table", "table.csv.zip"])
 def test_an_unknown_ending_is_refused(tmp_path, name):
     path = written(tmp_path, TEXT, name=name)
-    with pytest.raises(InvalidInputError, match=r"\.csv, \.csv\.gz and \.parquet, and"):
+    with refused("unknown-file-ending"):
         read_table(path)
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.parquet", "none.csv.gz"])
 def test_a_missing_file_is_named(tmp_path, name):
-    with pytest.raises(InvalidInputError, match=f"no file .*{name}"):
+    with refused("no-such-file", mentions=(name,)):
         read_table(tmp_path / name)
 
 
@@ -409,7 +410,7 @@ def test_a_packed_file_is_counted_while_it_is_unpacked(tmp_path, monkeypatch, te
     assert sum(read) >= len(text)
     read.clear()
     monkeypatch.setattr(tables, "ALWAYS_BYTES", 1 << 16)
-    with pytest.raises(InvalidInputError, match="more than 200 times its size"):
+    with refused("unpacks-too-large", mentions=("200",)):
         read_table(path)
     assert sum(read) <= 2 * 200 * path.stat().st_size + (1 << 20)  # and one buffer
 
@@ -421,10 +422,10 @@ def test_a_parquet_file_is_counted_before_and_while_it_is_unpacked(
     frame = pd.DataFrame({"x": np.zeros(10_000), "s": ["long " * 2000] * 10_000})
     frame.to_parquet(path)
     assert path.stat().st_size < 100_000  # and 100 MB in memory
-    with pytest.raises(InvalidInputError, match="more than 200 times its size"):
+    with refused("unpacks-too-large", mentions=("200",)):
         read_table(path)
     monkeypatch.setattr(tables, "MOST_CELLS", 19_999)
-    with pytest.raises(InvalidInputError, match="10,000 rows of 2 columns"):
+    with refused("too-many-cells", mentions=("10,000", "2")):
         read_table(path)
     monkeypatch.setattr(tables, "MOST_CELLS", 20_000)
     frame[["x"]].to_parquet(path)
@@ -453,7 +454,7 @@ def test_categories_are_read_as_they_are_written(tmp_path, ending):
         table = schema.check("ann", read_table(path, text=schema.categorical))
         assert table.frame["s"].tolist() == levels * 3
         other = {"kind": "category", "categories": [one + "x" for one in levels]}
-        with pytest.raises(InvalidInputError, match="a category"):
+        with refused("unknown-category"):
             Schema.from_table({"columns": {"s": other}}).check(
                 "ann", read_table(path, text=schema.categorical)
             )

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from cases import each
+from refusals import refused
 from veilsum.errors import InvalidGraphError
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
 from veilsum.graphs.families import FAMILIES
@@ -154,24 +155,24 @@ def test_every_example_of_a_family_is_connected(spec):
     ],
 )
 def test_a_family_with_wrong_arguments_is_refused_with_its_usage(spec, usage):
-    with pytest.raises(InvalidGraphError, match=f"{spec!r}: write it as {usage}"):
+    with refused("malformed-family", InvalidGraphError, mentions=(repr(spec), usage)):
         Topology.family(spec)
 
 
 @pytest.mark.parametrize("spec", ["complete:1", "path:1", "star:1", "grid:1x1"])
 def test_a_family_of_one_party_is_refused(spec):
-    with pytest.raises(InvalidGraphError, match="found one party, '0'"):
+    with refused("too-few-parties", InvalidGraphError, mentions=("0",)):
         Topology.family(spec)
 
 
 @pytest.mark.parametrize("spec", ["complete:0", "hypercube:0", "regular:6:0"])
 def test_a_family_without_edges_is_refused(spec):
-    with pytest.raises(InvalidGraphError, match="no edges"):
+    with refused("no-links", InvalidGraphError):
         Topology.family(spec)
 
 
 def test_an_unknown_family_is_refused_with_the_nearest_and_all_the_others():
-    with pytest.raises(InvalidGraphError, match="did you mean 'petersen'") as caught:
+    with refused("unknown-family", InvalidGraphError, mentions=("petersen",)) as caught:
         Topology.family("peterson")
     for family in FAMILIES.values():
         assert family.usage in str(caught.value)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import veilsum as vs
+from refusals import refused
 from strategies import any_topologies, coalitions, connected_topologies, few
-from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.errors import InvalidGraphError
 from veilsum.graphs.connectivity import is_connected
 from veilsum.graphs.topology import Topology
 
@@ -94,7 +95,7 @@ def test_wherever_a_graph_is_taken_one_of_networkx_will_do():
 def test_what_is_no_graph_is_refused_with_what_would_do(monkeypatch):
     # Where shapes and types are checked, the checker would refuse the list first.
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    with pytest.raises(InvalidInputError, match="cannot be a list: give Topology"):
+    with refused("not-a-topology"):
         vs.graphs.algebraic_connectivity([("a", "b")])
 
 
@@ -124,62 +125,62 @@ def test_a_missing_edge_attribute_is_named_with_its_edge():
     graph = nx.Graph()
     graph.add_edge("a", "b", noise=4)
     graph.add_edge("b", "c")
-    with pytest.raises(InvalidGraphError, match="b - c has no attribute 'noise'"):
+    with refused("missing-edge-attribute", InvalidGraphError, mentions=("noise",)):
         Topology.from_networkx(graph, weight="noise")
 
 
 def test_self_loops_are_refused_by_name():
-    with pytest.raises(InvalidGraphError, match="self-loops at bob"):
+    with refused("self-loops", InvalidGraphError):
         Topology.from_edges([("ann", "bob"), ("bob", "bob")])
     graph = nx.cycle_graph(3)
     graph.add_edge(1, 1)
-    with pytest.raises(InvalidGraphError, match="self-loops at 1"):
+    with refused("self-loops", InvalidGraphError, mentions=("1",)):
         Topology.from_networkx(graph)
 
 
 def test_edges_with_unknown_parties_are_refused_by_name():
-    with pytest.raises(InvalidGraphError, match="unknown parties: dee, eve"):
+    with refused("unknown-party", InvalidGraphError):
         Topology.from_edges([("ann", "eve"), ("dee", "bob")], parties=["ann", "bob"])
 
 
 @pytest.mark.parametrize("parties", [None, [], ["ann", "bob"]])
 def test_a_graph_without_edges_is_refused(parties):
-    with pytest.raises(InvalidGraphError, match="no edges"):
+    with refused("no-links", InvalidGraphError):
         Topology.from_edges([], parties=parties)
 
 
 def test_a_single_party_is_refused_by_name():
-    with pytest.raises(InvalidGraphError, match="one party, 'ann'"):
+    with refused("too-few-parties", InvalidGraphError, mentions=("ann",)):
         Topology.from_edges([], parties=["ann"])
 
 
 def test_two_parties_of_one_name_are_refused():
-    with pytest.raises(InvalidGraphError, match="one name: 1"):
+    with refused("duplicate-party", InvalidGraphError, mentions=("1",)):
         Topology.from_edges([(1, 2)], parties=[1, "1", 2])
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 2.0, 3.0]])
 def test_a_wrong_number_of_weights_is_refused(weights):
-    with pytest.raises(InvalidGraphError, match="each of 2 edges"):
+    with refused("weights-not-per-edge", InvalidGraphError, mentions=("2",)):
         Topology.from_edges([(0, 1), (1, 2)], weights=weights)
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf])
 def test_a_weight_that_is_no_variance_is_refused(weight):
-    with pytest.raises(InvalidGraphError, match="positive and finite"):
+    with refused("weights-not-positive", InvalidGraphError):
         Topology.from_edges([(0, 1), (1, 2)], weights=[1.0, weight])
 
 
 def test_an_unknown_party_is_refused_with_the_nearest_name():
     topology = Topology.from_edges([("london", "paris"), ("paris", "rome")])
-    with pytest.raises(InvalidInputError, match=r"unknown party 'pariss'.*'paris'"):
+    with refused("unknown-party", mentions=("pariss", "paris")):
         topology.index("pariss")
-    with pytest.raises(InvalidInputError, match="the parties are london, paris, rome"):
+    with refused("unknown-party"):
         topology.indices(["london", "zzz"])
 
 
 def test_text_where_a_collection_of_names_is_meant_is_refused():
-    with pytest.raises(InvalidInputError, match=r"write \['01'\]"):
+    with refused("names-not-collection", mentions=("01",)):
         Topology.family("ring:4").indices("01")
 
 
@@ -261,7 +262,7 @@ def test_a_renamed_graph_keeps_its_links_and_its_noise():
 
 @pytest.mark.parametrize("names", [["ann", "bob"], ["ann", "bob", "ann"]])
 def test_new_names_must_be_as_many_and_all_different(names):
-    with pytest.raises(InvalidGraphError, match="expected 3 different party names"):
+    with refused("names-not-different", InvalidGraphError, mentions=("3",)):
         Topology.family("complete:3").renamed(names)
 
 

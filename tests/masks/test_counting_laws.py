@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from refusals import refused
 from strategies import connected_topologies, few, seeds
-from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.errors import NumericalError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.discrete_gaussian import discrete_gaussian
 from veilsum.masks.fixed_point import Grid
@@ -77,7 +78,7 @@ def test_residues_have_as_many_words_as_totals_need(bits, n_bytes):
 def test_a_codec_of_one_layout_refuses_every_other():
     law, other = law_of("uniform", 128), law_of("uniform", 192)
     frame = Codec(9, layout=law.layout(3)).encode(Up(0, law.encode(whole(1, 2, 3))))
-    with pytest.raises(MalformedMessageError, match="9 limbs, found 6"):
+    with refused("limb-count-differs", MalformedMessageError, mentions=("9", "6")):
         Codec(9, layout=other.layout(3)).decode(frame)
 
 
@@ -119,12 +120,12 @@ def test_shares_of_a_field_are_even_among_its_residues():
 
 
 def test_fields_have_a_number_for_each_unit():
-    with pytest.raises(InvalidInputError, match="2 numbers are in fields, and 3 have"):
+    with refused("units-not-per-number", mentions=("2", "3")):
         Counts(UNITS, 60, ((2, 3),))
 
 
 def test_more_bits_than_three_words_have_are_refused():
-    with pytest.raises(InvalidInputError, match="coarser units"):
+    with refused("sum-too-large"):
         law_of("uniform", 193)
 
 
@@ -139,7 +140,7 @@ def test_a_vector_beyond_the_public_bound_never_becomes_numbers(name):
         np.array([1.0, 2.0, 3.0]),
         whole(1, 2, 3.0),
     ):
-        with pytest.raises(NumericalError, match="report it"):
+        with refused("internal", NumericalError):
             law.encode(wrong)
 
 
@@ -148,12 +149,12 @@ def test_a_grid_is_refused_and_the_unit_named(name):
     if name == "none":
         return
     masks = Masks(name, sigma=SIGMAS[name], grid=40)
-    with pytest.raises(InvalidInputError, match="leave grid out, and say with unit"):
+    with refused("grid-not-accepted"):
         masks.for_sums(RING, Counts(UNITS, 60))
 
 
 def test_gaussian_masks_are_not_for_sums():
-    with pytest.raises(InvalidInputError, match="masks real numbers"):
+    with refused("law-of-real-numbers"):
         law_of("gaussian", 60, sigma=1.0)
 
 
@@ -188,12 +189,12 @@ def test_what_is_proved_is_proved_of_a_coarser_grid(units):
 
 
 def test_a_sigma_that_spans_too_little_or_too_much_of_a_unit_is_refused():
-    with pytest.raises(InvalidInputError, match="spans 2 of 1"):
+    with refused("sigma-too-small", mentions=("2", "1")):
         law_of("lattice", 60, sigma=2.0)
-    with pytest.raises(InvalidInputError, match=r"more than 2\^180 of the unit"):
+    with refused("sigma-too-large"):
         law_of("lattice", 60, sigma=1e60)
     law_of("lattice", 60, sigma=1024.0).check_deployable()
-    with pytest.raises(InvalidInputError, match="at least 1024 units of every"):
+    with refused("sigma-too-small", mentions=("1024",)):
         law_of("lattice", 60, sigma=1000.0).check_deployable()
 
 
@@ -255,7 +256,7 @@ def test_without_its_range_a_law_is_the_same(law):
     sigma = 1.0 if law == "lattice" else None
     here = Masks(law, sigma, 12, 4.0).on(RING)
     free = here.without_range()
-    with pytest.raises(InvalidInputError, match="beyond the range"):
+    with refused("value-out-of-range"):
         here.encode(np.array([5.0]))
     assert free.decode(free.encode(np.array([5.0]))) == [5.0]
     assert (free.grid, free.dtype) == (here.grid, here.dtype)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 
+from refusals import refused
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.masks.fixed_point import (
     Grid,
@@ -78,9 +79,9 @@ def test_how_a_value_is_counted_does_not_depend_on_its_neighbours(few, large, un
 
 def test_a_deviation_is_in_steps_of_the_unit():
     assert Grid(4, Fraction(1, 100)).deviation(1.0) == 1600
-    with pytest.raises(InvalidInputError, match=r"spans 1 of 1/4: use a grid of 2"):
+    with refused("grid-too-coarse", mentions=("1", "4", "2")):
         Grid(0, Fraction(1, 4)).deviation(0.25)
-    with pytest.raises(InvalidInputError, match="between 0 and 200 bits below"):
+    with refused("bits-out-of-range", mentions=("0", "200")):
         Grid(-1, Fraction(1, 100))
 
 
@@ -100,12 +101,12 @@ def test_a_grid_finer_than_numbers_are_keeps_every_digit():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_what_is_no_number_has_no_place_on_the_grid(bad):
-    with pytest.raises(InvalidInputError, match="finite"):
+    with refused("not-finite"):
         Grid(10).quantise(np.array([1.0, bad]))
 
 
 def test_a_value_that_overflows_the_grid_is_refused():
-    with pytest.raises(InvalidInputError, match="too large for a grid of 200 bits"):
+    with refused("value-too-large", mentions=("200",)):
         Grid(200).quantise(np.array([1e300]))
 
 
@@ -149,13 +150,13 @@ def test_a_whole_deviation_is_not_rounded():
     ("sigma", "bits", "needed"), [(1.0, 1, 2), (2.0**-20, 10, 22), (3e-5, 0, 18)]
 )
 def test_too_small_a_deviation_says_how_fine_a_grid_would_do(sigma, bits, needed):
-    with pytest.raises(InvalidInputError, match=f"a grid of {needed} bits or more"):
+    with refused("grid-too-coarse", mentions=(needed,)):
         Grid(bits).deviation(sigma)
     assert Grid(needed).deviation(sigma) >= 4
 
 
 def test_a_light_link_is_what_has_too_small_a_deviation():
-    with pytest.raises(InvalidInputError, match=r"but 0\.25 spans 2 .* a grid of 4"):
+    with refused("grid-too-coarse", mentions=("0.25", "2", "4")):
         Grid(3).deviation(1.0, weight=1 / 16)
 
 
@@ -187,28 +188,28 @@ def test_the_grid_for_a_deviation_is_the_coarsest_that_has_it(sigma, steps):
 
 def test_a_value_beyond_the_range_is_named_with_its_magnitude():
     row = np.array([0.5, -300.0, 2.0])
-    with pytest.raises(RangeError, match="coefficient 2 of 3 has the magnitude 300"):
+    with refused("value-out-of-range", RangeError, mentions=("2", "3", "300")):
         check_range(row, 100.0)
-    with pytest.raises(RangeError, match=r"range of 2\^9 or more"):
+    with refused("value-out-of-range", RangeError):
         check_range(row, 100.0)
     check_range(row, 300.0)
 
 
 def test_a_column_that_has_a_name_is_called_by_it():
-    with pytest.raises(RangeError, match="income has the magnitude 7"):
+    with refused("value-out-of-range", RangeError, mentions=("7",)):
         check_range(np.array([1.0, 7.0]), 5.0, ["age", "income"])
 
 
 def test_the_column_of_many_rows_is_still_the_column():
     rows = np.array([[1.0, 2.0], [3.0, 1e9]])
-    with pytest.raises(RangeError, match="coefficient 2 of 2"):
+    with refused("value-out-of-range", RangeError, mentions=("2",)):
         check_range(rows, 100.0)
 
 
 @pytest.mark.parametrize("largest", [None, 10.0])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_what_is_no_number_is_named_as_well(bad, largest):
-    with pytest.raises(RangeError, match=r"coefficient 2 of 2 is (nan|inf)"):
+    with refused("not-finite", RangeError):
         check_range(np.array([1.0, bad]), largest)
 
 

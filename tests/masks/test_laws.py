@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cases import each
+from refusals import refused
 from strategies import any_topologies, connected_topologies, few, seeds
 from veilsum.errors import InvalidInputError, RangeError, SecretError
 from veilsum.graphs.topology import Topology
@@ -136,7 +137,7 @@ def test_draws_have_the_law_s_own_kind_of_number():
 
 
 def test_as_many_sigmas_as_coefficients_are_needed_on_the_lattice():
-    with pytest.raises(InvalidInputError, match="each of 3 coefficients, found 2"):
+    with refused("sigma-wrong-shape", mentions=("3", "2")):
         lattice(sigma=[1.0, 2.0]).draw(stream(), 3)
 
 
@@ -210,7 +211,7 @@ def test_laws_in_float64_encode_nothing(law):
 
 def test_a_value_beyond_the_declared_range_is_refused_by_both_integer_laws():
     for law in (lattice(largest=2.0), Masks("uniform", largest=2.0).on(TRIANGLE)):
-        with pytest.raises(RangeError, match="height has the magnitude 3, beyond"):
+        with refused("value-out-of-range", RangeError, mentions=("3,",)):
             law.encode(np.array([1.0, -3.0]), ["weight", "height"])
 
 
@@ -219,7 +220,7 @@ def test_without_a_declared_range_what_a_sum_cannot_hold_is_refused():
     eight = Topology.family("complete:8")
     laws = (lattice(eight, grid=50), Masks("uniform", grid=50).on(eight))
     for law, reach in zip(laws, (256, 512), strict=True):
-        with pytest.raises(RangeError, match=f"2e\\+03, beyond the range of {reach}"):
+        with refused("value-out-of-range", RangeError, mentions=("03,", reach)):
             law.encode(np.array([2000.0]))
 
 
@@ -227,9 +228,9 @@ def test_without_a_declared_range_what_a_sum_cannot_hold_is_refused():
 @pytest.mark.parametrize("wide", [False, True])
 def test_what_is_no_number_is_refused(bad, wide):
     law = LatticeMasks(check_sigma(1.0), Grid(40), wide=wide)
-    with pytest.raises(RangeError, match="coefficient 1 of 1 is"):
+    with refused("not-finite", RangeError, mentions=("1",)):
         law.encode(np.array([bad]))
-    with pytest.raises(RangeError, match="coefficient 1 of 1 is"):
+    with refused("value-out-of-range", RangeError, mentions=("1",)):
         Masks("uniform").on(TRIANGLE).encode(np.array([bad]))
 
 
@@ -277,14 +278,14 @@ def test_a_range_that_is_none_is_refused(name, largest):
 
 
 def test_a_sigma_that_the_grid_cannot_show_is_refused_at_once():
-    with pytest.raises(InvalidInputError, match="at least 4 steps"):
+    with refused("grid-too-coarse", mentions=("4",)):
         lattice(sigma=[1.0, 1e-20])
-    with pytest.raises(InvalidInputError, match=r"more than 2\^100 steps"):
+    with refused("grid-too-fine"):
         lattice(sigma=1e30)
 
 
 def test_a_sum_that_cannot_fit_is_refused_before_any_data():
-    with pytest.raises(InvalidInputError, match="needs 3 bits more"):
+    with refused("sum-too-large", mentions=("3",)):
         Masks("uniform", grid=60, largest=10.0).on(TRIANGLE)
 
 
@@ -321,22 +322,22 @@ def test_contradictions_are_refused(name, given, words):
 
 def test_laws_for_simulation_are_not_deployed():
     for law in (NoMasks(), GaussianMasks(check_sigma(1.0))):
-        with pytest.raises(InvalidInputError, match="simulation only"):
+        with refused("law-not-deployable"):
             law.check_deployable()
 
 
 def test_a_deployed_lattice_spans_2_to_the_10():
     lattice(grid=10).check_deployable()
     Masks("uniform").on(TRIANGLE).check_deployable()
-    with pytest.raises(InvalidInputError, match="a grid of 10 bits or more"):
+    with refused("grid-too-coarse", mentions=("10",)):
         lattice(grid=9).check_deployable()
-    with pytest.raises(InvalidInputError, match="a grid of 13 bits or more"):
+    with refused("grid-too-coarse", mentions=("13",)):
         lattice(sigma=[8.0, 0.125], grid=12).check_deployable()
 
 
 def test_the_quietest_link_decides_whether_a_lattice_is_deployed():
     lattice(grid=11).check_deployable(least_weight=0.25)
-    with pytest.raises(InvalidInputError, match="a grid of 11 bits or more"):
+    with refused("grid-too-coarse", mentions=("11",)):
         lattice(grid=10).check_deployable(least_weight=0.25)
 
 
@@ -365,9 +366,9 @@ def test_the_system_s_streams_never_repeat(law):
 
 def test_no_float_normals_come_from_the_system_s_streams():
     law = GaussianMasks(check_sigma(1.0))
-    with pytest.raises(InvalidInputError, match="lattice or uniform"):
+    with refused("normals-for-simulation"):
         draw_shares(TRIANGLE, law, SystemStreams(), size=1)
-    with pytest.raises(InvalidInputError, match="simulation only"):
+    with refused("normals-for-simulation"):
         law.draw(Keystream(bytes(32)), 3)
 
 
@@ -425,7 +426,7 @@ def test_shares_are_finer_than_the_unit_where_they_must_be():
 
 
 def test_a_unit_too_fine_for_the_range_is_refused():
-    with pytest.raises(InvalidInputError, match="agree on a unit of"):
+    with refused("sum-too-large"):
         Masks("uniform", None, None, 1e12, 1e-9).on(TRIANGLE)
 
 

@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cases import each
+from refusals import refused
 from strategies import any_topologies, coalitions, eighths, few, seeds, sigmas
-from veilsum.errors import InvalidInputError, MemoryShortError
+from veilsum.errors import MemoryShortError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import GaussianMasks, check_sigma
@@ -116,24 +117,24 @@ def test_coefficients_come_one_row_per_party():
     found = simulate(K3, rows, sigma=1e-9, executions=2, stream=stream())
     np.testing.assert_allclose(found.effective[0], rows, atol=1e-6)
     transposed = np.array(rows).T
-    with pytest.raises(InvalidInputError, match="3 parties"):
+    with refused("wrong-shape", mentions=("3",)):
         simulate(K3, transposed, sigma=1.0, executions=2, stream=stream())
 
 
 @pytest.mark.parametrize("bad", [[1.0, 2.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
 def test_a_wrong_number_of_coefficients_is_refused(bad):
-    with pytest.raises(InvalidInputError, match="3 parties"):
+    with refused("wrong-shape", mentions=("3",)):
         simulate(K3, bad, sigma=1.0, executions=2, stream=stream())
 
 
 @pytest.mark.parametrize("executions", [0, -5])
 def test_at_least_one_execution_is_needed(executions):
-    with pytest.raises(InvalidInputError, match=f"at least 1, found {executions}"):
+    with refused("executions-not-positive", mentions=("1,", executions)):
         simulate(K3, [1, 2, 3], sigma=1.0, executions=executions, stream=stream())
 
 
 def test_more_executions_than_fit_are_refused_before_they_are_begun():
-    with pytest.raises(MemoryShortError, match="executions takes about 4,000"):
+    with refused("memory-short", MemoryShortError, mentions=("4,000",)):
         simulate(
             K3,
             [1, 2, 3],
@@ -146,7 +147,7 @@ def test_more_executions_than_fit_are_refused_before_they_are_begun():
 
 @each("sigma", [0.0, -1.0, np.nan, np.inf])
 def test_a_sigma_that_masks_nothing_is_refused(sigma):
-    with pytest.raises(InvalidInputError, match="sigma must be positive"):
+    with refused("sigma-not-positive"):
         simulate(K3, [1, 2, 3], sigma=sigma, executions=2, stream=stream())
 
 

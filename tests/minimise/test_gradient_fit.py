@@ -9,6 +9,7 @@ import pytest
 
 from cases import each
 from later import Later
+from refusals import refused
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.domains import Box, WholeSpace
@@ -122,7 +123,7 @@ def test_counts_of_any_level_are_fitted_without_being_told_a_step(level):
 def test_rare_counts_are_refused_rather_than_thrown_into_a_corner():
     """Steps that suit the answer are hundreds of times too long for the start."""
     rare = dealt(counts_of(-6.0, 5000), mixed=True)
-    with pytest.raises(InvalidInputError, match="gradient steps are too few"):
+    with refused("columns-badly-scaled"):
         fitted("poisson", rare, largest=1e5)
 
 
@@ -244,11 +245,9 @@ def test_a_topology_may_be_given_and_names_its_parties():
     graph = Topology.family("complete:5").renamed(sorted(rows))
     found = fitted(rows=rows, topology=graph, iterations=100)
     assert found.run.topology == graph
-    with pytest.raises(InvalidInputError, match="5 parties, and there are data of 4"):
+    with refused("graph-size-differs", mentions=("5", "4")):
         fitted(rows={name: rows[name] for name in PARTIES[:4]})
-    with pytest.raises(
-        InvalidInputError, match="same parties; only one of them has 0, 1"
-    ):
+    with refused("graph-names-differ", mentions=("0,", "1")):
         fitted(rows=rows, topology=Topology.family("ring:5"))
 
 
@@ -282,19 +281,19 @@ def test_what_cannot_be_is_refused(changes, words):
 def test_the_party_with_bad_rows_is_named():
     rows = dealt(pooled_rows("logistic"))
     rows["south"] = replace(rows["south"], response=rows["south"].response + 0.5)
-    with pytest.raises(InvalidInputError, match=r"party 'south': .*must be 0 or 1"):
+    with refused("response-not-binary", mentions=("south", "0", "1")):
         fitted("logistic", rows)
 
 
 def test_parties_must_be_alike():
     rows = dealt(pooled_rows("gaussian"))
     narrow = rows | {"west": replace(rows["west"], design=rows["west"].design[:, :2])}
-    with pytest.raises(InvalidInputError, match=r"in their columns, found .*west 2"):
+    with refused("rows-differ", mentions=("2",)):
         fitted(rows=narrow)
     ones = np.ones(rows["west"].n_rows)
     for what in ("weights", "offset"):
         odd = rows | {"west": replace(rows["west"], **{what: ones})}
-        with pytest.raises(InvalidInputError, match=f"{what}.*west True"):
+        with refused("rows-differ", mentions=(what,)):
             fitted(rows=odd)
 
 
@@ -302,7 +301,7 @@ def test_parties_must_be_alike():
 def test_columns_on_different_scales_need_a_step_of_their_own(family, scale):
     rows = pooled_rows(family)
     scaled = dealt(replace(rows, design=rows.design * [1.0, scale, 1.0]))
-    with pytest.raises(InvalidInputError, match="centre and scale the columns"):
+    with refused("columns-badly-scaled"):
         fitted(family, scaled, largest=2.0**14)
     slow = fitted(family, scaled, step=1e-6, largest=2.0**14)
     assert slow.max_error > 0.1
@@ -313,12 +312,12 @@ def test_columns_on_different_scales_need_a_step_of_their_own(family, scale):
 def test_dependent_columns_are_named(family, step):
     rows = pooled_rows(family)
     twice = np.column_stack([rows.design[:, :2], 2.0 * rows.design[:, 1]])
-    with pytest.raises(InvalidInputError, match="age, dose are linearly dependent"):
+    with refused("dependent-columns"):
         fitted(family, dealt(replace(rows, design=twice)), step=step)
 
 
 def test_separated_responses_have_no_fit():
     rows = pooled_rows("logistic")
     apart = replace(rows, response=(rows.design[:, 1] > 0).astype(float))
-    with pytest.raises(InvalidInputError, match="separation"):
+    with refused("endless-coefficient"):
         fitted("logistic", dealt(apart))

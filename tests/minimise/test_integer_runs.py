@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from refusals import refused
 from strategies import connected_topologies, finite_arrays, seeds
 from veilsum.consortium.scenario import Settings
-from veilsum.errors import InvalidGraphError, InvalidInputError, RangeError
+from veilsum.errors import InvalidGraphError, RangeError
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
@@ -249,13 +250,13 @@ def test_a_view_reveals_the_quantised_sum_of_the_honest_exactly(law, sigma):
 
 
 def test_dgd_refuses_residues_with_a_sentence():
-    with pytest.raises(InvalidInputError, match="mean nothing until they are summed"):
+    with refused("magnitudes-unavailable"):
         run(law="uniform", settings=Settings())
 
 
 def test_one_shot_refuses_what_stays_with_its_owner():
     local = [Cost.from_gradient(lambda x: 2 * x, dim=2)] * 5
-    with pytest.raises(InvalidInputError, match="stays with its owner"):
+    with refused("costs-have-remainder"):
         solve(
             local,
             topology=COMPLETE,
@@ -297,20 +298,20 @@ def test_a_sum_beyond_64_bits_is_refused_or_taken_wide_and_never_wraps():
         "settings": ONE_SHOT,
     }
     eight = Topology.family("complete:8")
-    with pytest.raises(RangeError, match="beyond the range of 256"):
+    with refused("value-out-of-range", RangeError, mentions=("256",)):
         solve(costs, topology=eight, corrupted=(), **options)
     found = solve(costs, topology=eight, corrupted=(), largest=2000.0, **options)
     assert found.minimiser.tolist() == [1000.0]
 
 
 def test_recentring_floats_is_refused():
-    with pytest.raises(InvalidInputError, match="needs integers: use law lattice"):
+    with refused("recentre-needs-lattice"):
         run(law="gaussian", sigma=1.0, settings=Settings(recentre=True))
 
 
 def test_one_way_links_are_refused():
     arcs = Topology.from_edges([(0, 1), (1, 2), (2, 0)], directed=True)
-    with pytest.raises(InvalidGraphError, match="one-way links"):
+    with refused("directed-graph", InvalidGraphError):
         solve(
             HOMES[:3],
             topology=arcs,
@@ -322,5 +323,5 @@ def test_one_way_links_are_refused():
 
 
 def test_an_unknown_method_is_refused():
-    with pytest.raises(InvalidInputError, match="choose from auto, one-shot, dgd"):
+    with refused("unknown-choice"):
         Settings(method="magic")

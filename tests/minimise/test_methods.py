@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cases import each
+from refusals import refused
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError
@@ -202,7 +203,7 @@ def test_masks_on_curvatures_leave_nids_out_and_tracking_in():
         run = solve(costs, topology=graph, corrupted=(), settings=known, **options)
         assert run.stopped == "tolerance"
         assert run.max_error < 1e-7
-        with pytest.raises(InvalidInputError, match="use gradient-tracking"):
+        with refused("method-unfit"):
             solve(
                 costs,
                 topology=graph,
@@ -232,7 +233,7 @@ def test_a_domain_for_each_party_is_refused():
     costs = [Cost.squared_distance([float(k)]) for k in range(3)]
     boxes = [Box(-1.0, 1.0, dim=1)] * 3
     for given in (boxes, dict(enumerate(boxes)), tuple(boxes)):
-        with pytest.raises(InvalidInputError, match="one public domain serves all"):
+        with refused("domain-per-party"):
             solve(
                 costs,
                 topology=Topology.family("ring:3"),
@@ -240,7 +241,7 @@ def test_a_domain_for_each_party_is_refused():
                 domain=given,
                 sigma=1.0,
             )
-    with pytest.raises(InvalidInputError, match="found NoneType"):
+    with refused("not-a-domain"):
         solve(
             costs,
             topology=Topology.family("ring:3"),
@@ -284,7 +285,7 @@ def test_a_simulation_may_read_the_bounds_off_the_costs_and_says_so():
     plain = solve(costs, topology=graph, corrupted=(), settings=enough, **options)
     assert BOUNDS_READ not in plain.guarantee.limits
     assert np.linalg.norm(plain.minimiser - pooled) < 1e-8
-    with pytest.raises(InvalidInputError, match="give bounds that you know"):
+    with refused("curvature-unknown"):
         solve(costs, topology=graph, corrupted=(), settings=settings, **options)
 
 
@@ -317,9 +318,9 @@ def test_auto_bears_what_links_lose():
 
 
 def test_a_method_that_does_not_bear_a_fault_names_one_that_does():
-    with pytest.raises(InvalidInputError, match=r"lost.*use running-sums"):
+    with refused("method-unfit"):
         faulty(Settings(method="nids"), LinkFaults(loss=0.1))
-    with pytest.raises(InvalidInputError, match=r"same links.*gradient-tracking"):
+    with refused("method-unfit"):
         faulty(Settings(method="nids", iterations=9), LinkFaults(changing=0.5))
 
 
@@ -350,12 +351,12 @@ def distances(settings, faults, *, law="lattice", domain=None):
 @each("kinds", ANY_FAULT, ids=str)
 def test_one_sum_has_no_iterations_for_faults_to_happen_in(kinds):
     faults = LinkFaults(**kinds)
-    with pytest.raises(InvalidInputError, match="takes none: use method auto"):
+    with refused("one-shot-with-faults"):
         distances(Settings(method="one-shot"), faults)
     run = distances(Settings(method="auto", iterations=300), faults)
     check_fits(called(run.method), Needs(bounded=True, faults=faults.kinds))
     assert run.max_error < 0.01
-    with pytest.raises(InvalidInputError, match=r"summed: use law lattice$"):
+    with refused("magnitudes-unavailable"):
         distances(Settings(method="auto"), faults, law="uniform")
 
 
@@ -417,7 +418,7 @@ def test_changing_links_are_borne_by_tracking():
 
 def test_machines_have_other_faults():
     costs, known, _ = least_squares(5)
-    with pytest.raises(InvalidInputError, match="driver vectorised"):
+    with refused("driver-without-faults"):
         solve(
             costs,
             topology=Topology.family("complete:5"),

@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 import veilsum as vs
 from cases import each
+from refusals import refused
 from strategies import connected_topologies, finite_arrays, seeds
 from veilsum.consortium.scenario import Settings
 from veilsum.errors import InvalidGraphError, InvalidInputError, SecretError
@@ -311,7 +312,7 @@ def test_every_doubly_stochastic_mixing_converges(mixing):
 def test_weights_with_a_negative_diagonal_are_refused_for_dgd():
     """Best-constant weights of a star: the hub's 1 - 2 * 9 / (1 + 10) is negative."""
     star = Topology.family("star:10")
-    with pytest.raises(InvalidInputError, match=r"positive diagonal.*'0'"):
+    with refused("weights-without-diagonal", mentions=("0",)):
         solve(
             rendezvous(10),
             topology=star,
@@ -338,7 +339,7 @@ def test_progress_reaches_the_last_iteration():
 
 def test_a_disconnected_graph_is_refused_with_its_pieces():
     pieces = Topology.from_edges([("ann", "bob"), ("cem", "dee")])
-    with pytest.raises(InvalidGraphError, match="2 pieces") as caught:
+    with refused("graph-disconnected", InvalidGraphError, mentions=("2",)) as caught:
         solve(
             rendezvous(4),
             topology=pieces,
@@ -352,12 +353,12 @@ def test_a_disconnected_graph_is_refused_with_its_pieces():
 
 def test_costs_of_different_dimension_are_refused_by_party():
     costs = {"0": PAPER[0], "1": Cost.affine([1.0, 2.0]), "2": PAPER[2]}
-    with pytest.raises(InvalidInputError, match="1 has affine in dimension 2"):
+    with refused("costs-differ", mentions=("1", "2")):
         solve(costs, topology=K3, corrupted=(), domain=BOX, sigma=1.0)
 
 
 def test_a_domain_of_another_dimension_is_refused():
-    with pytest.raises(InvalidInputError, match=r"1 variables.*dimension 2"):
+    with refused("dimension-differs", mentions=("1", "2")):
         solve(PAPER, topology=K3, corrupted=(), domain=Box(-1.0, 1.0, dim=2), sigma=1.0)
 
 
@@ -365,13 +366,13 @@ def test_a_domain_of_another_dimension_is_refused():
     "domain", [WholeSpace(1), HalfSpaces([[1.0]], [1.0])], ids=["line", "half-line"]
 )
 def test_an_unbounded_domain_is_refused(domain):
-    with pytest.raises(InvalidInputError, match=r"bounded domain.*use gradient-track"):
+    with refused("method-unfit"):
         solve(PAPER, topology=K3, corrupted=(), domain=domain, sigma=1.0)
 
 
 def test_a_directed_graph_is_refused():
     cycle = Topology.from_edges([(0, 1), (1, 2), (2, 0)], directed=True)
-    with pytest.raises(InvalidInputError, match="links that work both ways"):
+    with refused("method-unfit"):
         solve(PAPER, topology=cycle, corrupted=(), domain=BOX, sigma=1.0)
 
 
@@ -414,7 +415,7 @@ def test_bad_options_are_refused_with_what_was_found(options, what):
 
 @pytest.mark.parametrize("iterations", [0, -3])
 def test_at_least_one_iteration_is_needed(iterations):
-    with pytest.raises(InvalidInputError, match=f"at least 1, found {iterations}"):
+    with refused("whole-out-of-range", mentions=("1,", iterations)):
         Settings(iterations=iterations)
 
 
@@ -495,20 +496,20 @@ def test_the_guarantee_is_about_every_coalition_of_the_tolerated_size():
 
 def test_terms_that_do_not_hold_are_refused_unless_the_coalition_is_named():
     star = {"topology": "star:4", "domain": BOX, "seed": 1}
-    with pytest.raises(InvalidInputError, match=r"1 of .* could separate the others"):
+    with refused("terms-not-met", mentions=("1",)):
         solve(FOUR, **star)
     hub = solve(FOUR, corrupted=["a"], **star)
     assert hub.guarantee.status == "exposed"
-    with pytest.raises(InvalidInputError, match="give one of them"):
+    with refused("conflicting-coalition-options"):
         solve(FOUR, corrupted=["a"], tolerate=1, **star)
-    with pytest.raises(InvalidInputError, match="too few of 4 are honest"):
+    with refused("terms-not-met", mentions=("4",)):
         solve(FOUR, domain=BOX, minimum_honest=4)
 
 
 def test_a_misspelt_option_and_one_that_no_question_has_are_refused():
-    with pytest.raises(InvalidInputError, match="no option 'colluders'"):
+    with refused("unknown-option", mentions=("colluders",)):
         solve(FOUR, domain=BOX, colluders=1)
-    with pytest.raises(InvalidInputError, match="no option 'grid'"):
+    with refused("unknown-option", mentions=("grid",)):
         vs.sum(dict.fromkeys("abcd", 1), grid=4)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cases import each
+from refusals import refused
 from veilsum.errors import BadGradientError, InvalidInputError, ProtocolError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.cost import Cost
@@ -148,7 +149,7 @@ def test_a_gradient_that_fails_is_named_with_its_party_and_iteration(
 
 
 def test_a_gradient_that_fails_at_the_anchor_is_said_to_have_raised():
-    with pytest.raises(BadGradientError, match=r"gradient raised LookupError") as found:
+    with refused("gradient-raised", BadGradientError) as found:
         Cost.from_gradient(with_an_error, dim=3)
     assert isinstance(found.value.__cause__, LookupError)
 
@@ -156,7 +157,7 @@ def test_a_gradient_that_fails_at_the_anchor_is_said_to_have_raised():
 def test_a_gradient_that_fails_in_the_pooled_answer_only_is_named_too():
     """One iteration takes three calls."""
     task = problem(among_the_others(failing(with_an_error, good=3)), iterations=1)
-    with pytest.raises(BadGradientError, match=r"cost of 'cat': .*'row 7 is") as found:
+    with refused("gradient-raised", BadGradientError, mentions=("cat", "7")) as found:
         solved(task)
     assert found.value.iteration is None
 
@@ -251,16 +252,14 @@ def test_costs_may_come_from_any_iterable():
     ],
 )
 def test_counts_are_whole_numbers(name, found):
-    with pytest.raises(
-        InvalidInputError, match=f"{name} must be a whole number, found"
-    ):
+    with refused("not-whole", mentions=(name,)):
         Settings(**{name: found})
 
 
 @each("name", ["step", "power", "tolerance", "smooth"])
 @each("found", ["0.1", True, 0.0, -1.0, np.inf, np.nan])
 def test_sizes_are_positive_numbers(name, found):
-    with pytest.raises(InvalidInputError, match=f"{name} must be positive"):
+    with refused("not-positive", mentions=(name,)):
         Settings(**{name: found})
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 
 from cases import each
 from later import Later
+from refusals import refused
 from strategies import eighths, few, finite_arrays, seeds
 from veilsum.errors import InvalidInputError, SecretError
 from veilsum.minimise.costs.bases import Affine
@@ -253,7 +254,7 @@ def test_a_remainder_neither_prints_nor_leaves_the_process():
     remainder = glm_cost(Gaussian(), rows_of("gaussian")).remainder
     assert isinstance(remainder, RowRemainder)
     assert repr(remainder) == "<RowRemainder: private>"
-    with pytest.raises(SecretError, match="never pickled"):
+    with refused("not-copyable", SecretError):
         pickle.dumps(remainder)
 
 
@@ -265,7 +266,7 @@ def test_a_remainder_says_that_features_are_in_the_open():
 @pytest.mark.parametrize("family", [Gamma(), NegativeBinomial(0.5)], ids=["g", "nb"])
 def test_links_that_are_not_canonical_are_refused(family):
     rows = Rows.of(np.ones((3, 1)), [1.0, 2.0, 3.0])
-    with pytest.raises(InvalidInputError, match=r"responses stay in the remainder"):
+    with refused("link-not-canonical"):
         glm_cost(family, rows)
 
 
@@ -276,13 +277,13 @@ def test_a_law_derived_from_a_canonical_one_is_not_taken_for_it():
         def inverse_link(self, eta):
             return np.exp(eta) + 1.0
 
-    with pytest.raises(InvalidInputError, match="shifted regression is not"):
+    with refused("link-not-canonical"):
         glm_cost(Shifted(), rows_of("poisson"))
 
 
 def test_the_inverse_link_has_no_mean_at_the_public_point():
     rows = Rows.of(np.ones((3, 1)), [1.0, 2.0, 3.0])
-    with pytest.raises(InvalidInputError, match=r"none at the public point 0"):
+    with refused("link-not-canonical", mentions=("0",)):
         glm_cost(GammaInverseLink(), rows)
 
 
@@ -293,15 +294,15 @@ def test_numbers_that_are_not_finite_are_refused(what, bad):
     values = getattr(rows, what).copy()
     values.flat[4] = bad
     if what == "weights" and np.isnan(bad):
-        with pytest.raises(InvalidInputError, match="above zero"):
+        with refused("weights-not-positive"):
             replace(rows, weights=values)
         return
-    with pytest.raises(InvalidInputError, match=f"nan or inf in the {what}"):
+    with refused("rows-not-finite", mentions=(what,)):
         glm_cost(Gaussian(), replace(rows, **{what: values}))
 
 
 def test_sums_beyond_float64_are_refused():
-    with pytest.raises(InvalidInputError, match="beyond float64"):
+    with refused("products-too-large"):
         glm_cost(Gaussian(), Rows.of([[1e200], [1e200]], [1e200, 1.0]))
 
 

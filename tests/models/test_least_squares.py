@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 from cases import each
 from later import Later
 from nist import exact_fit, root
+from refusals import refused
 from strategies import few, seeds
 from veilsum.errors import InvalidInputError
 from veilsum.models import rows as rows_module
@@ -327,7 +328,7 @@ def test_columns_that_depend_on_each_other_but_for_rounding_are_named():
     rng = np.random.default_rng(5)
     design = np.column_stack([np.ones(50), rng.standard_normal((50, 3))])
     design[:, 3] = 0.3 * design[:, 1] + 0.7 * design[:, 2] + 0.1
-    with pytest.raises(InvalidInputError, match="age, income, visits are linearly"):
+    with refused("dependent-columns"):
         fit_of(design, rng.standard_normal(50), names=NAMES, intercept=0)
 
 
@@ -409,13 +410,13 @@ def test_dependent_columns_have_a_ridge_fit():
 def test_a_column_of_zeros_is_named():
     design, response, _ = data()
     design[:, 2] = 0.0
-    with pytest.raises(InvalidInputError, match=r"nothing but zeros.*income"):
+    with refused("zero-column"):
         fit_of(design, response, names=NAMES)
 
 
 def test_too_few_rows_are_refused():
     design, response, _ = data(n=4)
-    with pytest.raises(InvalidInputError, match="4 coefficients need more rows"):
+    with refused("too-few-rows", mentions=("4",)):
         fit_of(design, response)
 
 
@@ -443,7 +444,7 @@ def test_numbers_that_were_not_agreed_on_are_refused(bad):
     design, response, _ = data()
     measures = measures_of(design, response)
     design[3, 1] = bad
-    with pytest.raises(InvalidInputError, match="age: 1 values are outside the agreed"):
+    with refused("value-out-of-range", mentions=("1",)):
         measures.check(Rows.of(design, response), NAMES)
 
 
@@ -451,7 +452,7 @@ def test_numbers_that_were_not_agreed_on_are_refused(bad):
 def test_what_is_no_number_has_no_measure(bad):
     design, response, _ = data()
     design[3, 1] = bad
-    with pytest.raises(InvalidInputError, match="only finite numbers can be counted"):
+    with refused("not-finite"):
         measures_of(design, response)
 
 
@@ -464,7 +465,7 @@ def test_numbers_may_be_as_large_as_they_like():
 
 def test_a_total_of_another_size_is_refused():
     design, response, _ = data()
-    with pytest.raises(InvalidInputError, match="has 19 numbers, found shape"):
+    with refused("layout-size-differs", mentions=("19",)):
         fit(np.ones(10, dtype=object), measures_of(design, response))
 
 
@@ -488,7 +489,7 @@ def test_settings_that_mean_nothing_are_refused(options, message):
 
 def test_a_level_beyond_one_is_refused():
     design, response, _ = data()
-    with pytest.raises(InvalidInputError, match="between 0 and 1, found 95"):
+    with refused("level-out-of-range", mentions=("0", "1,", "95")):
         fit_of(design, response).confidence_intervals(95)
 
 

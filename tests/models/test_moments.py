@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
+from refusals import refused
 from strategies import few, seeds
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.models.moments import (
@@ -230,7 +231,7 @@ def test_numbers_beyond_the_agreed_range_are_refused(bad):
     values = table()
     measures = measures_of(values)
     values[4, 1] = bad
-    with pytest.raises(RangeError, match="outside the agreed range"):
+    with refused("value-out-of-range", RangeError):
         moments_of(values, measures)
 
 
@@ -249,7 +250,7 @@ def test_what_is_no_table_is_refused(values, message):
 
 
 def test_a_total_of_another_size_is_refused():
-    with pytest.raises(InvalidInputError, match="has 10 numbers, found shape"):
+    with refused("layout-size-differs", mentions=("10",)):
         Moments.unpack(np.full(9, 1), (Measure(Fraction(1), 0, 9),) * 3)
 
 

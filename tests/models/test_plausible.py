@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cases import each
+from refusals import refused
 from veilsum.errors import NumericalError
 from veilsum.models import least_squares
 from veilsum.models.choices import (
@@ -61,9 +62,7 @@ def test_a_matrix_that_no_rows_have_ends_the_search(family, stage, place, factor
         total[1] = factor * (abs(int(total[1])) + int(total[0]) + int(total[2]))
     else:
         total[place] *= factor
-    with pytest.raises(
-        NumericalError, match=f"impossible.*{name}|{name} is impossible"
-    ):
+    with refused("impossible-total", NumericalError, mentions=(name,)):
         newton.advance(state, total)
 
 
@@ -74,7 +73,7 @@ def test_numbers_of_a_first_sum_beyond_agreed_ranges_end_the_search(place, by):
     newton, rows = Newton(Binomial(), AGED, names=NAMES, intercept=0), rows_of()
     total = newton.statistics(rows, newton.propose(newton.start()))
     total[place] += by << 70
-    with pytest.raises(NumericalError, match="is impossible"):
+    with refused("impossible-total", NumericalError):
         newton.advance(newton.start(), total)
 
 
@@ -86,11 +85,11 @@ def test_sums_of_a_level_beyond_its_rows_end_a_choice():
     total = choice_statistics(search.scales, rows, search.propose(search.start()))
     state = search.advance(search.start(), total)
     total[11] += 1 << 70  # of age among the rows of b
-    with pytest.raises(NumericalError, match="X'y for b: age is impossible"):
+    with refused("impossible-total", NumericalError):
         search.advance(search.start(), total)
     total = choice_statistics(search.scales, rows, search.propose(state))
     total[0] = -1
-    with pytest.raises(NumericalError, match="information for b: one is impossible"):
+    with refused("impossible-total", NumericalError):
         search.advance(state, total)
 
 
@@ -99,7 +98,7 @@ def test_moments_that_no_rows_have_give_no_least_squares_fit(place, value):
     total = least_squares.statistics(rows_of(), AGED)
     least_squares.fit(total, AGED, names=NAMES, intercept=0)
     total[place] = value
-    with pytest.raises(NumericalError, match="is impossible"):
+    with refused("impossible-total", NumericalError):
         least_squares.fit(total, AGED, names=NAMES, intercept=0)
 
 
@@ -119,7 +118,7 @@ def test_the_smallest_negative_variance_is_refused(corner, fine):
     if fine:
         check_matrix("m", matrix, ("a", "b"), [1, 1], 1)
         return
-    with pytest.raises(NumericalError, match=r"m for b .*gives a negative variance"):
+    with refused("impossible-total", NumericalError):
         check_matrix("m", matrix, ("a", "b"), [1, 1], 1)
 
 
@@ -132,5 +131,5 @@ def test_a_mixed_model_has_at_most_the_agreed_number_of_rows(more):
     if not more:
         model._check_possible(At((0,), 40, (1,)), parts)
         return
-    with pytest.raises(NumericalError, match="the total of rows is impossible"):
+    with refused("impossible-total", NumericalError):
         model._check_possible(At((0,), 40, (1,)), parts)

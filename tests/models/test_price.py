@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.optimize import minimize
 
+from refusals import refused
 from strategies import few
 from veilsum.errors import (
     InvalidInputError,
@@ -213,9 +214,9 @@ def test_a_site_tells_its_owner_how_many_demands_are_not_whole():
 
 
 def test_a_site_beyond_what_is_summed_is_refused_by_place_before_it_takes_part():
-    with pytest.raises(InvalidInputError, match="generator 1 has a limit"):
+    with refused("value-out-of-range", mentions=("1",)):
         SEARCH.check(Site.of(0.0, a=[1, 1], b=[0, 0], low=[0, 0], high=[1, 1e40]))
-    with pytest.raises(InvalidInputError, match="a demand is above"):
+    with refused("demand-too-large"):
         SEARCH.check(Site.of(1e40))
     SEARCH.check(Site.of(1e16, a=1e-16, b=0.0, low=0.0, high=1e17))
 
@@ -351,13 +352,13 @@ def test_parties_with_the_same_totals_go_the_same_way():
 
 def test_demand_beyond_capacity_says_so():
     sites = [Site.of(30.0, a=1.0, b=0.0, low=0.0, high=10.0)]
-    with pytest.raises(InvalidInputError, match=r"beyond all output.* 20 are missing"):
+    with refused("no-balancing-price", mentions=("20",)):
         settle(SEARCH, sites)
 
 
 def test_demand_below_the_least_output_says_so():
     sites = [Site.of(1.0, a=1.0, b=0.0, low=4.0, high=10.0)]
-    with pytest.raises(InvalidInputError, match=r"below all output.* 3 are too many"):
+    with refused("no-balancing-price", mentions=("3",)):
         settle(SEARCH, sites)
 
 
@@ -381,12 +382,12 @@ def test_outputs_without_digits_for_the_tolerance_are_no_half_result():
         Site.of(1e16),
         Site.of(1.0),
     ]
-    with pytest.raises(NumericalError, match=r"jumps by 2.*greater tolerance"):
+    with refused("price-jump", NumericalError, mentions=("2",)):
         settle(PriceSearch(0.0, 1e17), sites)
 
 
 def test_too_few_rounds_are_no_half_result():
-    with pytest.raises(NumericalError, match=r"in 2 rounds.*allow more rounds"):
+    with refused("not-converged", NumericalError, mentions=("2",)):
         settle(PriceSearch(0.0, 1e6, max_rounds=2), wide_market())
 
 
@@ -394,15 +395,15 @@ def test_a_settled_price_takes_no_more_rounds():
     search = PriceSearch(0.0, 100.0)
     state = settle(search, wide_market())
     assert isinstance(state, Settled)
-    with pytest.raises(LocalProtocolError, match="no round is left"):
+    with refused("price-already-settled", LocalProtocolError):
         search.propose(state)
-    with pytest.raises(LocalProtocolError, match="no more totals"):
+    with refused("price-already-settled", LocalProtocolError):
         search.advance(state, np.zeros(2))
 
 
 @pytest.mark.parametrize("total", [[np.nan, 0, 0], [1.0, 0, 0], [1, 2], [1, -1, 0]])
 def test_a_total_that_went_wrong_is_refused(total):
-    with pytest.raises(NumericalError, match="the sum went wrong"):
+    with refused("impossible-total", NumericalError):
         SEARCH.advance(SEARCH.start(), np.array(total, dtype=object))
 
 

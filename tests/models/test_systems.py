@@ -7,6 +7,7 @@ import pytest
 from flint import arb, fmpq
 from hypothesis import given, strategies as st
 
+from refusals import refused
 from strategies import few
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.systems import System, over_common, pinned
@@ -82,7 +83,7 @@ def test_a_number_between_two_float64_goes_to_the_even_one():
 
 def test_what_depends_on_what_is_named():
     z = np.array([[1, 2, 3, 5], [4, 5, 9, 1], [0, 1, 1, 7], [2, 2, 4, 2]], dtype=object)
-    with pytest.raises(InvalidInputError, match="columns a, b, c are linearly"):
+    with refused("dependent-columns"):
         System.of(z.T @ z, names=NAMES)
     System.of(z.T @ z, names=NAMES, ridge=[0, 0, Fraction(1, 10**30), 0])
 
@@ -116,7 +117,7 @@ def test_fractions_share_a_denominator():
 def test_balls_that_never_settle_fall_back():
     assert pinned(lambda: [arb(0, 1e-300)]).tolist() == [0.0]
     assert pinned(lambda: [arb(0, 1)], lambda: [fmpq(1, 3)]).tolist() == [1 / 3]
-    with pytest.raises(NumericalError, match=r"beyond 1e308"):
+    with refused("result-too-large", NumericalError):
         pinned(lambda: [arb(10) ** 400])
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
+from refusals import refused
 from strategies import seeds
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.models.tallies import Bins, CrossTable
@@ -112,7 +113,7 @@ def test_values_that_belong_nowhere_are_refused(numbers, message):
 
 @pytest.mark.parametrize("code", [-1, 3])
 def test_codes_beyond_the_levels_are_refused(code):
-    with pytest.raises(RangeError, match=rf"axis 1 has the codes 0 to 2, found {code}"):
+    with refused("code-out-of-range", RangeError, mentions=("1", "0", "2,", code)):
         CrossTable((2, 3)).tally([[0, 1], [1, code]])
 
 
@@ -144,7 +145,7 @@ def test_levels_that_make_no_table_are_refused(levels, message):
 
 
 def test_totals_of_another_size_are_refused():
-    with pytest.raises(InvalidInputError, match="3 bins have a total of 5 numbers"):
+    with refused("wrong-shape", mentions=("3", "5")):
         Bins.of(EDGES).unpack(np.ones(4))
-    with pytest.raises(InvalidInputError, match="6 cells have a total of 6 numbers"):
+    with refused("wrong-shape", mentions=("6",)):
         CrossTable((2, 3)).unpack(np.ones(7))

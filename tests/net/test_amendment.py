@@ -11,6 +11,7 @@ import pytest
 import tomli_w
 from click.testing import CliRunner
 
+import refusals
 import veilsum as vs
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
@@ -76,7 +77,7 @@ def test_a_renewed_certificate_takes_the_place_of_the_former(members):
     done("identity", "renew", key(members, "alder"))
     after = read_identity(key(members, "alder"))
     assert after.sign(b"x")
-    with pytest.raises(InvalidInputError, match="has become another key since"):
+    with refusals.refused("key-renewed"):
         before.sign(b"x")
     former = read_identity(members / "alder" / "alder.former.key")
     assert former.certificate == before.certificate
@@ -88,7 +89,7 @@ def test_a_renewed_certificate_takes_the_place_of_the_former(members):
     assert new.former == read_consortium(members / "one.veil").digest.hex()
     assert new.run != read_consortium(members / "one.veil").run
     for name in NAMES:
-        with pytest.raises(InvalidInputError, match="did not agree"):
+        with refusals.refused("amendment-not-agreed"):
             joinable(members)
         assert agree(members, name).exit_code == 0
     joinable(members)
@@ -175,7 +176,7 @@ def test_a_renewal_that_the_former_key_did_not_sign_is_refused(members):
     ):
         file.write_text(good)
         edited(file, change)
-        with pytest.raises(InvalidInputError, match="is not a renewal"):
+        with refusals.refused("wrong-file-kind"):
             read_renewal(file)
 
 
@@ -211,10 +212,10 @@ def test_an_amendment_of_another_file_does_not_serve(members):
     (members / "three.amendment.json").write_bytes(
         (members / "two.amendment.json").read_bytes()
     )
-    with pytest.raises(InvalidInputError, match="of another file"):
+    with refusals.refused("amendment-of-other-files"):
         check_amendment(other, read_consortium(other))
     (members / "three.amendment.json").unlink()
-    with pytest.raises(InvalidInputError, match=r"three\.amendment\.json is missing"):
+    with refusals.refused("missing-amendment"):
         check_amendment(other, read_consortium(other))
 
 
@@ -226,7 +227,7 @@ def test_a_consortium_in_memory_has_nobodys_word_beside_it(members):
     for given, words in ((found, "give the file's path"), (found.run, "cannot read")):
         with pytest.raises(InvalidInputError, match=words):
             vs.join(given, **own)
-    with pytest.raises(InvalidInputError, match="did not agree"):
+    with refusals.refused("amendment-not-agreed"):
         vs.join(members / "two.veil", **own)
 
 
@@ -241,7 +242,7 @@ def test_join_asks_for_everybodys_word(members):
 def test_a_second_renewal_waits_until_the_former_key_is_put_away(members):
     renew(read_identity(key(members, "alder")), days=30, passphrase=None)
     held = {path.name: path.read_bytes() for path in (members / "alder").iterdir()}
-    with pytest.raises(InvalidInputError, match="of the renewal before"):
+    with refusals.refused("former-key-exists"):
         renew(read_identity(key(members, "alder")), days=30, passphrase=None)
     assert held == {
         path.name: path.read_bytes() for path in (members / "alder").iterdir()
@@ -304,7 +305,7 @@ def test_a_renewal_that_is_killed_anywhere_recovers_by_itself(tmp_path):
         former = read_identity(folder / "alder.former.key")
         assert former.certificate == before.certificate
         assert former.sign(b"x")
-        with pytest.raises(InvalidInputError, match="of the renewal before"):
+        with refusals.refused("former-key-exists"):
             renew(now, days=30, passphrase=None)
     assert moment > 8
     assert ends == {True, False}
@@ -321,7 +322,7 @@ def test_a_renewal_by_renaming_leaves_a_party_without_a_key(tmp_path):
         made.certificate_file.replace(before.certificate_file)
 
     assert cut_short(rename, 2)
-    with pytest.raises(InvalidInputError, match="no such file"):
+    with refusals.refused("no-such-file"):
         read_identity(before.key_file)
 
 

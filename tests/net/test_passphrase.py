@@ -6,8 +6,8 @@ import ssl
 import pytest
 from click.testing import CliRunner
 
+from refusals import refused
 from veilsum.cli.app import app
-from veilsum.errors import InvalidInputError
 from veilsum.net import passphrase as passphrases
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.trust import client_context
@@ -42,9 +42,9 @@ def test_the_file_is_encrypted_and_nothing_of_it_opens_without(guarded):
     assert passphrases.ENCRYPTED in content
     assert guarded.key().private_bytes_raw() not in content
     assert guarded.key_file.stat().st_mode & 0o077 == 0
-    with pytest.raises(InvalidInputError, match="does not open with this passphrase"):
+    with refused("wrong-passphrase"):
         read_identity(guarded.key_file, WORDS + "r")
-    with pytest.raises(InvalidInputError, match="nobody is there to be asked"):
+    with refused("passphrase-missing"):
         read_identity(guarded.key_file)
 
 
@@ -60,7 +60,7 @@ def test_another_salt_is_another_password(guarded):
     salt = content.split()[7]
     changed = content.replace(salt, ("0" if salt[0] != "0" else "1") + salt[1:], 1)
     guarded.key_file.write_text(changed)
-    with pytest.raises(InvalidInputError, match="does not open"):
+    with refused("wrong-passphrase"):
         read_identity(guarded.key_file, WORDS)
 
 
@@ -68,13 +68,13 @@ def test_another_salt_is_another_password(guarded):
 def test_a_file_does_not_choose_how_much_work_is_done(guarded, line):
     content = guarded.key_file.read_text().replace("scrypt 17 8 1", line)
     guarded.key_file.write_text(content)
-    with pytest.raises(InvalidInputError, match="but not by veilsum"):
+    with refused("foreign-encryption"):
         read_identity(guarded.key_file, WORDS)
 
 
 @pytest.mark.parametrize("weak", ["", "short", "a" * 40, "ababababababab"])
 def test_what_would_be_guessed_first_is_refused(tmp_path, weak):
-    with pytest.raises(InvalidInputError, match="at least 12 characters"):
+    with refused("weak-passphrase", mentions=("12",)):
         new_identity("ann", tmp_path, passphrase=weak)
     assert not list(tmp_path.iterdir())
 
@@ -86,14 +86,14 @@ def test_a_service_reads_it_from_a_file_of_its_own(guarded, tmp_path, monkeypatc
     monkeypatch.setenv(passphrases.FILE_NAME, str(held))
     assert read_identity(guarded.key_file).name == "ann"
     held.chmod(0o640)
-    with pytest.raises(InvalidInputError, match="open to other users"):
+    with refused("passphrase-file-exposed"):
         read_identity(guarded.key_file)
     held.chmod(0o600)
     held.write_text("\n")
-    with pytest.raises(InvalidInputError, match="found nothing"):
+    with refused("passphrase-missing"):
         read_identity(guarded.key_file)
     monkeypatch.setenv(passphrases.FILE_NAME, str(tmp_path / "nowhere"))
-    with pytest.raises(InvalidInputError, match="No such file"):
+    with refused("cannot-read"):
         read_identity(guarded.key_file)
 
 

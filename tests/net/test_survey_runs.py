@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import veilsum as vs
 from net.runs import DiedError, answers, reasons
+from refusals import refused
 from surveyors import MEMBERS, N_GUESTS, ROWS, Surveyors, cells, in_cents
 from veilsum.cli.app import app
 from veilsum.consortium.consortium import consortium_from
@@ -189,9 +190,9 @@ def test_folders_without_what_is_needed_are_refused_in_words(tmp_path):
     opened.consortium = opened.opened
     told = tried(opened.part("ann"), "ann", None).refusals["submissions"]
     assert "this survey is open" in told
-    with pytest.raises(InvalidInputError, match="is no folder"):
+    with refused("not-a-folder"):
         own_part(company.consortium, data=folder / SUBMISSIONS)
-    with pytest.raises(InvalidInputError, match="with --data FOLDER"):
+    with refused("wrong-input-option", mentions=("--data",)):
         own_part(company.consortium)
 
 

@@ -9,8 +9,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
+from refusals import refused
 from veilsum.consortium.pem import der_of, pem_of
-from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.errors import InvalidScenarioError
 from veilsum.net.identity import (
     Identity,
     certificate_name,
@@ -282,7 +283,7 @@ def test_a_connection_cannot_be_resumed(ann, bob):
 def test_two_certificates_in_one_text_are_not_trusted(ann, bob, eve):
     """Twin: OpenSSL by itself would trust both."""
     text = bob.certificate + eve.certificate
-    with pytest.raises(InvalidInputError, match="expected one certificate"):
+    with refused("not-one-certificate"):
         owner(der_of(eve.certificate), {"ann": ann.certificate, "bob": text})
     loose = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     loose.load_verify_locations(cadata=text)
@@ -297,34 +298,34 @@ def test_a_missing_key_does_not_turn_tls_off(bob, tmp_path):
     both = certificates(gone, bob)
     gone.key_file.unlink()
     for made in (server_context, client_context):
-        with pytest.raises(InvalidInputError, match=r"ann\.key"):
+        with refused("unusable-certificate"):
             made(gone, both)
 
 
 def test_a_party_alone_has_nobody_to_trust(ann):
-    with pytest.raises(InvalidInputError, match="found no certificate"):
+    with refused("no-certificate"):
         server_context(ann, certificates(ann))
 
 
 def test_an_identity_must_be_the_members(ann, bob, eve, tmp_path):
     both = certificates(ann, bob)
     check_member(ann, both)
-    with pytest.raises(InvalidInputError, match="'eve' is no member"):
+    with refused("not-a-member", mentions=("eve",)):
         check_member(eve, both)
     other = new_identity("ann", tmp_path)
-    with pytest.raises(InvalidInputError, match="another certificate of 'ann'"):
+    with refused("other-certificate", mentions=("ann",)):
         check_member(other, both)
     late = dated(ann, -3 * DAY, -2 * DAY, tmp_path)
-    with pytest.raises(InvalidInputError, match="has expired"):
+    with refused("certificate-expired"):
         check_member(late, certificates(late, bob))
 
 
 def test_a_certificate_stands_under_the_name_it_has(ann, bob):
     check_certificates(certificates(ann, bob))
     swapped = {"ann": bob.certificate, "bob": ann.certificate}
-    with pytest.raises(InvalidScenarioError, match="'ann' has a certificate that says"):
+    with refused("certificate-name-differs", InvalidScenarioError, mentions=("ann",)):
         check_certificates(swapped)
-    with pytest.raises(InvalidScenarioError, match="member 'bob': "):
+    with refused("unreadable-certificate", InvalidScenarioError, mentions=("bob",)):
         check_certificates({"ann": ann.certificate, "bob": pem_of(b"nonsense")})
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cases import each
+from refusals import refused
 from veilsum.consortium.consortium import Address, consortium_from
 from veilsum.consortium.drafting import consortium_of, study_of
 from veilsum.consortium.pem import pem_of
@@ -149,7 +150,7 @@ def test_without_the_check_it_is_a_member_who_finds_out():
     """The twin: the file itself is in order, and every member then refuses."""
     found = agreed(MODEL, model={"formula": "y ~ z"})
     table = as_frame({"x": [1.0], "y": [2.0], "sex": ["f"]})
-    with pytest.raises(InvalidInputError, match="z"):
+    with refused("unknown-column"):
         job_of(found, {"ann": table}).run()
 
 

@@ -12,6 +12,7 @@ import pytest
 import veilsum as vs
 from later import Later
 from party.test_studying import FIT, MEANS, NAMES, SMOKERS, Group, call, frames
+from refusals import refused
 from veilsum.consortium.study import study_from
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import read_ledger
@@ -166,7 +167,7 @@ def test_what_a_study_has_no_use_for_is_said(joined, tmp_path, more, words):
     with pytest.raises(vs.InvalidInputError, match=words):
         vs.join(**given(group, "a", out=tmp_path, **more))
     one = group.study.questions["fit"]
-    with pytest.raises(vs.InvalidInputError, match="only applies to studies"):
+    with refused("option-for-studies", vs.InvalidInputError):
         vs.join(**given(group, "a", consortium=one, without=["fit"]))
 
 

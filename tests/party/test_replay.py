@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from net.runs import Company, answers, data_files
 from net.test_tampered import LOGIT, tables
+from refusals import refused
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import write_consortium
@@ -122,7 +123,7 @@ BAD = {
 def test_a_file_of_sums_that_is_none_is_refused_in_a_sentence(text, tmp_path):
     path = tmp_path / SUMS
     path.write_text(text)
-    with pytest.raises(InvalidInputError, match="is not a file of sums") as caught:
+    with refused("wrong-file-kind") as caught:
         read_sums(path)
     assert "\n" not in str(caught.value)
 

@@ -7,6 +7,7 @@ import networkx as nx
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from refusals import refused
 from strategies import few
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.augmentation import (
@@ -254,5 +255,5 @@ def test_a_senseless_number_of_colluders_is_refused(t):
 
 
 def test_few_parties_cannot_be_very_connected():
-    with pytest.raises(InvalidGraphError, match="at most 3-connected"):
+    with refused("connectivity-impossible", InvalidGraphError, mentions=("3",)):
         augment(Topology.family("ring:4"), connectivity=4)

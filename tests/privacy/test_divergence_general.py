@@ -11,6 +11,7 @@ from hypothesis import assume, given, strategies as st
 
 from golden import directed_cycle, rgg12, weighted_ring
 from later import Later
+from refusals import refused
 from strategies import any_topologies, few, settings_of_the_theorem, sigmas
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.topology import Topology
@@ -125,14 +126,14 @@ def test_a_changed_sum_is_told_by_tau_alone():
 
 
 def test_without_own_noise_a_changed_sum_is_refused():
-    with pytest.raises(InvalidPairError, match="same sum"):
+    with refused("sums-differ", InvalidPairError):
         kl_divergence(PETERSEN, [1.0] * 10, [0.0] * 10, sigma=1.0, tau=0.0)
 
 
 def test_a_coalition_knows_its_own_coefficients_whatever_tau_is():
     a, b = [1.0, 0, 0], [0.0, 0, 0]
     triangle = Topology.family("complete:3")
-    with pytest.raises(InvalidPairError, match="they differ on 0"):
+    with refused("corrupted-differ", InvalidPairError, mentions=("0",)):
         kl_divergence(triangle, a, b, sigma=1.0, tau=1.0, corrupted=["0"])
 
 
@@ -221,5 +222,5 @@ def test_the_petersen_pair_of_one_exchange():
 
 
 def test_exchanging_with_a_colluder_is_refused():
-    with pytest.raises(InvalidPairError, match="0 is corrupted"):
+    with refused("party-corrupted", InvalidPairError, mentions=("0",)):
         swap_divergence(PETERSEN, "0", "1", gap=1.0, sigma=1.0, corrupted=["0"])

@@ -12,6 +12,7 @@ from hypothesis import assume, given, strategies as st
 from scipy import optimize
 
 from cases import each
+from refusals import refused
 from strategies import any_topologies, coalitions, connected_topologies, few
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
@@ -436,17 +437,17 @@ def test_shifts_that_are_none_are_refused(shift, what):
 
 @pytest.mark.parametrize("deviations", [0, -1.0, [4, 4, 0], 1e200])
 def test_deviations_that_mask_nothing_are_refused(deviations):
-    with pytest.raises(InvalidInputError, match="deviations must be positive"):
+    with refused("deviation-not-positive"):
         lattice_excess(K3, deviations)
 
 
 def test_as_many_deviations_as_links_are_needed():
-    with pytest.raises(InvalidInputError, match="one number or 3"):
+    with refused("wrong-shape", mentions=("3",)):
         lattice_excess(K3, [4, 4])
 
 
 def test_a_negative_number_of_colluders_is_refused():
-    with pytest.raises(InvalidInputError, match="not be negative, found -1"):
+    with refused("tolerate-negative"):
         worst_excess(K3, 4, -1)
 
 
@@ -501,14 +502,12 @@ def test_deviations_are_rounded_up_and_weigh_each_link():
 
 def test_a_pair_whose_quantised_sums_differ_is_refused():
     """0.3 + 0.3 = 0.6, but on the grid of 1/2 they are 1/2 + 1/2 and 1/2."""
-    with pytest.raises(
-        InvalidPairError, match=r"quantised sums differ by 1 steps of 2\^-1"
-    ):
+    with refused("quantised-sums-differ", InvalidPairError, mentions=("1",)):
         lattice_divergence(K3, [0.3, 0.3, 0.0], [0.6, 0.0, 0.0], sigma=8, bits=1)
 
 
 def test_a_pair_that_differs_on_the_coalition_is_refused():
-    with pytest.raises(InvalidPairError, match=r"corrupted party.*differ on 1, 2"):
+    with refused("corrupted-differ", InvalidPairError, mentions=("1,", "2")):
         lattice_divergence(
             K3, [1, 2, 3], [1, 3, 2], sigma=1, bits=10, corrupted=["1", "2"]
         )
@@ -559,9 +558,9 @@ def test_an_excess_that_is_nothing_stays_nothing_and_infinity_infinite():
     assert epsilon_excess(0.0, 2.0**-100) == 0.0
     assert epsilon_excess(inf, 2.0**-100) == inf
     assert epsilon_excess(1.0, 2.0**-600) == inf
-    with pytest.raises(InvalidInputError, match="step must be positive"):
+    with refused("step-not-positive"):
         epsilon_excess(1.0, 0.0)
-    with pytest.raises(InvalidInputError, match="not negative"):
+    with refused("divergence-negative"):
         epsilon_excess(-1.0, 1.0)
 
 
@@ -673,5 +672,5 @@ def test_the_success_bound_is_pinsker_then_bretagnolle_and_huber(divergence, suc
 
 
 def test_no_success_bound_for_a_negative_divergence():
-    with pytest.raises(InvalidInputError, match="not negative"):
+    with refused("divergence-negative"):
         lattice_success(-1.0)

@@ -8,6 +8,7 @@ from flint import fmpq, fmpq_mat
 from hypothesis import given, strategies as st
 
 from cases import each
+from refusals import refused
 from strategies import connected_topologies, few
 from veilsum.errors import InvalidGraphError, InvalidPairError
 from veilsum.graphs.topology import Topology
@@ -187,7 +188,7 @@ def test_a_sum_that_is_equal_up_to_rounding_is_refused_where_that_matters():
     topology = path(1.0, 1e-30, 1.0)
     a, b = [0.1, 0.2, 0.3, 0.7], [0.15, 0.15, 0.3, 0.7]
     assert sum(map(Fraction, a)) != sum(map(Fraction, b))
-    with pytest.raises(InvalidPairError, match="equal exactly, such as whole"):
+    with refused("rounding-undecided", InvalidPairError):
         kl_divergence(topology, a, b, sigma=1.0)
     assert kl_divergence(path(1.0, 1.0, 1.0), a, b, sigma=1.0) == pytest.approx(
         0.000625
@@ -196,7 +197,7 @@ def test_a_sum_that_is_equal_up_to_rounding_is_refused_where_that_matters():
 
 def test_weights_too_far_apart_for_float64_are_refused():
     topology, a, b = path(1.0, 1e-300, 1.0), [1, 2, 3, 4], [4, 2, 3, 1]
-    with pytest.raises(InvalidGraphError, match="bring them closer together"):
+    with refused("weights-too-uneven", InvalidGraphError):
         kl_divergence(topology, a, b, sigma=1.0)
     wide = path(1.0, 1e-100, 1.0)
     found = kl_divergence(wide, a, b, sigma=1.0)

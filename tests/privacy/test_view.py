@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from refusals import refused
 from strategies import any_topologies, coalitions, eighths, few, seeds
-from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components, minimum_vertex_cut
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import GaussianMasks, check_sigma
@@ -192,5 +192,5 @@ def test_a_view_prints_whose_it_is_and_nothing_it_holds():
 
 def test_a_coalition_that_does_not_exist_is_refused():
     ring = Topology.family("ring:4")
-    with pytest.raises(InvalidInputError, match="unknown party 'x'"):
+    with refused("unknown-party", mentions=("x",)):
         observe(*run_of(ring, np.zeros((4, 1))), corrupted=["x"])

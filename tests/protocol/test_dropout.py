@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from machines import join_frame, picture, sealed, stopped_at
+from refusals import refused
 from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import PeerProtocolError
@@ -113,7 +114,7 @@ def test_a_party_cannot_be_talked_into_dropping_another_after_the_commit(phase):
     machine._book.forget(Ready, "0")  # with it there would be proof
     frame = other.plan.codec.encode(other._book.sealed(lost))
     before = picture(machine)
-    with pytest.raises(PeerProtocolError, match="after the commit, which nobody may"):
+    with refused("drop-after-commit", PeerProtocolError):
         machine.receive("0", frame)
     assert picture(machine) == before
 

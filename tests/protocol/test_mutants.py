@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from machines import join_frame, sealed, stopped_at
+from refusals import refused
 from veilsum.errors import InvalidInputError, LocalProtocolError, UntimelyError
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import Persist
@@ -75,7 +76,7 @@ def test_a_nonce_has_64_bytes_and_a_signature_no_more(nonce, signature):
         return Codec(10).encode(record)
 
     assert Codec(10).decode(framed(64, 64)).signature == bytes(64)
-    with pytest.raises(LocalProtocolError, match="nobody would accept"):
+    with refused("malformed-header", LocalProtocolError):
         framed(nonce, signature)
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from refusals import refused
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import GivenUpError
-from veilsum.errors import BudgetError, InvalidInputError
+from veilsum.errors import BudgetError
 from veilsum.files.ledger import open_ledger
 from veilsum.privacy.accountant import Budget
 from veilsum.questions.regression import fit, fit_arrays
@@ -62,7 +63,7 @@ def test_two_sums_that_leave_three_parties_need_a_fourth_if_one_may_collude(book
     data = {name: [k + 1] for k, name in enumerate(PARTIES)}
     masked_sum(data, ledgers=books, driver="vectorised")
     five = some(data, PARTIES[:5])
-    with pytest.raises(BudgetError, match="could give away f, g, h"):
+    with refused("budget-exceeded", BudgetError):
         masked_sum(five, ledgers=some(books, five), driver="vectorised")
     four = some(data, PARTIES[:4])
     masked_sum(four, ledgers=some(books, four), driver="vectorised")
@@ -74,7 +75,7 @@ def test_three_sets_are_looked_at_together(books):
     asked = [PARTIES, PARTIES[:4], PARTIES[2:6]]
     for names in asked:
         ask("y ~ x", some(data, names), books)
-    with pytest.raises(BudgetError, match="could give away"):
+    with refused("budget-exceeded", BudgetError):
         ask("y ~ x", some(data, [*PARTIES[1:4], "h"]), books)
 
 
@@ -83,9 +84,9 @@ def test_rows_in_another_order_and_another_question_are_the_same_data_set(books)
     ask("y ~ x", data, books)
     fewer = {name: data[name][::-1] for name in PARTIES[:-1]}
     for question in ("y ~ x", "z ~ y"):
-        with pytest.raises(BudgetError, match="could give away h"):
+        with refused("budget-exceeded", BudgetError):
             ask(question, fewer, books)
-    with pytest.raises(BudgetError, match="could give away h"):
+    with refused("budget-exceeded", BudgetError):
         statistics(
             fewer,
             columns=["z"],
@@ -94,7 +95,7 @@ def test_rows_in_another_order_and_another_question_are_the_same_data_set(books)
             ledgers=some(books, fewer),
         )
     later = some(tables(seed=1), PARTIES[:-1])
-    with pytest.raises(BudgetError, match="if they are about other people, say"):
+    with refused("budget-exceeded", BudgetError):
         ask("y ~ x", later, books)
     ask("y ~ x", later, books, new_data=True)
 
@@ -116,7 +117,7 @@ def test_sixty_fits_of_one_column_come_to_an_end(books):
     assert all(spent(ledger) == (55, 0) for ledger in books.values())
     # Another column brings what is its own, and no more about x and y.
     ask("y ~ z", data, books, rules=rules)
-    with pytest.raises(BudgetError, match="about x, y of this data set"):
+    with refused("budget-exceeded", BudgetError):
         ask("y ~ {x ** 3}", data, books, rules=rules)
 
 
@@ -196,7 +197,7 @@ def test_a_run_that_must_fail_shows_nothing(books):
     for frame in data.values():
         frame["y"] = (frame["x"] > 0).astype(int)
     rules = Rules.none(minimum_rows=5, release_fraction=0.1)
-    with pytest.raises(InvalidInputError, match="release_fraction"):
+    with refused("releases-too-much", mentions=("release_fraction",)):
         ask("y ~ x", data, books, family="logistic", rules=rules)
     assert all(ledger.totals() == () for ledger in books.values())
 
@@ -219,7 +220,7 @@ def test_one_persons_row_cannot_be_asked_for_by_asking_twice(books, change):
     data = tables(rows=30)
     ask("y ~ x", data, books)
     later = {**data, "c": change(data["c"])}
-    with pytest.raises(BudgetError, match="differs in about 1 row from the one of"):
+    with refused("too-many-versions", BudgetError, mentions=("1",)):
         ask("y ~ x", later, books)
 
 
@@ -237,5 +238,5 @@ def test_tables_that_overlap_share_what_they_may_release(books):
     assert (account.versions, account.numbers) == (4, 4 * 11)
     assert account.columns == ("design 0", "design 1", "response")
     part = {p: one[61:100] for p, one in data.items()}
-    with pytest.raises(BudgetError, match="differs in about 1 row"):
+    with refused("too-many-versions", BudgetError, mentions=("1",)):
         fit_arrays({p: (one[:, :2], one[:, 2]) for p, one in part.items()}, **options)

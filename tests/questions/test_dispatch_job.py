@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 from scipy.optimize import linprog
 
 from cases import each
+from refusals import refused
 from strategies import few
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import power_case, site_of
@@ -46,7 +47,7 @@ def test_every_price_is_listed_and_the_limit_said():
 
 def test_a_demand_that_nobody_can_meet_is_explained():
     sites = {str(k): Site.of(100.0, a=1.0, b=1.0, low=0.0, high=1.0) for k in range(4)}
-    with pytest.raises(InvalidInputError, match="demand"):
+    with refused("no-balancing-price"):
         dispatch(sites, prices=(0, 10))
 
 
@@ -242,17 +243,17 @@ def test_the_total_cost_is_released_only_if_it_is_asked_for_openly():
 def test_a_flat_offer_beside_the_unit_of_prices_is_refused_by_party_and_row():
     tables = step_tables({**PJM, "bus-3": [(30, 1), (30.005, 500)]}, {"bus-2": 900})
     sites = {name: site_of(table, name) for name, table in tables.items()}
-    with pytest.raises(InvalidInputError, match=r"^bus-3: row 3 has a price") as caught:
+    with refused("price-off-grid", mentions=("3",)) as caught:
         dispatch(sites, prices=(0, 100), price_unit=0.01)
     assert "30.005" not in str(caught.value)
 
 
 def test_a_row_is_a_generator_or_a_step_and_never_both():
     row = dict.fromkeys(("demand", "a", "b", "low", "high", "price", "quantity"), 1.0)
-    with pytest.raises(InvalidInputError, match=r"^x: row 1 has both"):
+    with refused("row-of-both-kinds", mentions=("1",)):
         site_of(pd.DataFrame([row]), "x")
     half = pd.DataFrame([{**EMPTY, "price": 3.0}])
-    with pytest.raises(InvalidInputError, match="row 1 has price, and nothing"):
+    with refused("partly-filled-row", mentions=("1",)):
         site_of(half, "x")
 
 
@@ -360,7 +361,7 @@ def test_linear_constraints(costs):
 
 def test_costs_of_different_dimensions_are_refused(costs):
     wrong = {**costs, "p0": (np.eye(2), np.ones(2))}
-    with pytest.raises(InvalidInputError, match="one dimension"):
+    with refused("dimension-differs"):
         quadratic_program(wrong)
 
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import veilsum as vs
 from cases import each
+from refusals import refused
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import fleet_of
@@ -102,7 +103,7 @@ def test_what_is_wrong_in_a_table_is_named_and_not_quoted(change, periods, said)
 
 def test_a_linear_cost_is_named_by_party_and_row():
     fleets = {name: fleet_of(table(a=0.0), 2, name) for name in "abcd"}
-    with pytest.raises(InvalidInputError, match=r"^a: row 2: a must be above zero"):
+    with refused("wrong-unit-value", mentions=("2",)):
         vs.dispatch_periods(fleets, prices=(0, 50), periods=2)
 
 

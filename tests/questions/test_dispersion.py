@@ -17,7 +17,7 @@ from scipy.stats import nbinom
 
 from cases import each
 from later import Later
-from veilsum.errors import InvalidInputError
+from refusals import refused
 from veilsum.models.dispersion import scatter_terms
 from veilsum.models.rows import Rows
 from veilsum.questions.regression import fit
@@ -153,15 +153,15 @@ def test_dealing_rows_anew_changes_no_bit(seed):
 def test_counts_that_scatter_no_more_than_poisson_s_are_said_to():
     x = np.arange(60) % 3
     frame = pd.DataFrame({"y": 4 + 2 * x + np.arange(60) % 2, "x": x})
-    with pytest.raises(InvalidInputError, match="no more than those of a Poisson law"):
+    with refused("alpha-at-zero"):
         quick("y ~ x", frame)
 
 
 def test_what_goes_without_an_estimate_is_said():
     frame = pd.read_csv(FOLDER / "models_warp.csv")
-    with pytest.raises(InvalidInputError, match="goes without a ridge"):
+    with refused("alpha-with-ridge"):
         quick("breaks ~ C(wool)", frame, ridge=1.0)
-    with pytest.raises(InvalidInputError, match="alpha is to be estimated"):
+    with refused("robust-with-alpha"):
         quick("breaks ~ C(wool)", frame, errors="HC0")
 
 

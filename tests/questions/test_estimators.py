@@ -31,6 +31,7 @@ from sklearn.utils.estimator_checks import (
 )
 
 from cases import each
+from refusals import refused
 from veilsum import Topology
 from veilsum.errors import InvalidInputError
 from veilsum.questions.regression import fit_arrays
@@ -283,11 +284,11 @@ def test_parties_that_cannot_sum_are_refused(parties, message):
 def test_the_row_rules_are_on_for_parties_and_off_for_one_holder():
     design, response, owners = rows_for(PrivateLogisticRegression)
     model = private(PrivateLogisticRegression)
-    with pytest.raises(InvalidInputError, match="raise the limit openly"):
+    with refused("releases-too-much"):
         model.fit(design, response, parties=owners)
     model.fit(design, response)
     most = private(PrivateLinearRegression, rules=Rules(maximum_rows=30))
-    with pytest.raises(InvalidInputError, match="maximum_rows = 30"):
+    with refused("row-count-refused", mentions=("maximum_rows", "30")):
         most.fit(design, response, parties=owners)
 
 
@@ -306,7 +307,7 @@ def test_options_reach_the_terms():
     assert_array_equal(terms.topology.edges, ring.edges)
     assert (terms.law.name, terms.law.sigma) == ("lattice", 1e6)
     assert (terms.policy.minimum_honest, terms.driver.seed) == (4, 7)
-    with pytest.raises(InvalidInputError, match="minimum_honest = 5"):
+    with refused("terms-not-met", mentions=("minimum_honest", "5")):
         model.set_params(minimum_honest=5).fit(design, response, parties=owners)
 
 
@@ -333,7 +334,7 @@ def test_fewer_rows_than_parties_are_dealt_to_fewer():
 )
 def test_nobody_to_sum_with_is_refused(parameters, weights):
     model = private(PrivateLinearRegression, **parameters)
-    with pytest.raises(InvalidInputError, match="at least two parties with a row each"):
+    with refused("too-few-parties"):
         model.fit([[1.0], [2.0], [4.0]], [1.0, 3.0, 4.0], sample_weight=weights)
 
 
@@ -345,9 +346,9 @@ def test_classes_are_two():
     three = np.digitize(design[:, 0], [-0.5, 0.5])
     model = private(PrivateLogisticRegression)
     assert not model.__sklearn_tags__().classifier_tags.multi_class
-    with pytest.raises(InvalidInputError, match=r"Only binary .* found 3"):
+    with refused("not-two-classes", mentions=("3",)):
         model.fit(design, three)
-    with pytest.raises(InvalidInputError, match="two classes in y, found 1"):
+    with refused("not-two-classes", mentions=("1",)):
         model.fit(design, response, sample_weight=response.astype(float))
     apart = OneVsRestClassifier(model).fit(design, three)
     theirs = OneVsRestClassifier(LogisticRegression(tol=1e-10)).fit(design, three)
@@ -365,9 +366,9 @@ def test_labels_may_be_words():
 
 def test_negative_responses_and_weights_are_refused():
     design, response, _ = rows_for(PrivatePoissonRegressor)
-    with pytest.raises(InvalidInputError, match="must not be below 0"):
+    with refused("response-negative", mentions=("0",)):
         private(PrivatePoissonRegressor).fit(design, response - 1.0)
-    with pytest.raises(InvalidInputError, match="above 0 in every row"):
+    with refused("response-not-positive", mentions=("0",)):
         private(PrivateGammaRegressor).fit(design, response - response.min())
     with pytest.raises(ValueError, match="sample_weight"):
         private(PrivatePoissonRegressor).fit(
@@ -384,7 +385,7 @@ def test_dependent_columns_are_named():
     frame = pd.DataFrame(design, columns=["age", "bp", "bmi"]).assign(
         months=12 * design[:, 0]
     )
-    with pytest.raises(InvalidInputError, match="age, months"):
+    with refused("dependent-columns"):
         private(PrivateLinearRegression).fit(frame, response)
 
 

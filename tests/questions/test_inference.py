@@ -18,6 +18,7 @@ from hypothesis import given, settings, strategies as st
 
 from cases import each
 from later import Later
+from refusals import refused
 from veilsum.errors import InvalidInputError
 from veilsum.fits.wrappers import FURTHER_HONEST
 from veilsum.models.hypotheses import Hypothesis
@@ -262,11 +263,11 @@ def test_what_is_no_hypothesis_is_refused_in_a_sentence(text, said):
 
 def test_equations_that_follow_from_each_other_are_refused():
     result = quick(MODELS["swiss"][1], dealt(table("swiss")))
-    with pytest.raises(InvalidInputError, match="follow from each other"):
+    with refused("dependent-hypotheses"):
         result.wald_test("education = 0, 2 * education = 0")
-    with pytest.raises(InvalidInputError, match="4 coefficients"):
+    with refused("wrong-shape", mentions=("4",)):
         result.wald_test([[1, 0]])
-    with pytest.raises(InvalidInputError, match="finite"):
+    with refused("hypothesis-not-finite"):
         result.wald_test([[1, 0, np.nan, 0]])
 
 
@@ -289,9 +290,9 @@ def test_nested_fits_are_compared_as_r_does():
         ("gamma lr", heavy.compare_lr(light)),
     ):
         near([found.statistic, found.p_value], R[name], rtol=1e-8)
-    with pytest.raises(InvalidInputError, match="is 1: use compare_lr"):
+    with refused("dispersion-known", mentions=("1", "compare_lr")):
         low.compare_f(quick("low ~ lwt + age", births, family="logistic"))
-    with pytest.raises(InvalidInputError, match="least squares only"):
+    with refused("score-test-unavailable"):
         heavy.compare_score(light)
 
 
@@ -320,7 +321,7 @@ def test_fits_that_are_not_nested_on_the_same_rows_are_refused():
     ):
         with pytest.raises(InvalidInputError, match=said):
             full.compare_lr(other)
-    with pytest.raises(InvalidInputError, match="found str"):
+    with refused("not-a-fit"):
         full.compare_lr("another")
 
 
@@ -347,7 +348,7 @@ def test_names_of_statsmodels_hold_its_numbers():
     near(whole["p_value"], reference.pvalues)
     low = quick(LOW, dealt(table("birthwt")), family="logistic")
     near(low.bic, R["birthwt bic"])
-    with pytest.raises(InvalidInputError, match="for least squares"):
+    with refused("only-least-squares"):
         _ = low.rsquared
 
 
@@ -366,7 +367,7 @@ def test_ratios_have_intervals_on_their_own_scale():
     assert "exp(coef)" not in plain
     risk = quick("low ~ lwt + smoke", dealt(table("birthwt")), family="poisson")
     assert next(iter(risk.ratios())) == "rate ratio"
-    with pytest.raises(InvalidInputError, match="leave out exponentiate"):
+    with refused("not-a-ratio"):
         quick("bwt ~ lwt", dealt(table("birthwt"))).ratios()
 
 
@@ -379,7 +380,7 @@ def test_an_alias_is_one_family():
     assert read(asked, ModelSpec, "[model]").given()["family"] == "logistic"
     counts = quick("ftv ~ age", births, family="nb", alpha=0.5)
     assert counts.model.family.name == "negative binomial"
-    with pytest.raises(InvalidInputError, match="no family is called"):
+    with refused("unknown-family"):
         quick("low ~ lwt", births, family="cauchy")
 
 
@@ -411,15 +412,15 @@ def test_predictions_refuse_what_they_cannot_use():
     births = table("birthwt")
     low = quick(LOW, dealt(births), family="logistic")
     new = births[:2].assign(race=[1, 4])
-    with pytest.raises(InvalidInputError, match="race"):
+    with refused("unknown-category"):
         low.predict(new)
-    with pytest.raises(InvalidInputError, match="no column 'lwt'"):
+    with refused("missing-column", mentions=("lwt",)):
         low.predict(births[:2].drop(columns="lwt"))
-    with pytest.raises(InvalidInputError, match="for least squares"):
+    with refused("prediction-interval-unavailable"):
         low.predict(births[:2], interval="prediction")
-    with pytest.raises(InvalidInputError, match="confidence or prediction"):
+    with refused("unknown-interval"):
         low.predict(births[:2], interval="both")
-    with pytest.raises(InvalidInputError, match="response or link"):
+    with refused("unknown-scale"):
         low.predict(births[:2], scale="odds")
     # What lies beyond the agreed range is predicted all the same.
     assert low.predict(births[:1].assign(lwt=1000)).item() < 1e-3
@@ -448,7 +449,7 @@ def test_an_offset_is_part_of_a_prediction():
     plain = births[:3].assign(exposure=0.0)
     ratio = found.predict(births[:3]) / found.predict(plain)
     near(ratio, np.exp(births["exposure"][:3]))
-    with pytest.raises(InvalidInputError, match="exposure"):
+    with refused("missing-column"):
         found.predict(births[:3].drop(columns="exposure"))
 
 
@@ -472,14 +473,14 @@ def test_marginal_means_are_at_means_that_are_known():
 def test_marginal_means_of_other_families_are_at_given_values_only():
     births = table("birthwt")
     low = quick("low ~ age + lwt + C(smoke)", dealt(births), family="logistic")
-    with pytest.raises(InvalidInputError, match=r'at=\{"age": ..., "lwt": ...\}'):
+    with refused("mean-not-released", mentions=("age", "lwt")):
         low.marginal_means("C(smoke)")
     found = low.marginal_means("C(smoke)", at={"age": 25, "lwt": 130})
     new = pd.DataFrame({"age": 25, "lwt": 130, "smoke": [0, 1]})
     near(found.columns["mean"], low.predict(new))
-    with pytest.raises(InvalidInputError, match="a category in the formula"):
+    with refused("not-a-category"):
         low.marginal_means("age")
-    with pytest.raises(InvalidInputError, match="beside 'smoke'"):
+    with refused("unknown-column", mentions=("smoke",)):
         low.marginal_means("smoke", at={"height": 1})
 
 
@@ -489,7 +490,7 @@ def test_marginal_means_of_other_families_are_at_given_values_only():
 def test_clusters_take_more_honest_parties_than_columns():
     data = held(table("chicks"), "chick")
     few = dict(list(data.items())[:5])
-    with pytest.raises(DisclosureError, match="takes 5 honest parties") as caught:
+    with refused("too-few-honest", DisclosureError, mentions=("5",)) as caught:
         quick(
             "weight ~ time", few, errors="cluster", rules=Rules.none(site_terms=False)
         )
@@ -523,7 +524,7 @@ def test_a_leverage_of_one_has_no_hc3_and_is_said_to_have_none():
     data = {f"p{k}": (x[k::4], y[k::4]) for k in range(4)}
     how = {"intercept": 0, "rules": FREE, "driver": "vectorised", "seed": 1}
     assert np.isfinite(fit_arrays(data, errors="HC1", **how).fit.standard_errors).all()
-    with pytest.raises(InvalidInputError, match="in 1 rows that is next to nothing"):
+    with refused("leverage-too-high", mentions=("1",)):
         _ = fit_arrays(data, errors="HC3", **how).fit
 
 
@@ -542,12 +543,12 @@ def test_the_last_sum_is_reserved_and_released_by_name():
     assert last.point == tuple(result.answer)
     assert result.recipe.foreseen[-1].statistics == last.statistics
     short = replace(FREE, most_rounds=1)
-    with pytest.raises(DisclosureError, match="one more sum"):
+    with refused("too-many-rounds", DisclosureError):
         quick("bwt ~ lwt", births, errors="HC0", rules=short)
     # Room for the fit alone is not enough: 16 numbers, and as many for the errors.
     tight = Rules.none(release_fraction=24.0 / (3 * 47 * 3), minimum_rows=47)
     schema = Schema.inferred(births, minimum_rows=47)
     how = {"rules": tight, "schema": schema, "driver": "vectorised"}
     assert fit("bwt ~ lwt + age", births, **how).nobs == 189
-    with pytest.raises(DisclosureError, match="15 for robust errors"):
+    with refused("releases-too-much", DisclosureError, mentions=("15",)):
         fit("bwt ~ lwt + age", births, errors="HC0", **how)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import refusals
 from cases import each
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError, InvalidScenarioError
@@ -224,13 +225,13 @@ def test_mistakes_in_a_file_are_explained(folder, text, why):
 
 
 def test_solve_sends_a_job_to_its_command(folder):
-    with pytest.raises(InvalidScenarioError, match="run veilsum fit"):
+    with refusals.refused("task-has-own-command", InvalidScenarioError):
         read_scenario(written(folder, FILES))
 
 
 def test_prices_must_be_an_interval(folder):
     text = "[data]\ndataset='case30'\nparties=6\n[dispatch]\nprices=[1]\n"
-    with pytest.raises(InvalidScenarioError, match="lowest and the highest"):
+    with refusals.refused("wrong-value", InvalidScenarioError):
         read_job(written(folder, text), "dispatch").run()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from cases import each
 from party.test_agreed import COST, agreed
+from refusals import refused
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.datasets import site_of
 from veilsum.graphs.topology import Topology
@@ -47,7 +48,7 @@ def test_an_agreed_unit_holds_for_everybody_and_its_owner_learns_what_was_rounde
 
 
 def test_a_unit_that_is_none_is_refused_where_it_stands():
-    with pytest.raises(InvalidInputError, match=r"\[cost\].*unit must be a number"):
+    with refused("malformed-unit", mentions=("[cost]",)):
         agreed(COST, cost={"unit": "a cent"})
 
 
@@ -63,13 +64,13 @@ def test_without_a_unit_it_is_a_step_of_the_grid():
     ids=["comma", "bool", "table"],
 )
 def test_what_is_no_number_is_named_by_its_kind(entry, kind):
-    with pytest.raises(InvalidInputError, match=f"numbers only, found {kind}") as error:
+    with refused("not-numbers", mentions=(kind,)) as error:
         PartyCost.of(agreed(COST), {"targets": [0.5, entry]})
     assert "12" not in str(error.value)
 
 
 def test_a_number_beyond_all_floats_is_refused():
-    with pytest.raises(InvalidInputError, match="targets has a number beyond 1e308"):
+    with refused("number-too-large"):
         PartyCost.of(agreed(COST), {"targets": [0.5, 10**400]})
 
 
@@ -127,7 +128,7 @@ def test_what_is_wrong_is_named_by_its_place(make, where, secret):
 def test_a_site_without_a_column_is_refused_with_its_name(lacking):
     cells = {name: [1.0] for name in ("demand", "a", "b", "low", "high")}
     del cells[lacking]
-    with pytest.raises(InvalidInputError, match=f"and {lacking} cannot be found"):
+    with refused("missing-columns", mentions=(lacking,)):
         site_of(pd.DataFrame(cells))
 
 
@@ -170,7 +171,7 @@ def test_what_is_wrong_in_a_row_of_a_site_is_named_by_it(change, said):
 def test_a_cell_of_a_site_that_is_no_number_is_refused_without_it(column):
     cells = {"demand": [1.0, 2.0], "a": [1.0, 2.0], "b": [0.0, 0.0]}
     cells |= {"low": [0.0, 0.0], "high": [5.0, 5.0], column: ["61,25", "2"]}
-    with pytest.raises(InvalidInputError, match=f"column '{column}' must") as caught:
+    with refused("not-numbers", mentions=(column,)) as caught:
         site_of(pd.DataFrame(cells), "north")
     assert str(caught.value).startswith("north: ")
     assert "row 1 has something else" in str(caught.value)

@@ -8,6 +8,7 @@ import pytest
 
 from cases import each
 from later import Later
+from refusals import refused
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files import datasets
 from veilsum.fits.formula_job import FormulaJob
@@ -247,21 +248,21 @@ def test_json_has_the_contract_and_the_table(counts):
 
 def test_a_singular_design_names_its_columns(counts):
     twice = {p: frame.assign(again=2 * frame["x"]) for p, frame in counts.items()}
-    with pytest.raises(InvalidInputError, match=r"x.*again|again.*x"):
+    with refused("dependent-columns"):
         fit("amount ~ x + z + again", twice)
 
 
 @pytest.mark.parametrize("driver", ["loopback", "vectorised"])
 def test_separation_names_the_column(counts, driver):
     split = {p: f.assign(yes=(f["x"] > 0).astype(int)) for p, f in counts.items()}
-    with pytest.raises(InvalidInputError, match="of x "):
+    with refused("party-objected"):
         fit("yes ~ x + z", split, family="logistic", driver=driver)
 
 
 def test_a_response_that_the_family_never_yields_names_the_party(counts):
     wrong = dict(counts)
     wrong["site-3"] = wrong["site-3"].assign(count=-1.0)
-    with pytest.raises(InvalidInputError, match=r"site-3: .*count, 0, 1, 2"):
+    with refused("response-not-count", mentions=("0,", "1,", "2")):
         fit("count ~ x + z", wrong, family="poisson")
 
 
@@ -269,14 +270,14 @@ def test_a_missing_column_names_party_and_column(counts):
     wrong = dict(counts)
     wrong["site-2"] = wrong["site-2"].drop(columns=["z"])
     schema = Schema.inferred(counts)
-    with pytest.raises(InvalidInputError, match=r"site-2.*'z'"):
+    with refused("missing-column", mentions=("z",)):
         fit("count ~ x + z", wrong, schema=schema)
 
 
 def test_an_unknown_family_and_an_alpha_too_many(counts):
-    with pytest.raises(InvalidInputError, match="choose from gaussian, logistic"):
+    with refused("unknown-family"):
         fit("count ~ x", counts, family="cauchy")
-    with pytest.raises(InvalidInputError, match="alpha belongs to"):
+    with refused("alpha-without-family"):
         fit("count ~ x", counts, family="poisson", alpha=1.0)
 
 
@@ -292,7 +293,7 @@ def test_a_fit_that_does_not_end_returns_nothing(counts):
 def test_designs_of_different_widths_are_refused(counts):
     arrays = {p: (f[["x", "z"]].to_numpy(), f["count"]) for p, f in counts.items()}
     arrays["site-0"] = (np.ones((80, 3)), np.ones(80))
-    with pytest.raises(InvalidInputError, match="same columns"):
+    with refused("column-counts-differ"):
         fit_arrays(arrays)
 
 
@@ -314,10 +315,10 @@ def test_arrays_with_weights_and_an_intercept(counts):
 
 def test_too_few_rows_are_not_sent(counts):
     short = {**counts, "site-0": counts["site-0"].head(3)}
-    with pytest.raises(InvalidInputError, match=r"site-0.*Not sent"):
+    with refused("too-few-rows"):
         fit("count ~ x", short)
     arrays = {p: (f[["x"]].to_numpy(), f["count"]) for p, f in short.items()}
-    with pytest.raises(InvalidInputError, match="site-0: 3 rows"):
+    with refused("row-count-refused", mentions=("3",)):
         fit_arrays(arrays, rules=Rules(minimum_rows=4))
 
 
@@ -327,10 +328,10 @@ def test_columns_that_a_formula_does_not_name_may_be_anything(counts):
     odd["site-2"] = odd["site-2"].drop(columns=["note"])
     assert fit("count ~ x", odd, driver="vectorised").fit.n_rows == 400
     without = {**counts, "site-2": counts["site-2"].drop(columns=["x"])}
-    with pytest.raises(InvalidInputError, match="site-2: there is no column 'x'"):
+    with refused("missing-column", mentions=("x",)):
         fit("count ~ x", without)
     comma = {**counts, "site-2": counts["site-2"].assign(x="1,5")}
-    with pytest.raises(InvalidInputError, match="decimal comma at site-2"):
+    with refused("kind-not-inferred"):
         fit("count ~ x", comma)
 
 
@@ -356,7 +357,7 @@ def test_a_row_without_a_mean_stops_nobody_but_the_step(counts):
 def test_separation_is_named_before_the_limit_stops_a_fit(counts):
     split = {p: f.assign(yes=(f["x"] > 0).astype(int)) for p, f in counts.items()}
     short = {p: f.head(40) for p, f in split.items()}
-    with pytest.raises(InvalidInputError, match="of x seems to grow without end"):
+    with refused("party-objected"):
         fit("yes ~ x", short, family="logistic", driver="vectorised")
 
 
@@ -381,7 +382,7 @@ def test_tiny_columns_are_fitted_as_well_as_others(counts):
 
 def test_weights_that_are_not_positive_name_the_party(counts):
     wrong = {**counts, "site-1": counts["site-1"].assign(weight=0.0)}
-    with pytest.raises(InvalidInputError, match="site-1: weights must be above zero"):
+    with refused("weights-not-positive"):
         fit("amount ~ x", wrong, weights="weight")
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cases import each
+from refusals import refused
 from veilsum.drivers.loopback import World
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
@@ -240,7 +241,7 @@ LIMIT = ReleaseLimit(honest=4, columns=5, minimum_rows=10)
 
 def test_a_limit_counts_what_honest_rows_hold():
     LIMIT.check(99)  # half of 4 x 10 x 5 numbers
-    with pytest.raises(DisclosureError, match="100 numbers would be released") as told:
+    with refused("releases-too-much", DisclosureError, mentions=("100",)) as told:
         LIMIT.check(100)
     assert told.value.rule == "release_fraction"
     assert "[policy] release_fraction" in str(told.value)
@@ -250,7 +251,7 @@ def test_a_limit_counts_what_honest_rows_hold():
 
 
 def test_the_advice_in_the_refusal_is_enough():
-    with pytest.raises(InvalidInputError, match=r"minimum_rows = (\d+)") as caught:
+    with refused("releases-too-much", mentions=("minimum_rows",)) as caught:
         LIMIT.check(100, 7)
     enough = int(str(caught.value).split("minimum_rows = ")[1].split(" ")[0])
     replace(LIMIT, minimum_rows=enough).check(100, 7)
@@ -276,7 +277,7 @@ def test_four_rows_under_six_rounds_are_refused():
         for k, p in enumerate(PARTIES)
     }
     rules = Rules.none(release_fraction=0.5)
-    with pytest.raises(InvalidInputError, match="would be released"):
+    with refused("releases-too-much"):
         fit_arrays(few, family="logistic", rules=rules)
 
 
@@ -293,7 +294,7 @@ def test_a_fit_without_room_for_its_rounds_shows_nothing(tmp_path):
     def told(done, total):
         shown.append((done, total))
 
-    with pytest.raises(DisclosureError, match="in each of 8 rounds"):
+    with refused("releases-too-much", DisclosureError, mentions=("8",)):
         logistic(
             19,
             progress=told,
@@ -318,7 +319,7 @@ def test_no_more_is_released_than_was_reserved():
 
 def test_a_fit_that_takes_more_rounds_than_agreed_ends(tmp_path):
     books = ledgers(tmp_path)
-    with pytest.raises(InvalidInputError, match="not converged in 3 sums") as told:
+    with refused("not-converged", mentions=("3",)) as told:
         logistic(60, rules={"most_rounds": 3}, ledgers=books)
     assert "[policy] most_rounds" in str(told.value)
     assert {len(one.history().charges) for one in books.values()} == {1 + 3}
@@ -331,7 +332,7 @@ def test_powers_of_a_number_are_no_further_numbers():
         p: {"x": stream.normal(size=5), "y": stream.normal(size=5)} for p in PARTIES
     }
     powers = " + ".join(f"I(x**{k})" for k in range(2, 11))
-    with pytest.raises(InvalidInputError, match="rows of 2 numbers"):
+    with refused("releases-too-much", mentions=("2",)):
         fit(f"y ~ x + {powers}", data, rules=Rules.none(release_fraction=0.5))
 
 
@@ -354,7 +355,7 @@ def test_terms_that_cannot_hold_are_refused(options, why):
 
 def test_three_parties_need_their_terms_changed_openly():
     three = {"a": 1, "b": 2, "c": 3}
-    with pytest.raises(InvalidInputError, match="change the terms openly"):
+    with refused("terms-not-met"):
         masked_sum(three)
     assert masked_sum(three, minimum_honest=2).value == 6
 
@@ -377,7 +378,7 @@ def test_the_ledger_refuses_the_differencing_pair(tmp_path, driver):
     masked_sum(data, ledgers=books, driver=driver)
     fewer = {name: data[name] for name in PARTIES[:-1]}
     some = {name: books[name] for name in fewer}
-    with pytest.raises(BudgetError, match="could give away centre"):
+    with refused("budget-exceeded", BudgetError):
         masked_sum(fewer, ledgers=some, driver=driver, seed=2)
 
 
@@ -395,7 +396,7 @@ def test_rounds_under_a_lattice_add_up():
 
 
 def test_a_misspelt_option_is_refused():
-    with pytest.raises(InvalidInputError, match="did you mean 'tolerate'"):
+    with refused("unknown-option", mentions=("tolerate",)):
         masked_sum(dict.fromkeys(PARTIES, 1.0), tolerat=2)
 
 
@@ -407,7 +408,7 @@ def test_a_second_question_is_about_the_same_data_set(tmp_path):
     statistics(data, columns=["a"], ledgers=books)
     fewer = {p: data[p] for p in PARTIES[:-1]}
     some = {p: books[p] for p in fewer}
-    with pytest.raises(BudgetError, match="could give away centre"):
+    with refused("budget-exceeded", BudgetError):
         statistics(fewer, columns=["a", "b"], ledgers=some, seed=3)
     fit("a ~ b + c", data, ledgers=books, seed=4)
     assert len(books["north"].totals()) == 1
@@ -415,16 +416,16 @@ def test_a_second_question_is_about_the_same_data_set(tmp_path):
 
 def test_a_ledger_of_a_stranger_is_refused(tmp_path):
     books = {"nord": open_ledger(tmp_path / "l.ledger", create=Budget())}
-    with pytest.raises(InvalidInputError, match="ledgers of nord"):
+    with refused("ledger-of-stranger"):
         masked_sum(dict.fromkeys(PARTIES, 1.0), ledgers=books)
 
 
 def test_two_parties_of_one_name_are_refused():
-    with pytest.raises(InvalidInputError, match="two parties are called '1'"):
+    with refused("duplicate-party", mentions=("1",)):
         masked_sum({1: 1, "1": 5, 2: 1, 3: 1, 4: 1})
 
 
 @each("bad", [1.5, -1, True, "two"])
 def test_a_number_of_colluders_is_a_whole_number(bad):
-    with pytest.raises(InvalidInputError, match="whole number of parties"):
+    with refused("not-a-count"):
         masked_sum(dict.fromkeys(PARTIES, 1.0), tolerate=bad)

@@ -16,6 +16,7 @@ from flint import fmpq, fmpq_mat
 import veilsum as vs
 from cases import each
 from later import Later
+from refusals import refused
 from veilsum.questions.meta import MetaJob
 from veilsum.questions.mixed import MixedJob
 from veilsum.questions.regression import formula_job
@@ -185,7 +186,7 @@ def test_a_number_that_is_constant_at_a_site_is_fitted_from_the_others():
     assert found.coefficients["x"] == pytest.approx(x @ y / (x @ x), rel=1e-9)
     # A response that is constant there is refused as before.
     tables["p3"] = some(14)["p3"].assign(y=0.5)
-    with pytest.raises(vs.VeilsumError, match="p3: 'y' is the same in all rows here"):
+    with refused("group-too-small", vs.VeilsumError, mentions=("y",)):
         vs.fit("y ~ x", tables, absorb=True, driver="vectorised")
 
 
@@ -209,18 +210,18 @@ def test_a_category_with_one_level_at_a_site_is_fitted_from_the_others():
 def test_a_party_with_one_row_has_nothing_left():
     tables = some()
     tables["p2"] = tables["p2"].head(1)
-    with pytest.raises(vs.InvalidInputError, match="p2: nothing is left of 1 row"):
+    with refused("too-few-rows", vs.InvalidInputError, mentions=("1",)):
         vs.fit("y ~ x", tables, absorb=True, rules=vs.Rules.none(), minimum_rows=1)
 
 
 def test_few_parties_are_told_which_columns_to_leave_out():
-    with pytest.raises(vs.InvalidInputError, match="leave out columns with few values"):
+    with refused("too-few-honest", vs.InvalidInputError):
         vs.fit("y ~ x + flag", some(5), absorb=True)
 
 
 @pytest.mark.parametrize("formula", ["y ~ x + site", "y ~ x + C(site)"])
 def test_a_column_that_names_the_site_is_told_what_to_do(formula):
-    with pytest.raises(vs.InvalidInputError, match="absorb = true takes off"):
+    with refused("group-too-small", vs.InvalidInputError):
         vs.fit(formula, some())
 
 
@@ -354,10 +355,10 @@ def test_what_is_no_mixed_model_is_said(asked, said):
 def test_columns_and_variances_that_are_not_there_are_said():
     free = {"rules": vs.Rules.none()}
     tables = some(4)
-    with pytest.raises(vs.InvalidInputError, match="linearly dependent"):
+    with refused("dependent-columns", vs.InvalidInputError):
         vs.mixed("y ~ x + I(x + 0)", tables, **free)
     exact = {name: one.assign(y=one["x"] * 2) for name, one in tables.items()}
-    with pytest.raises(vs.InvalidInputError, match="the fit is perfect"):
+    with refused("perfect-fit", vs.InvalidInputError):
         vs.mixed("y ~ x", exact, **free)
 
 
@@ -434,7 +435,7 @@ def test_a_party_that_cannot_fit_alone_is_named():
     tables = some()
     tables["p3"]["flag"] = 0
     free = {"rules": vs.Rules.none()}
-    with pytest.raises(vs.InvalidInputError, match="p3: a column with nothing but"):
+    with refused("zero-column", vs.InvalidInputError):
         vs.meta("y ~ x + flag", tables, coefficient="x", **free)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cases import each
+from refusals import refused
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.units import Counts
@@ -52,7 +53,7 @@ def test_a_result_can_be_sent_to_another_process(law):
 def test_integers_of_any_length():
     data = {name: [10**40, 1] for name in PARTIES}
     assert masked_sum(data, wide=True).value.tolist() == [5 * 10**40, 5]
-    with pytest.raises(InvalidInputError, match=r"a: .*nothing is clipped"):
+    with refused("value-out-of-range"):
         masked_sum(data, driver="vectorised")
 
 
@@ -102,9 +103,9 @@ def test_a_guarantee_comes_with_it():
 
 
 def test_shapes_must_agree():
-    with pytest.raises(InvalidInputError, match=r"one shape, found 'a' \(2,\)"):
+    with refused("shapes-differ", mentions=("a", "2,")):
         masked_sum({"a": [1, 2], "b": [1], "c": [1, 2], "d": [1, 2]})
-    with pytest.raises(InvalidInputError, match="needs parties"):
+    with refused("no-data"):
         masked_sum({})
 
 
@@ -127,12 +128,12 @@ def test_a_declared_range_never_costs_digits(largest):
 
 
 def test_data_must_be_a_mapping():
-    with pytest.raises(InvalidInputError, match="mapping of parties"):
+    with refused("data-not-mapping"):
         masked_sum([1, 2, 3])
 
 
 def test_an_integer_beyond_all_words_is_refused():
-    with pytest.raises(InvalidInputError, match=r"a: .*nothing is clipped"):
+    with refused("value-out-of-range"):
         masked_sum({n: [10**400] for n in PARTIES}, wide=True, driver="vectorised")
 
 
@@ -205,17 +206,15 @@ def test_integers_can_be_counted_in_another_unit():
 
 @each("unit", [0, -1, "two", "1/0", float("nan"), True])
 def test_what_is_no_unit_is_refused(unit):
-    with pytest.raises(InvalidInputError, match="unit must be"):
+    with refused("malformed-unit"):
         masked_sum(dict.fromkeys(PARTIES, 1.0), unit=unit)
 
 
 def test_a_value_beyond_the_range_is_refused_by_name():
     data = {**dict.fromkeys(PARTIES, 1.0), "d": 12.0}
-    with pytest.raises(
-        InvalidInputError, match=r"d: 1 values are outside .* -10 to 10"
-    ):
+    with refused("value-out-of-range", mentions=("1", "10")):
         masked_sum(data, largest=10.0, driver="vectorised")
-    with pytest.raises(InvalidInputError, match="d: 1 values are outside"):
+    with refused("value-out-of-range", mentions=("1",)):
         masked_sum({**data, "d": 1e30}, unit=0.01, driver="vectorised")
 
 
@@ -243,7 +242,7 @@ def agreed(value, **options):
 
 def test_real_parties_agree_on_a_unit_beforehand():
     """What is agreed follows from no value: the plans of two parties are one."""
-    with pytest.raises(InvalidInputError, match="unit that all parties agree on"):
+    with refused("unit-missing"):
         agreed(0.25)
     for options in ({"unit": 0.01}, {"largest": 100.0}, {"unit": 0.01, "largest": 9}):
         assert agreed(0.25, **options).digest == agreed(-7.0, **options).digest

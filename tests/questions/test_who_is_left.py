@@ -6,6 +6,7 @@ On a network the others go on if `drop` says so; here the loss is simulated.
 import numpy as np
 import pytest
 
+from refusals import refused
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import BudgetError
@@ -74,7 +75,7 @@ def test_a_ledger_knows_a_run_again_in_whatever_epoch_it_was_charged(tmp_path):
             terms = Terms.of(PARTIES, counts=recipe.counts, options=given_options)
             Bookkeeping(recipe, terms, given).check("a")
 
-        with pytest.raises(BudgetError, match="charged for the run monday before"):
+        with refused("run-already-charged", BudgetError):
             check("monday")
         check("mon")
         check("monday 2")

@@ -10,12 +10,12 @@ import tomli_w
 from click.testing import CliRunner
 
 from browser import SCHEMES, WIDTHS, opened
+from refusals import refused
 from report.officer_plans import NOW, SURVEYS
 from report.test_officer import read_annex
 from surveys import MEMBERS, World
 from veilsum.cli.app import app
 from veilsum.consortium.consortium import consortium_from
-from veilsum.errors import InvalidInputError
 from veilsum.locale import languages
 from veilsum.report import annex as papers, forms, officer
 from veilsum.report.plan_facts import facts_of
@@ -173,7 +173,7 @@ def test_a_survey_that_has_no_guests_yet_has_no_paper(tmp_path):
     path = tmp_path / "plan.toml"
     table = {key: SURVEYS["open"][key] for key in ("survey", "masks", "policy")}
     path.write_text(tomli_w.dumps(table))
-    with pytest.raises(InvalidInputError, match="collect new makes the open file"):
+    with refused("survey-plan-without-guests"):
         facts_of(path)
 
 

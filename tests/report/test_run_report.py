@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from browser import opened
 from finished import finished, wards
 from net.runs import ITERATED, Company
+from refusals import refused
 from veilsum.audit.record import FORMAT, made_with
 from veilsum.cli.app import app
-from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.errors import MissingExtraError
 from veilsum.net.receipt import make_receipt
 from veilsum.party.consent import consent_to
 from veilsum.party.run import conclude
@@ -266,7 +267,7 @@ def test_what_has_to_be_there_is_named(out, missing, told):
 
 
 def test_a_plan_or_a_file_is_no_run(tmp_path):
-    with pytest.raises(InvalidInputError, match="is no folder"):
+    with refused("not-a-folder"):
         report(tmp_path / "plan.toml")
 
 
@@ -347,7 +348,7 @@ def test_what_is_for_officers_is_said_to_be(ran, tmp_path, given, told):
 
 def test_without_a_browser_there_is_a_sentence(monkeypatch):
     monkeypatch.setattr(printing.shutil, "which", lambda _: None)
-    with pytest.raises(MissingExtraError, match="not on this computer"):
+    with refused("missing-browser", MissingExtraError):
         printing.as_pdf(b"")
 
 

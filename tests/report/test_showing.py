@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 import veilsum as vs
 from browser import opened
+from refusals import refused
 from veilsum.errors import MissingExtraError, is_seen
 from veilsum.showing import Both, Showing, Shown, Table, places
 
@@ -106,7 +107,7 @@ def test_many_numbers_are_a_table_and_the_rest_is_named():
 
 def test_what_draws_nothing_says_so(monkeypatch):
     monkeypatch.setattr("veilsum.showing.DRAWING", "veilsum.no_such_module")
-    with pytest.raises(MissingExtraError, match="draws no figures"):
+    with refused("missing-extra", MissingExtraError):
         vs.guarantee(vs.Topology.family("path:3"), sigma=1.0).plot()
 
 

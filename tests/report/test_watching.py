@@ -12,8 +12,8 @@ import pytest
 
 import veilsum as vs
 from cases import each
+from refusals import refused
 from veilsum import progress as watching
-from veilsum.errors import InvalidInputError
 from veilsum.graphs import augmentation
 from veilsum.privacy import allocation, diagnosis
 from veilsum.progress import show_activity, silent, staged, watched
@@ -108,7 +108,7 @@ def test_false_says_nothing_and_a_worker_neither(monkeypatch):
 
 @each("wrong", [True, 0, "bar", 3])
 def test_what_is_no_progress_is_refused(wrong):
-    with pytest.raises(InvalidInputError, match="progress is None for a bar"):
+    with refused("malformed-progress"):
         steps(3, progress=wrong)
 
 

@@ -16,6 +16,7 @@ import patsy
 import pytest
 from hypothesis import assume, example, given, reject, settings, strategies as st
 
+import refusals
 from cases import each
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.numbers.units import Measure
@@ -229,7 +230,7 @@ def test_terms_are_multiplied_out_as_formulaic_does(pooled, text, extra):
             ModelFormula.of(f"y ~ {text}", SCHEMA)
         return
     if not expected.shape[1]:
-        with pytest.raises(InvalidInputError, match="nothing on its right side"):
+        with refusals.refused("empty-right-side"):
             ModelFormula.of(f"y ~ {text}", SCHEMA)
         return
     formula = ModelFormula.of(f"y ~ {text}", SCHEMA)
@@ -318,7 +319,7 @@ def test_the_intercept_is_found(text, place):
 def test_a_column_called_intercept_is_not_the_intercept():
     schema = Schema((Column("y", "integer"), Column("Intercept", "integer")))
     assert ModelFormula.of("y ~ 0 + Intercept", schema).intercept is None
-    with pytest.raises(InvalidInputError, match="the same name"):
+    with refusals.refused("duplicate-design-column"):
         ModelFormula.of("y ~ Intercept", schema)
 
 
@@ -354,16 +355,16 @@ def test_other_columns_are_fetched_as_numbers(pooled):
     table = checked(pooled)
     np.testing.assert_array_equal(formula.numeric(table, "k"), pooled["k"])
     assert formula.numeric(table, "k").dtype == np.float64
-    with pytest.raises(InvalidInputError, match="'sex' is a category"):
+    with refusals.refused("not-a-number-column", mentions=("sex",)):
         formula.numeric(table, "sex")
-    with pytest.raises(InvalidInputError, match="did you mean 'age'"):
+    with refusals.refused("unknown-column", mentions=("age",)):
         formula.numeric(table, "agee")
 
 
 def test_a_table_of_another_schema_is_refused(pooled):
     formula = ModelFormula.of("y ~ age", SCHEMA)
     other = Schema(SCHEMA.columns, minimum_rows=2).check("a", pooled)
-    with pytest.raises(InvalidInputError, match="another schema"):
+    with refusals.refused("other-schema"):
         formula.design(other)
 
 
@@ -636,7 +637,7 @@ def test_a_column_with_the_name_of_a_function_it_is_used_with_is_refused():
     columns = tuple(Column(name, "number") for name in ("y", "log", "x"))
     schema = Schema(columns)
     assert ModelFormula.of("y ~ log", schema).columns == ("Intercept", "log")
-    with pytest.raises(InvalidInputError, match="name of a function"):
+    with refusals.refused("column-named-like-function"):
         ModelFormula.of("y ~ log + log(x)", schema)
 
 
@@ -879,7 +880,7 @@ def test_a_term_without_a_value_somewhere_in_the_agreed_ranges_is_refused(term, 
 def test_bits_are_a_whole_number(bits):
     formula = ModelFormula.of("y ~ x", COUNTED)
     for asked in (formula.measures, formula.response_measure):
-        with pytest.raises(InvalidInputError, match="from 8 to 200"):
+        with refusals.refused("bits-out-of-range", mentions=("8", "200")):
             asked(bits)
 
 

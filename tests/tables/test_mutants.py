@@ -2,13 +2,13 @@
 
 import pytest
 
-from veilsum.errors import InvalidInputError
+from refusals import refused
 from veilsum.tables.fingerprints import Sketch
 from veilsum.tables.propensity import Propensity
 
 
 def test_a_propensity_of_another_kind_is_refused():
-    with pytest.raises(InvalidInputError, match="kind must be one of ate, att"):
+    with refused("unknown-kind"):
         Propensity("treated ~ age", {"age": 0.1}, kind="every")
 
 

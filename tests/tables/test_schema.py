@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
+import refusals
 from cases import each
 from veilsum.errors import InvalidInputError, SecretError
 from veilsum.tables import columns
@@ -162,7 +163,7 @@ def test_names_that_may_be_taken_for_something_else_are_refused(name, why):
         lambda: Column("a", "category", categories=("b", name)),
         lambda: Schema.from_table({"columns": {name: {"kind": "number"}}}),
     ):
-        with pytest.raises(InvalidInputError, match=f"must be plain .* {why}") as error:
+        with refusals.refused("not-plain-text", mentions=(why,)) as error:
             made()
         assert str(error.value).isprintable()
         assert len(str(error.value)) < 300
@@ -170,20 +171,20 @@ def test_names_that_may_be_taken_for_something_else_are_refused(name, why):
 
 @pytest.mark.parametrize("name", ["a[b", "a]", "don't"])
 def test_a_column_has_neither_brackets_nor_an_apostrophe(name):
-    with pytest.raises(InvalidInputError, match="has the character"):
+    with refusals.refused("not-plain-text"):
         Column(name, "number")
 
 
 def test_a_name_is_a_text():
-    with pytest.raises(InvalidInputError, match="must be a text, found 3"):
+    with refusals.refused("not-text", mentions=("3",)):
         Column(3, "number")
 
 
 def test_a_schema_is_bounded():
     many = tuple(map(str, range(10_001)))
-    with pytest.raises(InvalidInputError, match="10,001 categories; at most 10,000"):
+    with refusals.refused("too-many-categories", mentions=("10,001", "10,000")):
         Column("a", "category", categories=many)
-    with pytest.raises(InvalidInputError, match="at most 10,000 columns, found 10,001"):
+    with refusals.refused("too-many-columns", mentions=("10,000", "10,001")):
         Schema(tuple(Column(name, "number") for name in many))
 
 
@@ -302,14 +303,14 @@ def test_a_schema_that_means_nothing_is_refused(change, why):
 
 
 def test_a_missing_section_is_named():
-    with pytest.raises(InvalidInputError, match=r"\[schema\] must be a section"):
+    with refusals.refused("section-expected", mentions=("[schema]",)):
         Schema.from_table({"schema": 3})
     with pytest.raises(InvalidInputError, match=r"a section \[schema.columns\]"):
         Schema.from_table({"missing": "drop"})
 
 
 def test_two_columns_of_one_name_are_refused():
-    with pytest.raises(InvalidInputError, match="two columns named 'age'"):
+    with refusals.refused("duplicate-column", mentions=("age",)):
         Schema((AGE, SEX, AGE))
 
 
@@ -317,7 +318,7 @@ def test_a_column_is_found_by_name_or_its_nearest_is_named():
     assert SCHEMA.column("sex") is SEX
     assert "sex" in SCHEMA
     assert SCHEMA.categorical == ("sex",)
-    with pytest.raises(InvalidInputError, match="did you mean 'visits'"):
+    with refusals.refused("unknown-column", mentions=("visits",)):
         SCHEMA.column("visit")
 
 
@@ -351,9 +352,9 @@ def test_what_is_counted_follows_from_the_agreement(column, unit, ends):
 def test_numbers_that_nobody_said_how_to_count_are_refused():
     for column in (Column("a", "number"), Column("a", "number", 0)):
         assert not column.is_measured
-        with pytest.raises(InvalidInputError, match=r"'a': nobody said .* unit = 0.01"):
+        with refusals.refused("unit-missing", mentions=("a", "0.01")):
             Schema((column,)).check("a", {"a": [1.0] * 6})
-    with pytest.raises(InvalidInputError, match="a category, not a number"):
+    with refusals.refused("not-a-number-column"):
         _ = SEX.measure
 
 
@@ -545,7 +546,7 @@ def test_a_checked_table_keeps_its_rows_to_itself():
 
 
 def test_a_category_is_not_taken_for_numbers():
-    with pytest.raises(InvalidInputError, match="'sex' is a category"):
+    with refusals.refused("not-a-number-column", mentions=("sex",)):
         SCHEMA.check("a", table()).numbers("sex")
 
 
@@ -842,7 +843,7 @@ def test_categories_that_are_one_number_are_text(levels, held):
     """A row's category never depends on what else is in the table."""
     column = Column("code", "category", categories=levels)
     schema = Schema((column,), minimum_rows=1, missing="drop")
-    with pytest.raises(SchemaError, match="text = "):
+    with refusals.refused("categories-same-number", SchemaError):
         schema.check("north", pd.DataFrame({"code": held}))
     found = schema.check("north", pd.DataFrame({"code": list(levels)}))
     assert found.frame["code"].tolist() == list(levels)
@@ -977,9 +978,9 @@ def test_a_simulation_knows_dates_where_it_sees_them():
     assert column == Column("x", "date", -1, 10961, since="1970-01-01")
     stamps = {party: {"x": pd.to_datetime(t["x"])} for party, t in frames.items()}
     assert Schema.inferred(stamps).column("x") == column
-    with pytest.raises(InvalidInputError, match="dates at a and text at c, which is"):
+    with refusals.refused("kind-not-inferred"):
         Schema.inferred({**frames, "c": {"x": ["in spring"]}})
-    with pytest.raises(InvalidInputError, match="dates at c that are not written as"):
+    with refusals.refused("not-iso-dates"):
         Schema.inferred({**frames, "c": {"x": ["31.12.2001", None]}})
     versions = Schema.inferred({"a": {"x": ["1.2.3", "1.10.3"]}}).column("x")
     assert versions.kind == "category"

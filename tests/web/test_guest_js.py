@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+import refusals
 from cases import each
 from guest_scene import asked, code_of, large
 from surveys import MEMBERS, delegate_key
-from veilsum.errors import InvalidInputError
 from veilsum.surveys.submission import open_share, read_submission
 from veilsum.surveys.terms import words_of
 from veilsum.web.guest_page import (
@@ -620,12 +620,12 @@ def test_a_survey_cannot_break_out_of_its_page():
     ],
 )
 def test_a_file_posts_to_a_whole_address_only(address):
-    with pytest.raises(InvalidInputError, match="whole"):
+    with refusals.refused("address-not-whole"):
         single_file(page_survey(TERMS), address)
 
 
 def test_a_unit_that_nobody_can_type_is_refused():
-    with pytest.raises(InvalidInputError, match="a decimal number"):
+    with refusals.refused("unit-not-decimal"):
         page_survey(asked(unit="1/3", range=[0, 9]))
     assert json.loads(page_survey(asked(unit="1/8")))["unit"] == "125e-3"
     assert json.loads(page_survey(asked(unit=1)))["unit"] == "1e-0"

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 import veilsum as vs
 from browser import SCHEMES, WIDTHS, chromium, opened_at
 from net.runs import ONE_SHOT, Company, changed
+from refusals import refused
 from veilsum.cli.app import app
 from veilsum.cli.join import ForPeople
 from veilsum.consortium.consortium import Address
@@ -300,11 +301,11 @@ def test_a_token_is_kept_and_is_its_owners(folder):
     assert path.stat().st_mode & 0o077 == 0
     assert page_token(folder) == first
     path.chmod(0o644)
-    with pytest.raises(vs.InvalidInputError, match="chmod 600"):
+    with refused("token-file-exposed", vs.InvalidInputError, mentions=("600",)):
         page_token(folder)
     path.chmod(0o600)
     path.write_text("short\n")
-    with pytest.raises(vs.InvalidInputError, match="remove it"):
+    with refused("not-a-token", vs.InvalidInputError):
         page_token(folder)
     path.unlink()
     assert page_token(folder) != first

@@ -25,8 +25,8 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
+from refusals import refused
 from veilsum.consortium.consortium import Address
-from veilsum.errors import InvalidInputError
 from veilsum.net.identity import new_identity
 from veilsum.net.refusals import LogCap
 from veilsum.web.pages import (
@@ -271,6 +271,6 @@ def test_logs_that_callers_can_fill_are_capped(name):
 def test_an_address_in_use_is_the_users_to_mend():
     with (
         socket.create_server((HOST, 0)) as taken,
-        pytest.raises(InvalidInputError, match="choose another port"),
+        refused("cannot-listen"),
     ):
         listening(Address(HOST, taken.getsockname()[1]))

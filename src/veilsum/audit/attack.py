@@ -67,7 +67,8 @@ class Outcome:
         if not 0 <= self.successes <= self.trials or self.trials < 1:
             raise InvalidInputError(
                 f"{self.successes} successes in {self.trials} trials: an attack is "
-                "played at least once and succeeds at most every time"
+                "played at least once and succeeds at most every time",
+                code="impossible-success-count",
             )
 
     @property

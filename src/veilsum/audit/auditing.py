@@ -283,7 +283,8 @@ def _lost(
         else "Nothing is kept: with --out, an audit goes on from there"
     )
     return InvalidInputError(
-        f"those that shared an audit have ended before it: {error}. {words}"
+        f"those that shared an audit have ended before it: {error}. {words}",
+        code="workers-lost",
     )
 
 
@@ -605,7 +606,8 @@ def coalitions_of(
         if not size.isdecimal() or not int(size) <= len(names) - 2:
             raise InvalidInputError(
                 f"--coalitions all:K takes a number of at most {len(names) - 2} "
-                f"colluders, so that two others are left; found {asked!r}"
+                f"colluders, so that two others are left; found {asked!r}",
+                code="colluders-out-of-range",
             )
         _check_many(asked, comb(len(names), int(size)))
         return list(combinations(names, int(size)))
@@ -623,7 +625,8 @@ def _check_many(what: str, many: int) -> None:
     if many > MOST_COALITIONS:
         raise InvalidInputError(
             f"{what} are {many:,} coalitions, and at most {MOST_COALITIONS} are "
-            "audited at a time: ask for worst, or name some"
+            "audited at a time: ask for worst, or name some",
+            code="too-many-coalitions",
         )
 
 
@@ -661,7 +664,10 @@ def one_word(scene: Scene) -> Scene:
 def executions_of(scene: Scene, depth: Depth, asked: int | None = None) -> int:
     if asked is not None:
         if asked < 1:
-            raise InvalidInputError(f"executions must be at least 1, found {asked}")
+            raise InvalidInputError(
+                f"executions must be at least 1, found {asked}",
+                code="executions-not-positive",
+            )
         return asked
     many = EXECUTIONS[depth]
     return many // PYTHON_NUMBERS if is_wide(one_word(scene).law.dtype) else many
@@ -697,7 +703,9 @@ def audit(
     groups = [scene.colluders(one) for one in coalitions]
     whole, scene = scene, one_word(scene)
     if not groups:
-        raise InvalidInputError("an audit needs at least one coalition to play")
+        raise InvalidInputError(
+            "an audit needs at least one coalition to play", code="no-coalition"
+        )
     executions = executions_of(scene, depth, executions)
     hidden = [one for one in groups if is_hidden(scene, one)]
     if distance is None:
@@ -708,7 +716,8 @@ def audit(
     except (NumericalError, OverflowError):
         raise InvalidInputError(
             f"two inputs at distance {distance:g} are beyond the numbers that were "
-            "agreed on: leave --distance out, or give a smaller one"
+            "agreed on: leave --distance out, or give a smaller one",
+            code="distance-too-large",
         ) from None
     with watched(progress) as opening:
         bar = None if opening is None else opening("executions", executions)
@@ -939,7 +948,8 @@ def scene_of_run(transcript: Transcript) -> Scene:
     held = [one for each in transcript.rounds for one in each.own.values()]
     if not held:
         raise InvalidInputError(
-            "the transcript ends before its first sum, and has no masks to audit"
+            "the transcript ends before its first sum, and has no masks to audit",
+            code="no-masks-to-audit",
         )
     return scene_under(transcript.topology, transcript.law, held[0].size)
 

@@ -878,11 +878,15 @@ def beside_the_literature(
     seed = as_whole(seed, what="a seed", least=0)
     runs, seeds = (as_whole(one, what="a count", least=1) for one in (runs, seeds))
     if max(runs, seeds) > MOST_RUNS:
-        raise InvalidInputError(f"at most {MOST_RUNS:,} runs or seeds are made at once")
+        raise InvalidInputError(
+            f"at most {MOST_RUNS:,} runs or seeds are made at once",
+            code="too-many-runs",
+        )
     if not (is_number(target) and LEAST_TARGET <= target <= MOST_TARGET):
         raise InvalidInputError(
             f"the divergence must be a number from {LEAST_TARGET:g} to "
-            f"{MOST_TARGET:g}, found {target!r}"
+            f"{MOST_TARGET:g}, found {target!r}",
+            code="divergence-out-of-range",
         )
     pair = quadratics(seed)
     laws: Sequence[LawName] = ("none", "gaussian", "lattice", "uniform")

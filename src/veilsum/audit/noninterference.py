@@ -120,7 +120,8 @@ def _run(run: RunWith, driver: Watching) -> None:
     if not driver.worlds:
         raise InvalidInputError(
             "a run is looked at through the driver that it is called with, and this "
-            "one did not use it: hand it to the job as its driver"
+            "one did not use it: hand it to the job as its driver",
+            code="driver-not-used",
         )
 
 

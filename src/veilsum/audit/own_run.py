@@ -28,7 +28,8 @@ def check(transcript: Transcript, scene: Scene) -> None:
     if transcript.topology != scene.topology or law.name != agreed.name:
         raise InvalidInputError(
             "the transcripts are of a run among other parties, or under other masks, "
-            "than the file says: give the consortium file of that run"
+            "than the file says: give the consortium file of that run",
+            code="transcripts-of-other-run",
         )
 
 

@@ -201,7 +201,8 @@ class Rehearsal:
         if self.kind.input == "folder":
             raise InvalidInputError(
                 "a survey asks members for no rows that could be made up: it is played "
-                "with guests, by veilsum.audit.surveys"
+                "with guests, by veilsum.audit.surveys",
+                code="survey-not-on-tables",
             )
 
     @classmethod
@@ -217,7 +218,8 @@ class Rehearsal:
             if question not in asked:
                 known = listed([*asked]) or "none: it is no study"
                 raise InvalidInputError(
-                    f"{path} has no question {printable(question)!r}; it has {known}"
+                    f"{path} has no question {printable(question)!r}; it has {known}",
+                    code="unknown-question",
                 )
             return cls(asked[question])
         if "members" in read_toml(path):
@@ -267,7 +269,8 @@ class Rehearsal:
         if not found:
             raise InvalidInputError(
                 "everybody is in the coalition, and nobody is left to find out about: "
-                "leave out one party or more"
+                "leave out one party or more",
+                code="nobody-honest",
             )
         return found
 
@@ -326,7 +329,8 @@ class Rehearsal:
                         return n_rows, spread
                     refused = found.error
         raise InvalidInputError(
-            f"no rows were made up on which this question has an answer: {refused}"
+            f"no rows were made up on which this question has an answer: {refused}",
+            code="no-answerable-rows",
         )
 
     def sound(
@@ -348,7 +352,8 @@ class Rehearsal:
                 return held, found
         raise InvalidInputError(
             "made-up rows are refused more often than not: agree on more [schema] "
-            "minimum_rows"
+            "minimum_rows",
+            code="rows-refused-often",
         )
 
     def at_most(self, n_rows: int) -> int:

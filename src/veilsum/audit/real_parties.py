@@ -277,7 +277,8 @@ class Company:
                 break
         else:
             raise InvalidInputError(
-                f"real parties came to no answer in {MOST_VISITS} visits"
+                f"real parties came to no answer in {MOST_VISITS} visits",
+                code="no-answer",
             )
         own = [
             read_transcript(base / name / "mine", base / name / f"{name}.key")

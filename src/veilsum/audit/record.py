@@ -217,7 +217,8 @@ def check_asked(asked: Mapping[str, Any], where: str) -> None:
     for key, (expected, holds) in {**ASKED, **OF_STUDIES}.items():
         if key in {*asked, *ASKED} and not holds(asked[key]):
             raise InvalidInputError(
-                f"{where}: {key} must be {expected}, found {SHOWN.repr(asked[key])}"
+                f"{where}: {key} must be {expected}, found {SHOWN.repr(asked[key])}",
+                code="wrong-field-value",
             )
 
 
@@ -237,7 +238,8 @@ def read_record(path: Path) -> AuditRecord:
     if not whole:
         raise InvalidInputError(
             f"{path} is no record of an audit ({FORMAT}): expected the audit.json that "
-            "veilsum audit --out writes, unchanged"
+            "veilsum audit --out writes, unchanged",
+            code="not-an-audit-record",
         )
     check_asked(record.asked, str(path))
     return record

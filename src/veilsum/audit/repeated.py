@@ -120,7 +120,8 @@ def aim(
         if any((second - first)[list(one)].sum(axis=0).any() for one in pieces):
             raise InvalidPairError(
                 "the two worlds differ in the sum of honest parties that hang together,"
-                " which every view reveals: move numbers from one of these to another"
+                " which every view reveals: move numbers from one of these to another",
+                code="sums-differ",
             )
         return Repeated(scene, colluders, first, second - first, runs)
     sigma, shift = sigma_of(scene), np.zeros((topology.n_parties, scene.width), int)

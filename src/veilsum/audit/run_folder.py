@@ -82,7 +82,8 @@ class RunFolder:
             raise InvalidInputError(
                 f"{self.folder} has no receipt.json that says which run it is, and "
                 f"there are several consortium files ({names}): name one of them "
-                "instead of the folder"
+                "instead of the folder",
+                code="ambiguous-consortium-file",
             )
         return found[0] if found else None
 

@@ -344,7 +344,8 @@ def rehearsed(path: Path, question: str | None = None) -> Rehearsal | RehearsedS
     if "members" not in table:
         raise InvalidInputError(
             f"{path} is the plan of a survey, which has no guests yet: veilsum collect "
-            "new makes the open file of it, which can be audited"
+            "new makes the open file of it, which can be audited",
+            code="survey-plan-without-guests",
         )
     consortium = read_consortium(path)
     assert isinstance(consortium.questions[0], SurveySpec)

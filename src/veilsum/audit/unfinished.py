@@ -128,7 +128,8 @@ class Unfinished:
             raise InvalidInputError(
                 f"{path} is not of this audit: one of another file, or with other "
                 "options or versions, was left unfinished there. Finish that one, "
-                "remove the file, or name another folder"
+                "remove the file, or name another folder",
+                code="unfinished-audit-differs",
             )
         return cls(path, name, kept.counted, kept.attacks)
 
@@ -190,7 +191,8 @@ class Unfinished:
             scores[int(key)] = np.array([zero, one] if fits else [], dtype=np.int64)
         if not fits:
             raise InvalidInputError(
-                f"{self.path} has counts that no audit has: remove it, and begin anew"
+                f"{self.path} has counts that no audit has: remove it, and begin anew",
+                code="impossible-counts",
             )
         return found.executions, counts, scores
 

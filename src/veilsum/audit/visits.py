@@ -211,7 +211,10 @@ class Visits(Secret):
         low = base if terms.most > base else max(terms.least, base - REACH)
         reach = min(terms.most - low, REACH)
         if reach < 1:
-            raise InvalidInputError("every number is the same, and none is to be told")
+            raise InvalidInputError(
+                "every number is the same, and none is to be told",
+                code="constant-numbers",
+            )
         half, cells = max(1, reach // 2), terms.n_cells
         one = low + chance.integers(0, reach - half, cells, endpoint=True)
         other = low + chance.integers(half, reach, cells, endpoint=True)
@@ -250,7 +253,8 @@ def of_shares(shares: Sequence[bytes]) -> Source:
         found = left.pop(0) if left else b""
         if len(found) != size:
             raise InvalidInputError(
-                "a guest's program draws something else than one share a delegate"
+                "a guest's program draws something else than one share a delegate",
+                code="unexpected-draws",
             )
         return found
 

@@ -127,7 +127,8 @@ def _values(text: str) -> Values:
         one, two, three = map(float, text.split(","))
     except ValueError:
         raise InvalidInputError(
-            f"--values takes three numbers such as 0.1,0.2,0.3, found {text!r}"
+            f"--values takes three numbers such as 0.1,0.2,0.3, found {text!r}",
+            code="values-not-three-numbers",
         ) from None
     return one, two, three
 

@@ -127,7 +127,8 @@ def command(
     if replay is not None and key is not None:
         raise InvalidInputError(
             "--replay repeats a record with the signature that it has, and --identity "
-            "signs a new one: give one of them"
+            "signs a new one: give one of them",
+            code="replay-with-identity",
         )
     folder = None if out is None else prepare_folder(out)
     if literature:
@@ -136,7 +137,8 @@ def command(
     if what is None:
         raise InvalidInputError(
             "say what to audit: a scenario or consortium file, or the folder of a run; "
-            "or --literature"
+            "or --literature",
+            code="nothing-to-audit",
         )
     identity = None if key is None else read_identity(key)
     before = None if replay is None else read_record(replay)
@@ -241,7 +243,8 @@ def _audited(
         raise InvalidInputError(
             f"{what} has nothing to audit: expected the folder that veilsum join wrote "
             "to, with the consortium file in it or beside it, or a transcript and its "
-            "key"
+            "key",
+            code="nothing-to-audit",
         )
     groups = coalitions_of(
         scene.topology,
@@ -320,7 +323,10 @@ def _beside_the_literature(
     from veilsum.report.figures import literature_figure
 
     if what is not None:
-        raise InvalidInputError("--literature compares mechanisms, and takes no file")
+        raise InvalidInputError(
+            "--literature compares mechanisms, and takes no file",
+            code="literature-with-file",
+        )
     tables = []
     with watched() as opening:
         bar = (opening or silent)("divergences", len(TARGETS))

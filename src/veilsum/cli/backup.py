@@ -160,7 +160,9 @@ def resumed(
     if file.name == STORE or is_copy(file):
         told |= {"store": str(file), "closed": resume_surveys(file, closed, uncounted)}
     elif closed:
-        raise InvalidInputError(f"--closed is for {STORE}; {file} is no such file")
+        raise InvalidInputError(
+            f"--closed is for {STORE}; {file} is no such file", code="wrong-closed-file"
+        )
     else:
         resume(file, statement, uncounted)
         told |= {"ledger": str(file)}

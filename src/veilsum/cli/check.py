@@ -223,7 +223,8 @@ def _open_survey_at_home(
         if folder is None or not (folder / STORE).exists():
             raise InvalidInputError(
                 f"give the folder with {STORE}, in which veilsum collect delegate made "
-                "the key of this survey, with --data FOLDER"
+                "the key of this survey, with --data FOLDER",
+                code="survey-folder-missing",
             )
         with closing(DelegateStore.open(folder / STORE)) as store:
             store.check_file(survey_terms(consortium), party)

@@ -111,7 +111,8 @@ def delegate(
         if one.exists():
             raise InvalidInputError(
                 f"{one} is there already, and may be of another survey: give --out "
-                "another name"
+                "another name",
+                code="file-exists",
             )
     with closing(DelegateStore.open(place / STORE)) as store:
         part, made = make_part(identity, store, guests)
@@ -303,7 +304,8 @@ def invite(
     named = codes.with_name(f"{codes.name.removesuffix('.codes.csv')}.key")
     if key is None and not named.exists():
         raise InvalidInputError(
-            f"there is no {named}: give the member's key file with --identity"
+            f"there is no {named}: give the member's key file with --identity",
+            code="missing-key",
         )
     identity = read_identity(key or named)
     with closing(_store(folder or (key or named).parent)) as store:
@@ -387,7 +389,8 @@ def serve(
     if tls is None and not is_loopback(place.host):
         raise InvalidInputError(
             f"without --tls the page is for this computer, found {place}: listen at "
-            "127.0.0.1 behind a reverse proxy, or give --tls CERT KEY"
+            "127.0.0.1 behind a reverse proxy, or give --tls CERT KEY",
+            code="tls-missing",
         )
     known = None if public is None else page_address(public)
     set_up(style="json" if as_json else "text")
@@ -505,7 +508,8 @@ def close(
             raise InvalidInputError(
                 f"the totals of another set ({str(added)[:16]}) are on the page: a "
                 "survey is added up once, and a second set would show whom they "
-                "differ by"
+                "differ by",
+                code="other-set-published",
             )
     agreed = consortium.to_table()
     agreed["survey"] |= closing_of(terms, found.digest, found.tally)
@@ -637,7 +641,8 @@ def show_set(*, closed: Path, guest: str | None, as_json: bool) -> None:
         if guest not in terms.roster:
             raise InvalidInputError(
                 f"nobody called {guest!r} is invited: write the name as the receipt "
-                "has it"
+                "has it",
+                code="unknown-guest",
             )
         lines = ["\t".join(map(str, one)) for one in found.entries if one[0] == guest]
         document["line"] = lines[0] if lines else None
@@ -691,7 +696,9 @@ def result(
     place = _folder(survey, folder)
     closed = read_consortium(place / CLOSED)
     if survey_terms(closed).digest != terms.digest:
-        raise InvalidInputError(f"{place / CLOSED} is of another survey than {survey}")
+        raise InvalidInputError(
+            f"{place / CLOSED} is of another survey than {survey}", code="other-survey"
+        )
     taken = read_closed(survey_terms(closed), place)
     found = published(closed, taken, run, [read_receipt(one) for one in receipts])
     write_files(place, {RESULT: written(found).encode()})
@@ -733,7 +740,8 @@ def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
         members = store.finish(terms)
     if not members:
         raise InvalidInputError(
-            f"{folder} has no key of this survey: nothing was erased"
+            f"{folder} has no key of this survey: nothing was erased",
+            code="no-survey-key",
         )
     if as_json:
         print_json({"survey": terms.digest, "members": list(members)})
@@ -750,7 +758,8 @@ def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
     if terms.set is not None:
         raise InvalidInputError(
             f"{survey} is a closed survey: give the file as members agreed on it, "
-            "before it was closed"
+            "before it was closed",
+            code="survey-is-closed",
         )
     return found, terms
 
@@ -762,7 +771,8 @@ def _store(folder: Path) -> DelegateStore:
     if not (folder / STORE).exists():
         raise InvalidInputError(
             f"{folder} has no {STORE}, in which veilsum collect delegate keeps the key "
-            "of a survey: give the folder with --folder"
+            "of a survey: give the folder with --folder",
+            code="survey-store-missing",
         )
     return DelegateStore.open(folder / STORE)
 
@@ -780,6 +790,7 @@ def _collection(
     if not new and not (folder / SENT).exists():
         raise InvalidInputError(
             f"{folder} holds nothing of this survey: veilsum collect serve makes it; "
-            "give --folder if it is elsewhere"
+            "give --folder if it is elsewhere",
+            code="no-submissions",
         )
     return GuestCollection.open(prepare_folder(folder) / SENT, terms)

@@ -181,14 +181,16 @@ def amend(
         if former.certificates.get(one.name) != one.former:
             raise InvalidInputError(
                 f"{file} has another certificate of {one.name!r} than the one that was "
-                "renewed: ask for the renewal of that one"
+                "renewed: ask for the renewal of that one",
+                code="other-certificate",
             )
     given = certificates_in(files)
     certificates = {one.name: one.certificate for one in willing} | given
     if len(certificates) != len(willing) + len(given) or not certificates:
         raise InvalidInputError(
             "give each member whose certificate changes once, by --renewal or by "
-            f"--certificate: found {len(willing)} and {len(given)}"
+            f"--certificate: found {len(willing)} and {len(given)}",
+            code="certificate-changed-twice",
         )
     new = amended(former, certificates)
     check_certificates(new.certificates)
@@ -270,7 +272,8 @@ def agree(
         raise InvalidInputError(
             f"the former key of {', '.join(odd)} did not sign the new certificate, and "
             "--yes signs renewals only: leave it out, hear the fingerprint from that "
-            "party itself, and answer"
+            "party itself, and answer",
+            code="renewal-not-signed",
         )
     if not yes:
         click.confirm("\nDo you take the new file for the former one?", abort=True)
@@ -307,7 +310,8 @@ def certificates_in(files: Iterable[Path]) -> dict[str, str]:
         name = certificate_name(text)
         if found.setdefault(name, text) != text:
             raise InvalidInputError(
-                f"two certificates say {name!r}, the second in {file}: give one"
+                f"two certificates say {name!r}, the second in {file}: give one",
+                code="duplicate-certificate",
             )
     return found
 
@@ -320,7 +324,10 @@ def addresses_in(places: Iterable[str]) -> dict[str, Address | None]:
     for place in places:
         name, equals, text = place.partition("=")
         if not equals:
-            raise InvalidInputError(f"--address takes NAME=HOST:PORT, found {place!r}")
+            raise InvalidInputError(
+                f"--address takes NAME=HOST:PORT, found {place!r}",
+                code="malformed-address-option",
+            )
         found[name.strip()] = Address.of(text) if text.strip() else None
     return found
 

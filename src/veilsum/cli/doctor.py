@@ -123,7 +123,8 @@ def _look_around(
     if consortium.by_files:
         raise InvalidInputError(
             "no member has an address: all meet through files, and there is no network "
-            "to look at; veilsum join --drop FOLDER --once says what is waited for"
+            "to look at; veilsum join --drop FOLDER --once says what is waited for",
+            code="no-addresses",
         )
     key_file = key or only_key(file.parent)
     rules = own_rules_in(key_file.parent)

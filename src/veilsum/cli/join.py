@@ -280,8 +280,10 @@ def _told(style: str) -> Iterator[None]:
         if style != "json":
             raise
         # Logs are kept and collected: no value of a table, no coefficient.
-        words = error.plain if isinstance(error, VeilsumError) else str(error)
-        _end(style, words, 2 if isinstance(error, MENDABLE) else 1)
+        words, name = str(error), ""
+        if isinstance(error, VeilsumError):
+            words, name = error.plain, error.code
+        _end(style, words, 2 if isinstance(error, MENDABLE) else 1, name)
 
 
 @contextmanager
@@ -303,12 +305,13 @@ def ended_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _end(style: str, words: str, code: int) -> NoReturn:
+def _end(style: str, words: str, status: int, code: str = "") -> NoReturn:
     if style == "json":
-        LOG.error("ended", extra={"reason": words})
+        extra = {"reason": words, "code": code} if code else {"reason": words}
+        LOG.error("ended", extra=extra)
     else:
         say(f"  {words}")
-    raise Exit(code)
+    raise Exit(status)
 
 
 def _agree(page: Consent, *, yes: bool, style: str) -> bool:

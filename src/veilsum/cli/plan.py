@@ -123,7 +123,9 @@ def command(
         _show_page(page, graph, {k: v for k, v in given.items() if v is not None})
         return
     if tolerate is None:
-        raise InvalidInputError("say how many may collude: --tolerate T")
+        raise InvalidInputError(
+            "say how many may collude: --tolerate T", code="tolerate-missing"
+        )
     from veilsum.privacy.planner import plan
 
     records = _record_distance(columns, response, model, distance, intercept=intercept)
@@ -201,16 +203,22 @@ def _record_distance(
     if columns is None and model is None and response is None:
         return None
     if distance is not None:
-        raise InvalidInputError("give --distance or --columns with --model, not both")
+        raise InvalidInputError(
+            "give --distance or --columns with --model, not both",
+            code="conflicting-distance-options",
+        )
     if columns is None or model is None:
         raise InvalidInputError(
-            "a distance from ranges needs --columns and --model; see veilsum plan -h"
+            "a distance from ranges needs --columns and --model; see veilsum plan -h",
+            code="columns-or-model-missing",
         )
     from veilsum.privacy.records import record_exchange_distance
 
     ranges = dict(map(_range, columns.split(",")))
     if len(ranges) < len(columns.split(",")):
-        raise InvalidInputError("two columns have one name; give each its own")
+        raise InvalidInputError(
+            "two columns have one name; give each its own", code="duplicate-column"
+        )
     answer = _range(response)[1] if response is not None else None
     return record_exchange_distance(
         ranges, model=model, response=answer, intercept=intercept
@@ -223,6 +231,7 @@ def _range(text: str) -> tuple[str, Range]:
         low, high = map(float, bounds)
     except ValueError:
         raise InvalidInputError(
-            f"a range is written NAME:MIN:MAX, as in age:0:100, found {text!r}"
+            f"a range is written NAME:MIN:MAX, as in age:0:100, found {text!r}",
+            code="malformed-range",
         ) from None
     return name, (low, high)

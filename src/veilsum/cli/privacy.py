@@ -74,7 +74,8 @@ def command(
     if corrupted is not None and tolerate is not None:
         raise InvalidInputError(
             "--corrupted names a coalition and --tolerate asks for the worst one: "
-            "give one of them"
+            "give one of them",
+            code="conflicting-coalition-options",
         )
     topology = topology_from(spec, weight=weight)
     masks = Masks(law, sigma, grid)

@@ -150,7 +150,8 @@ def launcher() -> str:
     if found is None:
         raise MissingExtraError(
             "ranks are started by mpiexec, which is not on this computer: load your "
-            "cluster's MPI, or pip install mpich"
+            "cluster's MPI, or pip install mpich",
+            code="missing-mpiexec",
         )
     return found
 

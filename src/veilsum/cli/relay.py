@@ -142,18 +142,21 @@ def serve(
         if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
             raise InvalidInputError(
                 "--admit takes the SHA-256 that veilsum relay token prints, 64 "
-                f"hexadecimal digits, found {digest!r}"
+                f"hexadecimal digits, found {digest!r}",
+                code="malformed-token-digest",
             )
     place = Address.of(listen)
     if behind_proxy and not is_loopback(place.host):
         raise InvalidInputError(
             f"--behind-proxy listens without TLS, on this machine only, found {place}: "
-            "listen at 127.0.0.1, or give --certificate and --key"
+            "listen at 127.0.0.1, or give --certificate and --key",
+            code="proxy-not-local",
         )
     if not behind_proxy and (certificate is None or key is None):
         raise InvalidInputError(
             "a relay speaks TLS: give --certificate and --key, or --behind-proxy where "
-            "a reverse proxy on this machine does"
+            "a reverse proxy on this machine does",
+            code="tls-missing",
         )
     context = None
     if certificate is not None and key is not None and not behind_proxy:

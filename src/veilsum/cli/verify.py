@@ -124,7 +124,8 @@ def _agreed(file: Path, signed: Sequence[Receipt | Evidence]) -> Consortium:
         raise InvalidInputError(
             f"{file} is a study, and the files that were given are about "
             f"{len(named)} of its questions: give those of one question, such as "
-            "out/*/NAME/receipt.json"
+            "out/*/NAME/receipt.json",
+            code="study-not-question",
         )
     return named[0]
 

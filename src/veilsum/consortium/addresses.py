@@ -57,7 +57,8 @@ def _ipv6(host: str, text: str) -> str:
 def _no_address(text: str) -> InvalidScenarioError:
     return InvalidScenarioError(
         "an address is host:port with a port from 1 to 65535, such as "
-        f"ward7.example.org:8443 or [2001:db8::7]:8443, found {text!r}"
+        f"ward7.example.org:8443 or [2001:db8::7]:8443, found {text!r}",
+        code="malformed-address",
     )
 
 
@@ -119,7 +120,8 @@ class Relay:
             raise InvalidScenarioError(
                 f"a relay is called under TLS, wss://, found {text!r}: without, "
                 "everybody on the way would read the token (ws:// is for a relay on "
-                "this machine)"
+                "this machine)",
+                code="relay-without-tls",
             )
         return cls(address, secure, found.path.rstrip("/"))
 
@@ -130,7 +132,8 @@ class Relay:
 def _no_relay(text: str) -> InvalidScenarioError:
     return InvalidScenarioError(
         "a relay is written as wss://HOST, wss://HOST:PORT or wss://HOST:PORT/PATH, "
-        f"such as wss://relay.example.org, found {printable(repr(text[:200]))}"
+        f"such as wss://relay.example.org, found {printable(repr(text[:200]))}",
+        code="malformed-relay",
     )
 
 
@@ -162,16 +165,20 @@ class Relays:
         if not 1 <= len(texts) <= MOST_RELAYS:
             raise InvalidScenarioError(
                 f"[deployment] relay names 1 to {MOST_RELAYS} relays, found "
-                f"{len(texts)}"
+                f"{len(texts)}",
+                code="relay-count",
             )
         places = tuple(map(Relay.of, texts))
         if len(set(places)) < len(places):
-            raise InvalidScenarioError("[deployment] relay names one relay twice")
+            raise InvalidScenarioError(
+                "[deployment] relay names one relay twice", code="duplicate-relay"
+            )
         if not _DIGEST.fullmatch(relay_token):
             raise InvalidScenarioError(
                 "[deployment] relay_token is the SHA-256 that veilsum relay token "
                 "prints, 64 hexadecimal digits; the token itself has no place in a "
-                "file that is passed around"
+                "file that is passed around",
+                code="malformed-token-digest",
             )
         text = relay_certificate
         certificate = None if text is None else pem_of(der_of(text))

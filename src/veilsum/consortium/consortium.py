@@ -314,14 +314,16 @@ def consortium_from(table: Table) -> Consortium:
         # Scenarios may have headings without keys; here the digest depends on them.
         if value == {} and sections[name] is None:
             raise InvalidScenarioError(
-                f"[{name}] is empty: write its keys under the heading, or remove it"
+                f"[{name}] is empty: write its keys under the heading, or remove it",
+                code="empty-section",
             )
     check_run(file.run)
     _check_title(file.title)
     if len(file.members) > MOST_MEMBERS:
         raise InvalidScenarioError(
             f"a consortium has {MOST_MEMBERS} members at most, found "
-            f"{len(file.members)}"
+            f"{len(file.members)}",
+            code="too-many-members",
         )
     found = tuple(member_from(row) for row in file.members)
     _check_differ(found)
@@ -370,7 +372,8 @@ def _refuse_what_is_not_public(table: Table) -> None:
         raise InvalidScenarioError(
             "this is the file of a study, with several questions: veilsum join and "
             "veilsum check take it as it is; where one question is wanted, give the "
-            "consortium.toml in that question's folder"
+            "consortium.toml in that question's folder",
+            code="study-not-question",
         )
     known = dict.fromkeys((*ConsortiumFile.known_keys(), *NOT_PUBLIC))
     check_keys(table, known, "the consortium file")
@@ -379,19 +382,22 @@ def _refuse_what_is_not_public(table: Table) -> None:
         if name in table and "relay" not in _section(table, name):
             raise InvalidScenarioError(
                 f"[{name}] has no place in a consortium file ({why}): remove it, or "
-                "run veilsum consortium new, which leaves it out"
+                "run veilsum consortium new, which leaves it out",
+                code="section-not-public",
             )
     private = [key for key in PRIVATE if key in _section(table, "cost")]
     if private:
         raise InvalidScenarioError(
             f"[cost] {private[0]} has no place in a consortium file, which all members "
-            "read: each party gives its own when it joins; take it out"
+            "read: each party gives its own when it joins; take it out",
+            code="cost-not-public",
         )
     if "corrupted" in _section(table, "policy"):
         raise InvalidScenarioError(
             "[policy] corrupted names a coalition for a simulation, and real parties "
             "promise nothing about it by name: take it out; tolerate says how many "
-            "may collude, whoever they are"
+            "may collude, whoever they are",
+            code="coalition-not-public",
         )
 
 
@@ -406,13 +412,15 @@ def task_of(present: Collection[str]) -> str:
     if not found and "question" in present:
         raise InvalidScenarioError(
             "the scenario has several [[question]], a study, and one is wanted here: "
-            "write that one as a section of its own, such as [model]"
+            "write that one as a section of its own, such as [model]",
+            code="study-not-question",
         )
     if len(found) != 1:
         choices = ", ".join(f"[{name}]" for name in headings())
         raise InvalidScenarioError(
             f"a consortium runs exactly one of {choices}, found "
-            f"{listed(found) or 'none'}"
+            f"{listed(found) or 'none'}",
+            code="not-one-task",
         )
     return found[0]
 
@@ -423,18 +431,24 @@ def _check_task(table: Table) -> None:
     if task == "cost":
         if "schema" in table:
             raise InvalidScenarioError(
-                "[schema] belongs to a job on data, not to a [cost]"
+                "[schema] belongs to a job on data, not to a [cost]",
+                code="schema-with-cost",
             )
         if "domain" not in table:
-            raise InvalidScenarioError("the consortium needs a [domain] section")
+            raise InvalidScenarioError(
+                "the consortium needs a [domain] section", code="missing-section"
+            )
         return
     unused = [name for name in COST_ONLY if name in table]
     if unused:
         raise InvalidScenarioError(
-            f"[{unused[0]}] belongs to a [cost], and this is a [{task}]: take it out"
+            f"[{unused[0]}] belongs to a [cost], and this is a [{task}]: take it out",
+            code="section-without-cost",
         )
     if kind_of(task).spec.on_tables and "schema" not in table:
-        raise InvalidScenarioError(f"a [{task}] needs a [schema]: {SCHEMA_HINT}")
+        raise InvalidScenarioError(
+            f"a [{task}] needs a [schema]: {SCHEMA_HINT}", code="missing-section"
+        )
 
 
 def check_format(table: Table) -> None:
@@ -443,7 +457,8 @@ def check_format(table: Table) -> None:
     if type(found) is not int or found != FORMAT:
         raise InvalidScenarioError(
             f"the consortium file must say format = {FORMAT}, found {found!r}: make it "
-            "with veilsum consortium new, or use the version of veilsum that made it"
+            "with veilsum consortium new, or use the version of veilsum that made it",
+            code="wrong-format",
         )
 
 
@@ -453,7 +468,8 @@ def check_run(run: object) -> None:
         raise InvalidScenarioError(
             "run must be a name that no other run has: small letters, digits and "
             f"dashes, then 32 random hexadecimal digits, found {run!r}; veilsum "
-            "consortium new makes one"
+            "consortium new makes one",
+            code="malformed-run-name",
         )
 
 
@@ -463,7 +479,8 @@ def _check_title(title: str) -> None:
         shown = title if len(title) <= TITLE_LETTERS else f"{title[:TITLE_LETTERS]}..."
         raise InvalidScenarioError(
             f"title must be one line of at most {TITLE_LETTERS} letters that can be "
-            f"seen, without two spaces in a row, found {printable(repr(shown))}"
+            f"seen, without two spaces in a row, found {printable(repr(shown))}",
+            code="malformed-title",
         )
 
 
@@ -473,7 +490,8 @@ def _check_organiser(name: str, members: Sequence[Member]) -> None:
     if name and name not in known:
         raise InvalidScenarioError(
             f"organiser is {name!r}, who is no member; {nearest(name, known)}name the "
-            "member that wrote the file, or leave it out"
+            "member that wrote the file, or leave it out",
+            code="organiser-not-member",
         )
 
 
@@ -482,7 +500,8 @@ def _checked_study(digest: str) -> str:
         raise InvalidScenarioError(
             "study is the digest of the study that a file is one question of, 64 "
             f"hexadecimal digits, found {printable(repr(digest[:TITLE_LETTERS]))}: "
-            "leave it out"
+            "leave it out",
+            code="malformed-study-digest",
         )
     return digest
 
@@ -492,7 +511,8 @@ def check_former(digest: str) -> str:
     if digest and not re.fullmatch("[0-9a-f]{64}", digest):
         raise InvalidScenarioError(
             "former must be the digest of the file that this one amends, 64 "
-            "hexadecimal digits: veilsum consortium amend writes it"
+            "hexadecimal digits: veilsum consortium amend writes it",
+            code="malformed-former-digest",
         )
     return digest
 
@@ -530,7 +550,8 @@ def _topology(
         named = "; ".join(listed(found.names(piece)) for piece in pieces[:4])
         raise InvalidScenarioError(
             f"[graph] is in {len(pieces)} pieces ({named}), and parties in different "
-            "ones cannot run together: add a link between them"
+            "ones cannot run together: add a link between them",
+            code="graph-disconnected",
         )
     by_files = all(member.address is None for member in members)
     for edge in [] if by_files else found.edges.tolist():
@@ -539,7 +560,8 @@ def _topology(
             raise InvalidScenarioError(
                 f"the link {a.name} - {b.name} joins two parties without an address, "
                 "and neither can dial the other: give one of them an address, name a "
-                "relay in [deployment], or take the link out"
+                "relay in [deployment], or take the link out",
+                code="link-without-address",
             )
     return found
 
@@ -547,19 +569,24 @@ def _topology(
 def member_from(row: object) -> Member:
     """Return a member as one of the file's [[members]] has it; refuse what is odd."""
     if not isinstance(row, Mapping):
-        raise InvalidScenarioError(f"[[members]] must be tables, found {row!r}")
+        raise InvalidScenarioError(
+            f"[[members]] must be tables, found {row!r}", code="members-not-tables"
+        )
     entry = read(row, MemberEntry, "[[members]]")
     name = check_name(entry.name)
     try:
         if entry.certificate is None:
             raise InvalidScenarioError(
                 "it has no certificate: it makes one with veilsum identity new, and "
-                "sends the .crt file"
+                "sends the .crt file",
+                code="missing-certificate",
             )
         certificate = pem_of(der_of(entry.certificate))
         return Member(name, certificate, _address(entry.address))
     except InvalidScenarioError as error:
-        raise InvalidScenarioError(f"member {name!r}: {error}") from None
+        raise InvalidScenarioError(
+            f"member {name!r}: {error}", code=error.code
+        ) from None
 
 
 def member_row(member: Member) -> dict[str, str]:
@@ -576,7 +603,8 @@ def _address(text: str) -> Address | None:
     if is_anywhere(address.host):
         raise InvalidScenarioError(
             f"{address} says where to listen, and nobody can dial it: write the "
-            "address that the others reach"
+            "address that the others reach",
+            code="address-not-reachable",
         )
     return address
 
@@ -591,7 +619,8 @@ def check_name(name: object) -> str:
         raise InvalidScenarioError(
             "the name of a real party is made of letters, digits, and, between them, "
             f"spaces, dots, dashes and underscores, {NAME_BYTES} bytes at most, found "
-            f"{name!r}"
+            f"{name!r}",
+            code="malformed-member-name",
         )
     return name
 
@@ -617,7 +646,8 @@ def _check_differ(members: Sequence[Member]) -> None:
             if key in owners:
                 raise InvalidScenarioError(
                     f"two members have one {what}: {owners[key]!r} and "
-                    f"{member.name!r}; give each its own"
+                    f"{member.name!r}; give each its own",
+                    code="duplicate-member",
                 )
             owners[key] = member.name
 
@@ -630,7 +660,8 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
     if depth > DEEPEST:
         raise InvalidScenarioError(
             f"[{where.partition('.')[0]}] has tables or lists inside each other more "
-            f"than {DEEPEST} deep, and no section has that"
+            f"than {DEEPEST} deep, and no section has that",
+            code="nested-too-deep",
         )
     if isinstance(value, Mapping):
         named = {_text(str(key), where): value[key] for key in sorted(value)}
@@ -648,7 +679,8 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
         return value.isoformat()
     raise InvalidScenarioError(
         f"[{where}] must be made of texts, finite numbers, true and false, found "
-        f"{value!r}"
+        f"{value!r}",
+        code="not-plain-value",
     )
 
 
@@ -659,6 +691,7 @@ def _text(value: str, where: str) -> str:
     if not is_seen(text.translate(_LAYOUT)):
         raise InvalidScenarioError(
             f"[{printable(where)}] has control characters in a text, or others that "
-            f"cannot be seen: take them out of {printable(repr(value))}"
+            f"cannot be seen: take them out of {printable(repr(value))}",
+            code="invisible-characters",
         )
     return text

@@ -71,13 +71,16 @@ class PublicCost(Section, frozen=True, kw_only=True):
         check_keys(self.given(), keys, f"[cost] of kind {self.kind!r}")
         for key in ("dim", "degree"):
             if self.given().get(key, 1) < 1:
-                raise InvalidScenarioError(f"[cost] {key} must be at least 1")
+                raise InvalidScenarioError(
+                    f"[cost] {key} must be at least 1", code="not-positive"
+                )
         width = self.dim + (self.degree or 2) if self.kind == "polynomial" else 1
         if self.size > MOST_COEFFICIENTS or self.size * width > MOST_EXPONENTS:
             raise InvalidScenarioError(
                 f"[cost] would have {min(self.size, 10**300):.1e} coefficients or "
                 f"more for each party, and {MOST_COEFFICIENTS:,} is the most, for a "
-                f"polynomial {MOST_EXPONENTS:,} exponents: use fewer variables"
+                f"polynomial {MOST_EXPONENTS:,} exponents: use fewer variables",
+                code="too-many-coefficients",
             )
 
     @property
@@ -114,7 +117,8 @@ class PublicCost(Section, frozen=True, kw_only=True):
             if found != self.given().get(key, found):
                 raise InvalidScenarioError(
                     f"the parties agreed on {getattr(self, key)} {what}, and this "
-                    f"party's cost has {found}"
+                    f"party's cost has {found}",
+                    code="cost-not-agreed",
                 )
         return cost
 
@@ -160,11 +164,13 @@ class CostSection(Secret, Section, frozen=True, kw_only=True):
         if len(rows[0]) != topology.n_parties:
             raise InvalidScenarioError(
                 f"[cost] {private[0]} must have one entry for each of "
-                f"{topology.n_parties} parties, found {len(rows[0])}"
+                f"{topology.n_parties} parties, found {len(rows[0])}",
+                code="entries-not-per-party",
             )
         if len(rows[-1]) != len(rows[0]):
             raise InvalidScenarioError(
-                f"[cost] found {len(rows[0])} matrices and {len(rows[-1])} vectors"
+                f"[cost] found {len(rows[0])} matrices and {len(rows[-1])} vectors",
+                code="cost-counts-differ",
             )
         return tuple(
             _cost(self.kind, self.remainder, self.dim, *own).counted(self.unit)
@@ -183,7 +189,8 @@ class CostSection(Secret, Section, frozen=True, kw_only=True):
             size = getattr(basis, key, None)
             if size is not None and found.setdefault(key, size) != size:
                 raise InvalidScenarioError(
-                    f"[cost] {key} is {found[key]!r}, and the entries have {size}"
+                    f"[cost] {key} is {found[key]!r}, and the entries have {size}",
+                    code="wrong-dimension",
                 )
         return found
 
@@ -213,11 +220,13 @@ def _check_numbers(value: Any, name: str) -> None:
             _check_numbers(part, name)
     elif is_number(value) and isinstance(value, int) and value.bit_length() > 1023:
         raise InvalidScenarioError(
-            f"this party's own [cost] {name} has a number beyond 1e308: correct it"
+            f"this party's own [cost] {name} has a number beyond 1e308: correct it",
+            code="number-too-large",
         )
     elif not is_number(value):
         raise InvalidScenarioError(
             f"this party's own [cost] {name} must hold numbers only, found "
             f"{KINDS.get(type(value), 'something else')} among them; 0.5 is written "
-            "with a point and without quotes"
+            "with a point and without quotes",
+            code="not-numbers",
         )

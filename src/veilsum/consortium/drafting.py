@@ -80,7 +80,8 @@ def study_of(
     if asked:
         raise InvalidScenarioError(
             f"the scenario has [[question]], and [{min(asked)}] beside it: write that "
-            f"as [question.{min(asked)}], under a [[question]] with a name"
+            f"as [question.{min(asked)}], under a [[question]] with a name",
+            code="section-beside-questions",
         )
     table, left_out = _drafted(
         file, "question", read_graph=read_graph or _no_files, **known
@@ -169,7 +170,8 @@ def _topology(
     if found.directed:
         raise InvalidScenarioError(
             "[graph] has links in one direction, and a run needs links that carry both "
-            "ways: use an undirected graph"
+            "ways: use an undirected graph",
+            code="directed-graph",
         )
     return found
 
@@ -178,7 +180,8 @@ def _no_files(name: str, weight: str | None) -> NoReturn:
     del weight
     raise InvalidScenarioError(
         f"[graph] names the file {name!r}, which is not read here: write family or "
-        "edges instead"
+        "edges instead",
+        code="graph-file-refused",
     )
 
 
@@ -194,7 +197,8 @@ def _check_named(
         raise InvalidScenarioError(
             f"there is no certificate of {listed(missing)}: each party makes its own "
             "with veilsum identity new NAME and sends the .crt file; name it in "
-            "[deployment] certificates or with --certificate"
+            "[deployment] certificates or with --certificate",
+            code="missing-certificate",
         )
 
 
@@ -211,7 +215,8 @@ def _public_policy(section: PolicySection, topology: Topology) -> dict[str, Any]
         raise InvalidScenarioError(
             f"[policy] corrupted names {size} parties ({listed(named)}), and what real "
             f"parties are promised holds against {covered} (tolerate), whoever they "
-            f"are: set tolerate = {size}, or name fewer"
+            f"are: set tolerate = {size}, or name fewer",
+            code="coalition-too-large",
         )
     return {key: v for key, v in section.given().items() if key != "corrupted"}
 

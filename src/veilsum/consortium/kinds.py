@@ -78,7 +78,9 @@ def registered(kind: Any) -> Iterator[None]:
     """Add a question for the time of a `with` block, as an entry point would."""
     heading = kind.spec.heading
     if heading in headings():
-        raise InvalidInputError(f"there is a question [{heading}] already")
+        raise InvalidInputError(
+            f"there is a question [{heading}] already", code="duplicate-question-kind"
+        )
     _added[heading] = kind
     try:
         yield
@@ -99,7 +101,8 @@ def _from_others() -> dict[str, Any]:
         if found.setdefault(one.name, one).value != one.value:
             raise InvalidInputError(
                 f"two installed distributions offer a question [{one.name}] "
-                f"({found[one.name].value} and {one.value}): uninstall one of them"
+                f"({found[one.name].value} and {one.value}): uninstall one of them",
+                code="duplicate-question-kind",
             )
     return {name: one for name, one in found.items() if name not in BUILT_IN}
 
@@ -122,7 +125,8 @@ def kind_of(heading: str) -> Any:
     if kind.spec.heading != heading:
         raise InvalidScenarioError(
             f"the entry point {heading!r} of {GROUP} has a question with the heading "
-            f"{kind.spec.heading!r}: its distribution must give both one name"
+            f"{kind.spec.heading!r}: its distribution must give both one name",
+            code="entry-point-name-differs",
         )
     return kind
 

@@ -22,19 +22,22 @@ def der_of(text: str) -> bytes:
         raise InvalidScenarioError(
             "found a private key where a certificate should be: keys stay on their "
             "party's machine; give the .crt file instead, and make a new identity if "
-            "the key has been sent to anybody"
+            "the key has been sent to anybody",
+            code="private-key-given",
         )
     found = _BLOCK.fullmatch(text.strip())
     if found is None:
         raise InvalidScenarioError(
             f"expected one certificate, from {_BEGIN} to {_END} and nothing beside "
-            f"it, found {_described(text)}"
+            f"it, found {_described(text)}",
+            code="not-one-certificate",
         )
     try:
         return base64.b64decode("".join(found[1].split()), validate=True)
     except binascii.Error:
         raise InvalidScenarioError(
-            "found a certificate that was damaged on its way: send the .crt file again"
+            "found a certificate that was damaged on its way: send the .crt file again",
+            code="damaged-certificate",
         ) from None
 
 

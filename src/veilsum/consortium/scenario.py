@@ -74,7 +74,8 @@ def scenario_from(file: ScenarioFile, read_graph: ReadGraph) -> Scenario:
     if file.cost is None and job is not None:
         raise InvalidScenarioError(
             f"the scenario has a [{job.heading}] instead of a [cost]: run veilsum "
-            f"{command_of(job.heading)}"
+            f"{command_of(job.heading)}",
+            code="task-has-own-command",
         )
     graph, cost, domain, masks = (
         _needed(file, name) for name in ("graph", "cost", "domain", "masks")
@@ -100,7 +101,9 @@ def scenario_from(file: ScenarioFile, read_graph: ReadGraph) -> Scenario:
 def _needed(file: ScenarioFile, name: str) -> Any:
     section = getattr(file, name)
     if section is None or not section.given():
-        raise InvalidScenarioError(f"the scenario needs a [{name}] section")
+        raise InvalidScenarioError(
+            f"the scenario needs a [{name}] section", code="missing-section"
+        )
     return section
 
 

@@ -72,7 +72,8 @@ def check_bounds(heading: str, section: Section) -> None:
             if not least <= one <= most:
                 raise InvalidScenarioError(
                     f"[{heading}] {key} must be from {least:g} to {most:g} in a file, "
-                    f"found {one:g}"
+                    f"found {one:g}",
+                    code="bounds-out-of-range",
                 )
 
 
@@ -120,11 +121,13 @@ class GraphSection(Section, frozen=True, kw_only=True):
         if len(sources) != 1:
             raise InvalidScenarioError(
                 "[graph] needs exactly one of family, file and edges, found "
-                f"{listed(sources) or 'none'}"
+                f"{listed(sources) or 'none'}",
+                code="graph-not-one-source",
             )
         if self.weight is not None and self.file is None:
             raise InvalidScenarioError(
-                "[graph] weight names an attribute of a graph file"
+                "[graph] weight names an attribute of a graph file",
+                code="weight-without-file",
             )
         if self.edges is not None:
             return Topology.from_edges(list(self.edges), parties=names)
@@ -135,7 +138,8 @@ class GraphSection(Section, frozen=True, kw_only=True):
         if found.n_parties > MOST_PARTIES:
             raise InvalidScenarioError(
                 f"[graph] has {found.n_parties:,} parties, and at most "
-                f"{MOST_PARTIES:,} fit into a scenario: use veilsum large for more"
+                f"{MOST_PARTIES:,} fit into a scenario: use veilsum large for more",
+                code="too-many-parties",
             )
         return found if names is None else found.renamed(names)
 
@@ -387,7 +391,8 @@ class PolicySection(RulesSection, frozen=True, kw_only=True):
                 raise InvalidScenarioError(
                     f"[policy] {key} is no rule of veilsum {command_of(job.heading)}, "
                     f"which has "
-                    f"{', '.join(known)}"
+                    f"{', '.join(known)}",
+                    code="unknown-rule",
                 )
 
 

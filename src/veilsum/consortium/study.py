@@ -197,7 +197,8 @@ def study_from(table: Table) -> AgreedStudy:
             raise InvalidScenarioError(
                 f"[{heading}] stands beside [[question]]: a study asks by its "
                 f"questions only; write it as [question.{heading}], under a "
-                "[[question]] with a name"
+                "[[question]] with a name",
+                code="section-beside-questions",
             )
     check_keys(table, _KNOWN, where)
     check_format(table)
@@ -212,7 +213,8 @@ def study_from(table: Table) -> AgreedStudy:
     ):
         if len(found) > most:
             raise InvalidScenarioError(
-                f"a study has {most} {what} at most, found {len(found)}"
+                f"a study has {most} {what} at most, found {len(found)}",
+                code="too-many-questions",
             )
     check_run(file.run)
     said["members"] = [member_row(member_from(row)) for row in file.members]
@@ -231,7 +233,9 @@ def study_from(table: Table) -> AgreedStudy:
         try:
             questions[name] = consortium_from(content)
         except InvalidScenarioError as error:
-            raise InvalidScenarioError(f"question {name!r}: {error}") from None
+            raise InvalidScenarioError(
+                f"question {name!r}: {error}", code=error.code
+            ) from None
     return AgreedStudy(
         run=file.run,
         title=file.title,
@@ -258,7 +262,9 @@ def _on_tables(heading: str) -> bool:
 def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return by name what each question asks; refuse what is none, or comes twice."""
     if not rows:
-        raise InvalidScenarioError("a study has at least one [[question]], found none")
+        raise InvalidScenarioError(
+            "a study has at least one [[question]], found none", code="no-question"
+        )
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         name = row.get("name")
@@ -270,11 +276,13 @@ def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
             raise InvalidScenarioError(
                 "every [[question]] has a name of small letters, digits and, between "
                 f"them, dashes, {NAME_LETTERS} letters at most, such as "
-                f"blood-pressure; found {printable(repr(name))[:200]}"
+                f"blood-pressure; found {printable(repr(name))[:200]}",
+                code="malformed-question-name",
             )
         if name in found:
             raise InvalidScenarioError(
-                f"two questions are called {name!r}: give each its own name"
+                f"two questions are called {name!r}: give each its own name",
+                code="duplicate-question",
             )
         question = {key: value for key, value in row.items() if key != "name"}
         if len(question) != 1 or not all(map(_on_tables, question)):
@@ -283,13 +291,15 @@ def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
             raise InvalidScenarioError(
                 f"question {name!r} must have exactly one of {choices}, found "
                 f"{listed(list(question)) or 'none'}: a study asks about one table of "
-                "every member, under one [schema] and one [policy] for all questions"
+                "every member, under one [schema] and one [policy] for all questions",
+                code="not-one-task",
             )
         for other, before in found.items():
             if before == question:
                 raise InvalidScenarioError(
                     f"the questions {other!r} and {name!r} ask the same: a second "
-                    "answer would only cost; leave one out"
+                    "answer would only cost; leave one out",
+                    code="same-question-twice",
                 )
         found[name] = question
     return found
@@ -302,7 +312,8 @@ def _editions(said: Mapping[str, Any], file: StudyHead) -> tuple[Edition, ...]:
     if counts[0] < 1 or any(b <= a for a, b in pairwise(counts)):
         raise InvalidScenarioError(
             "every edition of a study has more questions than the one before, found "
-            f"{', '.join(map(str, counts))}"
+            f"{', '.join(map(str, counts))}",
+            code="editions-not-growing",
         )
     found = []
     for place, count in enumerate(counts):
@@ -322,6 +333,7 @@ def _editions(said: Mapping[str, Any], file: StudyHead) -> tuple[Edition, ...]:
                 f"{printable(named.digest)[:64]}, and without the questions that came "
                 f"later this file has {made.digest}: what was agreed before was "
                 "changed; a later edition adds questions, and a study with other "
-                "members, graph, masks, schema or policy is a new one"
+                "members, graph, masks, schema or policy is a new one",
+                code="edition-digest-differs",
             )
     return tuple(found)

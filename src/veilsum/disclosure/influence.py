@@ -40,7 +40,10 @@ def success(influence: float) -> float:
     (0.5, 0.977, 1.0)
     """
     if not 0.0 <= influence <= 1.0:
-        raise InvalidInputError(f"an influence is from 0 to 1, found {influence}")
+        raise InvalidInputError(
+            f"an influence is from 0 to 1, found {influence}",
+            code="influence-out-of-range",
+        )
     odds = inf if influence == 1.0 else sqrt(influence / (1.0 - influence))
     return (1.0 + erf(odds / sqrt(2.0))) / 2.0
 
@@ -63,7 +66,8 @@ class Influence(Secret):
         if self.n_people < 1 or not (0.0 < self.variance < inf):
             raise InvalidInputError(
                 f"influence needs a person and a variance above 0, found "
-                f"{self.n_people} and {self.variance}"
+                f"{self.n_people} and {self.variance}",
+                code="no-people-or-variance",
             )
 
     @property
@@ -93,7 +97,8 @@ class Influence(Secret):
         if n != self.n_people or units.shape != (k,) or not np.isfinite(changes).all():
             raise InvalidInputError(
                 f"{self.n_people} people and {len(units)} numbers need finite changes "
-                f"of that shape, found shape {changes.shape}"
+                f"of that shape, found shape {changes.shape}",
+                code="wrong-shape",
             )
         largest = np.abs(changes).max(axis=0)
         used = largest > 0.0

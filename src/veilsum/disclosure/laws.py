@@ -73,7 +73,9 @@ class RowLaw:
     def uniform(cls, cells: int) -> RowLaw:
         """Return the law of equally likely values."""
         if cells < 1:
-            raise InvalidInputError(f"a law needs 1 value or more, found {cells}")
+            raise InvalidInputError(
+                f"a law needs 1 value or more, found {cells}", code="no-values"
+            )
         return cls((-log(cells),), (cells,))
 
     @classmethod
@@ -90,9 +92,14 @@ class RowLaw:
         pairs = [*zip(shares, values, strict=True)]
         total = sum(shares)
         if not (isfinite(total) and total > 0.0) or min(shares) < 0.0:
-            raise InvalidInputError(f"shares of bins must not be negative: {shares}")
+            raise InvalidInputError(
+                f"shares of bins must not be negative: {shares}", code="share-negative"
+            )
         if any(share > 0.0 and count < 1 for share, count in pairs):
-            raise InvalidInputError(f"a bin with rows needs a value, found {values}")
+            raise InvalidInputError(
+                f"a bin with rows needs a value, found {values}",
+                code="bin-without-value",
+            )
         kept = [(log(s / total / count), count) for s, count in pairs if s > 0.0]
         return cls._merged(kept)
 

@@ -103,7 +103,8 @@ class Arrays(Chance):
         del assignment, masked, first, unbalanced
         raise InvalidInputError(
             "this driver adds vectors only; for an iterative method use "
-            "veilsum.minimise.arrays.MethodArrays"
+            "veilsum.minimise.arrays.MethodArrays",
+            code="driver-without-methods",
         )
 
 
@@ -134,7 +135,9 @@ def _vectors(assignment: Assignment, sums: list[Array[Any]]) -> Array[Any] | Non
                 rows.append(assignment.plan.law.encode(vector))
         except VeilsumError as error:
             word = "result" if sums else "input"
-            raise GivenUpError({name: (word, str(error))}, tuple(sums)) from error
+            raise GivenUpError(
+                {name: (word, str(error))}, tuple(sums), code=error.code
+            ) from error
     return np.stack(rows) if rows else None
 
 

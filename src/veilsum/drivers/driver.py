@@ -149,10 +149,15 @@ class GivenUpError(ProtocolError):
     """
 
     def __init__(
-        self, reasons: Mapping[str, tuple[str, str]], sums: Sums, end: Any = None
+        self,
+        reasons: Mapping[str, tuple[str, str]],
+        sums: Sums,
+        end: Any = None,
+        *,
+        code: str = "",
     ) -> None:
         told = (f"{name}: {word}, {full}" for name, (word, full) in reasons.items())
-        super().__init__(f"the parties gave up; {'; '.join(told)}")
+        super().__init__(f"the parties gave up; {'; '.join(told)}", code=code)
         self.reasons, self.sums, self.end = dict(reasons), sums, end
         self.evidence: tuple[Any, ...] = () if end is None else end.evidence
 

@@ -100,7 +100,9 @@ class Loopback(Chance):
         """Return the world in which the parties meet, before anything happens."""
         plan = assignment.plan
         if plan.topology.directed:
-            raise InvalidInputError("a run needs links that carry both ways")
+            raise InvalidInputError(
+                "a run needs links that carry both ways", code="directed-graph"
+            )
         watched = self.watched or assignment.watched
         taps = {name: Tap(plan, name) for name in plan.parties if watched}
         works = assignment.works
@@ -124,7 +126,9 @@ class Loopback(Chance):
         least = len(world.taps) or 1
         if len(world.finished) < least:
             reasons = {name: (a.reason, a.detail) for name, a in world.aborted.items()}
-            raise GivenUpError(reasons, world.sums)
+            codes = (abort.code for abort in world.aborted.values())
+            code = next(filter(None, codes), "given-up")
+            raise GivenUpError(reasons, world.sums, code=code)
         finish = next(iter(world.finished.values()))
         seen = _seen(world) if world.taps else None
         ending = _ending(world)
@@ -500,7 +504,8 @@ def identities(
     except ImportError:
         raise MissingExtraError(
             "the loopback driver signs its records and needs the package "
-            f"cryptography: {installing('secure')}"
+            f"cryptography: {installing('secure')}",
+            code="missing-extra",
         ) from None
     make = ed25519.Ed25519PrivateKey.from_private_bytes
     private = {

@@ -116,7 +116,10 @@ def _explained(path: Path, kind: type[InvalidInputError]) -> Iterator[None]:
     except InvalidInputError:
         raise
     except BROKEN as error:
-        raise kind(f"{path} holds no arrays that can be read: {error}") from None
+        raise kind(
+            f"{path} holds no arrays that can be read: {error}",
+            code="unreadable-arrays",
+        ) from None
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def read_consortium(path: str | Path) -> Consortium:
     try:
         return consortium_from(table)
     except InvalidScenarioError as error:
-        raise InvalidScenarioError(f"{path}: {error}") from None
+        raise InvalidScenarioError(f"{path}: {error}", code=error.code) from None
 
 
 def read_agreement(path: str | Path) -> Consortium | AgreedStudy:
@@ -46,7 +46,7 @@ def read_agreement(path: str | Path) -> Consortium | AgreedStudy:
     try:
         return study_from(table) if is_study(table) else consortium_from(table)
     except InvalidScenarioError as error:
-        raise InvalidScenarioError(f"{path}: {error}") from None
+        raise InvalidScenarioError(f"{path}: {error}", code=error.code) from None
 
 
 def read_plan(path: Path) -> Consortium:
@@ -109,7 +109,8 @@ def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:
         return tuple(map(str, range(data.parties)))  # who has which rows is not asked
     raise InvalidScenarioError(
         f"{path} does not say who takes part: add [parties] with names = [...], or a "
-        "[graph]"
+        "[graph]",
+        code="parties-missing",
     )
 
 
@@ -126,10 +127,13 @@ def write_consortium(path: str | Path, consortium: Consortium | AgreedStudy) -> 
     except FileExistsError:
         raise OutputError(
             f"{path} is there already, and a consortium file is never replaced: "
-            "choose another name, or remove it if nobody has a copy"
+            "choose another name, or remove it if nobody has a copy",
+            code="file-exists",
         ) from None
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        raise OutputError(
+            f"cannot write {path}: {error.strerror}", code="cannot-write"
+        ) from None
 
 
 def toml_of(table: Mapping[str, Any]) -> str:
@@ -137,7 +141,8 @@ def toml_of(table: Mapping[str, Any]) -> str:
         import tomli_w
     except ImportError:
         raise MissingExtraError(
-            f"writing a consortium file needs the package tomli-w: {installing('net')}"
+            f"writing a consortium file needs the package tomli-w: {installing('net')}",
+            code="missing-extra",
         ) from None
     return tomli_w.dumps(table, multiline_strings=True)
 
@@ -215,7 +220,7 @@ def read_certificate(path: Path) -> str:
         return pem_of(der_of(found.decode("ascii")))
     except UnicodeDecodeError:
         raise InvalidScenarioError(
-            f"{path} is not a certificate in PEM, which is plain text"
+            f"{path} is not a certificate in PEM, which is plain text", code="not-pem"
         ) from None
     except InvalidScenarioError as error:
-        raise InvalidScenarioError(f"{path}: {error}") from None
+        raise InvalidScenarioError(f"{path}: {error}", code=error.code) from None

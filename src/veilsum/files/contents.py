@@ -33,7 +33,9 @@ def contents(path: Path, most_bytes: int, kind: type[InvalidInputError]) -> byte
         try:
             return stream.read(most_bytes)
         except OSError as error:
-            raise kind(f"cannot read {path}: {error.strerror}") from None
+            raise kind(
+                f"cannot read {path}: {error.strerror}", code="cannot-read"
+            ) from None
 
 
 def ordinary(
@@ -58,12 +60,14 @@ def ordinary(
             raise
         return stream
     except OSError as error:
-        raise kind(f"cannot read {path}: {error.strerror}") from None
+        raise kind(
+            f"cannot read {path}: {error.strerror}", code="cannot-read"
+        ) from None
     except ValueError as error:
         if isinstance(error, InvalidInputError):
             raise
         # A name with a zero byte in it, which no file has.
-        raise kind(f"cannot read {str(path)!r}: {error}") from None
+        raise kind(f"cannot read {str(path)!r}: {error}", code="cannot-read") from None
 
 
 def _check(
@@ -75,9 +79,13 @@ def _check(
     """Refuse what is no ordinary file, or too long."""
     if not S_ISREG(found.st_mode):
         what = "a folder" if S_ISDIR(found.st_mode) else "a device or a pipe"
-        raise kind(f"cannot read {path}: expected an ordinary file, found {what}")
+        raise kind(
+            f"cannot read {path}: expected an ordinary file, found {what}",
+            code="not-a-file",
+        )
     if most_bytes is not None and found.st_size > most_bytes:
         raise kind(
             f"{path} has {found.st_size:,} bytes, and {most_bytes:,} are the most for "
-            "a file of this kind: keep data in tables of their own"
+            "a file of this kind: keep data in tables of their own",
+            code="file-too-large",
         )

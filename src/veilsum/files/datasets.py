@@ -178,7 +178,8 @@ def power_case(name: str, parties: int | None = None) -> Dataset:
     """
     if name not in POWER_CASES:
         raise InvalidInputError(
-            f"there are the power cases {listed(POWER_CASES)}, found {name!r}"
+            f"there are the power cases {listed(POWER_CASES)}, found {name!r}",
+            code="unknown-case",
         )
     case = getattr(_module(f"pypower.{name}"), name)()
     rows = [
@@ -214,7 +215,9 @@ def site_of(table: Frame, party: str = "") -> Site:
         return _site(table)
     except InvalidInputError as error:
         whose = f"{party}: " if party else ""
-        raise InvalidInputError(f"{whose}{error}", plain=error.plain) from None
+        raise InvalidInputError(
+            f"{whose}{error}", plain=error.plain, code=error.code
+        ) from None
 
 
 def fleet_of(table: Frame, periods: int, party: str = "") -> Fleet:
@@ -230,7 +233,9 @@ def fleet_of(table: Frame, periods: int, party: str = "") -> Fleet:
         return _fleet(table, periods)
     except InvalidInputError as error:
         whose = f"{party}: " if party else ""
-        raise InvalidInputError(f"{whose}{error}", plain=error.plain) from None
+        raise InvalidInputError(
+            f"{whose}{error}", plain=error.plain, code=error.code
+        ) from None
 
 
 def _fleet(table: Frame, periods: int) -> Fleet:
@@ -242,7 +247,8 @@ def _fleet(table: Frame, periods: int) -> Fleet:
     if f"demand_{periods + 1}" in table.columns:
         raise InvalidInputError(
             f"the table has demand_{periods + 1}, and {periods} periods were agreed "
-            "on: take out the columns of further ones"
+            "on: take out the columns of further ones",
+            code="too-many-periods",
         )
     running, storing = _rows_of_kinds(cells, RAMPED, STORE, len(table))
     asked = _filled(cells, demands)
@@ -265,7 +271,8 @@ def _cells(table: Frame, wanted: Sequence[str]) -> dict[str, FloatArray]:
             f"a table for dispatch has the columns {listed(wanted)}, and "
             f"{listed(missing)} cannot be found among "
             f"{listed(list(map(str, table.columns)))}; a row without a generator "
-            "leaves all but the demand empty"
+            "leaves all but the demand empty",
+            code="missing-columns",
         )
     return {name: _numbers(table, name) for name in wanted}
 
@@ -299,7 +306,8 @@ def _rows_of_kinds(
     if (both := first & second).any():
         raise InvalidInputError(
             f"row {int(np.argmax(both)) + 1} has both {listed(kind)} and "
-            f"{listed(other)}: make two rows of it"
+            f"{listed(other)}: make two rows of it",
+            code="row-of-both-kinds",
         )
     return first, second
 
@@ -319,7 +327,8 @@ def _filled(cells: Mapping[str, FloatArray], names: Sequence[str]) -> Array[Any]
         has = [name for name in names if name not in empty]
         raise InvalidInputError(
             f"row {row + 1} has {listed(has)}, and nothing in {listed(empty)}: give "
-            f"all of {listed(names)}, or leave them all empty"
+            f"all of {listed(names)}, or leave them all empty",
+            code="partly-filled-row",
         )
     return whole
 
@@ -333,12 +342,14 @@ def _numbers(table: Frame, column: str) -> FloatArray:
         raise InvalidInputError(
             f"column {column!r} must hold numbers only, and cells without one must be "
             f"empty: row {row} has something else; a decimal comma is not read as a "
-            "point"
+            "point",
+            code="not-numbers",
         ) from None
     if (endless := np.isinf(found)).any():
         row = int(np.argmax(endless)) + 1
         raise InvalidInputError(
-            f"row {row} is not finite in column {column!r}: give a number"
+            f"row {row} is not finite in column {column!r}: give a number",
+            code="not-finite",
         )
     return found
 
@@ -370,7 +381,8 @@ def _packaged(package: str, path: str, **how: Any) -> Frame:
     found = find_spec(package)
     if found is None or found.origin is None:
         raise MissingExtraError(
-            f"example data need the package {package}: {installing('examples')}"
+            f"example data need the package {package}: {installing('examples')}",
+            code="missing-extra",
         )
     return _module("pandas").read_csv(Path(found.origin).parent / path, **how)
 
@@ -381,7 +393,8 @@ def _module(name: str) -> Any:
     except ImportError as error:
         raise MissingExtraError(
             f"example data need a package that is missing ({error}): "
-            f"{installing('examples')}"
+            f"{installing('examples')}",
+            code="missing-extra",
         ) from None
 
 
@@ -431,7 +444,8 @@ def _quadratic(cost: Any) -> tuple[float, float]:
     if cost[COST_MODEL] != POLYNOMIAL or cost[COST_TERMS] != 3:
         raise InvalidInputError(
             "dispatch needs costs that are quadratic polynomials, "
-            f"found the cost {cost.tolist()}"
+            f"found the cost {cost.tolist()}",
+            code="costs-not-quadratic",
         )
     return cost[COST_A], cost[COST_B]
 
@@ -439,5 +453,6 @@ def _quadratic(cost: Any) -> tuple[float, float]:
 def _check_parties(parties: int, most: int, *, what: str) -> None:
     if not 1 <= parties <= most:
         raise InvalidInputError(
-            f"{most} {what} can be dealt to 1 to {most} parties, found {parties}"
+            f"{most} {what} can be dealt to 1 to {most} parties, found {parties}",
+            code="parties-out-of-range",
         )

@@ -34,10 +34,11 @@ def topology_from(spec: str, *, weight: str | None = None) -> Topology:
         return read_topology(path, weight=weight)
     if weight is not None:
         raise InvalidGraphError(
-            f"edge weights are read from a graph file, and {spec!r} is not one"
+            f"edge weights are read from a graph file, and {spec!r} is not one",
+            code="weight-without-file",
         )
     if path.suffix and spec.split(":")[0] not in FAMILIES:
-        raise InvalidGraphError(f"there is no graph file {spec!r}")
+        raise InvalidGraphError(f"there is no graph file {spec!r}", code="no-such-file")
     return Topology.family(spec)
 
 
@@ -55,7 +56,10 @@ def read_topology(
     """
     if path.suffix.lower() in {".npy", ".npz"}:
         if weight is not None:
-            raise InvalidGraphError(f"{path} holds links only: leave the weight out")
+            raise InvalidGraphError(
+                f"{path} holds links only: leave the weight out",
+                code="weight-without-attributes",
+            )
         return numbered_links(path, most_links=most_links)
     content = contents(path, MOST_BYTES, InvalidGraphError)
     return topology_in(content, str(path), path.suffix, weight=weight)
@@ -77,7 +81,8 @@ def numbered_links(path: Path, *, most_links: int = MOST_LINKS) -> Topology:
             if "ends" not in found.names:
                 raise InvalidGraphError(
                     f"{path} holds no links: expected an array of two columns that is "
-                    f"called ends, found {listed(sorted(found.names)) or 'none'}"
+                    f"called ends, found {listed(sorted(found.names)) or 'none'}",
+                    code="no-links",
                 )
             head = found.head("ends")
             _check_links(path, head, most_links)
@@ -88,7 +93,8 @@ def numbered_links(path: Path, *, most_links: int = MOST_LINKS) -> Topology:
                 if number.shape or number.dtype.kind not in "iu":
                     raise InvalidGraphError(
                         f"{path}: parties must be one whole number, found "
-                        f"{number.dtype} of shape {number.shape}"
+                        f"{number.dtype} of shape {number.shape}",
+                        code="malformed-party-count",
                     )
                 parties = int(found.read("parties", number))
     if parties is None:
@@ -101,11 +107,13 @@ def _check_links(path: Path, ends: Array[Any] | ArrayHead, most_links: int) -> N
     if len(ends.shape) != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise InvalidGraphError(
             f"{path} holds no links: expected two columns of whole numbers, found "
-            f"shape {ends.shape} of {ends.dtype}"
+            f"shape {ends.shape} of {ends.dtype}",
+            code="no-links",
         )
     if ends.shape[0] > most_links:
         raise InvalidGraphError(
-            f"{path} has {ends.shape[0]:,} links, and at most {most_links:,} fit"
+            f"{path} has {ends.shape[0]:,} links, and at most {most_links:,} fit",
+            code="too-many-links",
         )
 
 
@@ -120,7 +128,8 @@ def topology_in(
         graph = reader(content)
     except RecursionError:
         raise InvalidGraphError(
-            f"{name} has objects or lists inside each other too deep to be read"
+            f"{name} has objects or lists inside each other too deep to be read",
+            code="nested-too-deep",
         ) from None
     except (
         ElementTree.ParseError,
@@ -131,7 +140,8 @@ def topology_in(
         nx.NetworkXException,
     ) as error:
         raise InvalidGraphError(
-            f"{name} is not a graph in the format its name promises: {error}"
+            f"{name} is not a graph in the format its name promises: {error}",
+            code="wrong-graph-format",
         ) from None
     return Topology.from_networkx(graph, weight=weight)
 

@@ -141,7 +141,9 @@ class Journal(OpenFile):
             total += sum(sealing.hash_row("secret", row) for row in keys)
         if sealing.seal(number, total) != seal:
             raise LEDGER.damaged(
-                self.path, f"a record after number {self._count} was changed"
+                self.path,
+                f"a record after number {self._count} was changed",
+                code="record-changed",
             )
         found = [_read_row(row, read) for row in rows]
         self._count, self._sum = self._count + len(rows), total
@@ -152,7 +154,8 @@ class Journal(OpenFile):
         if self.is_gone:
             raise LedgerError(
                 f"{self.path} was deleted or exchanged while it was open, and what "
-                "would be written now would be lost: nothing was recorded; put it back"
+                "would be written now would be lost: nothing was recorded; put it back",
+                code="file-replaced",
             )
         _insert(self._live(), records)
 
@@ -350,10 +353,12 @@ class Ledger(Secret):
             try:
                 found = self._decided(wishes, beside=beside, look=one.look)
             except BudgetError as error:
-                raise BudgetError(f"question {name!r}: {error}") from None
+                raise BudgetError(
+                    f"question {name!r}: {error}", code=error.code
+                ) from None
             except DisclosureError as error:
                 told = f"question {name!r}: {error}"
-                raise DisclosureError(error.rule, told) from None
+                raise DisclosureError(error.rule, told, code=error.code) from None
             for wish, decision in zip(wishes, found, strict=True):
                 if decision.is_news:
                     asked.append(wish)
@@ -531,7 +536,8 @@ class Ledger(Secret):
             raise BudgetError(
                 f"{self.path} is a copy of {found.copied}, put back from a backup: "
                 "what was shown since then is not in it, and would be allowed once "
-                "more. Nothing was sent; veilsum backup resume says what to do"
+                "more. Nothing was sent; veilsum backup resume says what to do",
+                code="ledger-is-copy",
             )
         return found
 
@@ -541,7 +547,10 @@ class Ledger(Secret):
         """Use a copy from now on; what its owner says of the time between is kept."""
         with self._journal.transaction():
             if self._caught_up().copied is None:
-                raise LedgerError(f"{self.path} is no copy, and needs no such word")
+                raise LedgerError(
+                    f"{self.path} is no copy, and needs no such word",
+                    code="ledger-not-copy",
+                )
             self._write(
                 [Resumed(statement=statement, uncounted=tuple(uncounted))], when
             )
@@ -575,7 +584,7 @@ class Ledger(Secret):
         for entry in wanted:
             decision = decide(known, entry, known.budget)
             if decision.outcome == "refused":
-                raise BudgetError(decision.reason)
+                raise BudgetError(decision.reason, code="budget-exceeded")
             # What is reserved was looked at then, and all that came later beside it.
             if (
                 look is not None
@@ -634,7 +643,10 @@ class Ledger(Secret):
                 least = history.budget.minimum_rows
             n_changed = old.n_changed(known.prints, known.asked)
             if 0 < n_changed < least:
-                raise BudgetError(_version_sentence(n_changed, kept[key], least))
+                raise BudgetError(
+                    _version_sentence(n_changed, kept[key], least),
+                    code="too-many-versions",
+                )
 
     def _version(
         self,
@@ -700,7 +712,8 @@ def open_ledger(path: str | Path, *, create: Budget | None = None) -> Ledger:
         ledger.close()
         raise BudgetError(
             f"{place} has {found}, not {create}: open it without create; "
-            "change_budget puts another budget in force"
+            "change_budget puts another budget in force",
+            code="other-budget",
         )
     return ledger
 
@@ -721,7 +734,9 @@ def copy_ledger(path: Path, to: Path, *, when: str | None = None) -> None:
         LedgerError: there is no sound ledger, or something is in the copy's place.
     """
     if to.exists():
-        raise LedgerError(f"{to} is there already and is left as it is")
+        raise LedgerError(
+            f"{to} is there already and is left as it is", code="file-exists"
+        )
     read_journal(path, _entry)
     with inspected(path, LEDGER) as source, transaction(source, "BEGIN"):
         key = source.execute("SELECT key FROM secret").fetchone()
@@ -776,14 +791,16 @@ def _check_rate(known: History, new: Inquiry, now: str) -> None:
         raise BudgetError(
             f"{len(idle)} files that ask about this data set were refused, or came to "
             "nothing, within a day. "
-            f"{_NOT_LOOKED_AT} {min(when or '' for when in idle.values())}"
+            f"{_NOT_LOOKED_AT} {min(when or '' for when in idle.values())}",
+            code="too-many-refusals",
         )
     same = {one.bounds: one.when for one in late if one.question == new.question}
     if len(same) >= SAME_QUESTIONS and new.bounds not in same:
         raise BudgetError(
             f"{len(same)} files asked the same of this data set within a day, each "
             "with other ranges, row counts or rules. "
-            f"{_NOT_LOOKED_AT} {min(when or '' for when in same.values())}"
+            f"{_NOT_LOOKED_AT} {min(when or '' for when in same.values())}",
+            code="too-many-variants",
         )
 
 
@@ -803,7 +820,8 @@ def _entry(kind: str, body: dict[str, Any]) -> Entry:
     except (KeyError, TypeError, InvalidInputError) as error:
         raise LedgerError(
             f"the ledger holds a {kind} that this veilsum cannot read ({error}); it is "
-            "left as it is: use the version that wrote it"
+            "left as it is: use the version that wrote it",
+            code="unreadable-entry",
         ) from None
 
 
@@ -861,12 +879,14 @@ def _flattened(part: ReadableBuffer) -> tuple[bytes | memoryview, bytes | memory
     except (TypeError, ValueError, BufferError):
         raise InvalidInputError(
             f"a fingerprint is made of bytes or arrays of numbers, found a "
-            f"{type(part).__name__}: encode it first"
+            f"{type(part).__name__}: encode it first",
+            code="not-fingerprintable",
         ) from None
     if view.format == "O" or view.format.startswith("T{"):
         raise InvalidInputError(
             "a fingerprint is made of arrays of one plain type, found objects or "
-            "records: give each column by itself"
+            "records: give each column by itself",
+            code="not-plain-array",
         )
     kind = f"{view.format}{view.shape}".encode()
     try:

@@ -30,7 +30,8 @@ def prepare_folder(folder: Path) -> Path:
             pass
     except OSError as error:
         raise OutputError(
-            f"cannot write into {folder}: {error.strerror}; choose another folder"
+            f"cannot write into {folder}: {error.strerror}; choose another folder",
+            code="cannot-write",
         ) from None
     return folder
 
@@ -50,7 +51,9 @@ def write_files(
         for staged, final in written:
             staged.replace(final)
     except OSError as error:
-        raise OutputError(f"cannot write into {folder}: {error.strerror}") from None
+        raise OutputError(
+            f"cannot write into {folder}: {error.strerror}", code="cannot-write"
+        ) from None
     finally:
         for staged, _ in written:  # whatever has not come to its place
             staged.unlink(missing_ok=True)

@@ -66,17 +66,21 @@ def toml_in(content: bytes, name: str) -> dict[str, Any]:
         if _LONG_KEY.search(_TEXTS.sub("s", text)):
             raise InvalidScenarioError(
                 f"{name} has a key with more than {MOST_DOTS} dots, such as a.b.c, and "
-                "no section goes that deep"
+                "no section goes that deep",
+                code="nested-too-deep",
             )
         found = tomllib.loads(text)
     except RecursionError:
         raise InvalidScenarioError(
-            f"{name} has tables or lists inside each other too deep to be read"
+            f"{name} has tables or lists inside each other too deep to be read",
+            code="nested-too-deep",
         ) from None
     except ValueError as error:  # not TOML, not UTF-8, or a number of 5000 digits
         if isinstance(error, InvalidScenarioError):
             raise
-        raise InvalidScenarioError(f"{name} is not valid TOML: {error}") from None
+        raise InvalidScenarioError(
+            f"{name} is not valid TOML: {error}", code="not-toml"
+        ) from None
     _check_values(name, found)
     return found
 
@@ -96,11 +100,13 @@ def _check_values(name: str, table: dict[str, Any]) -> None:
                 inside += one
             elif isinstance(one, int) and one.bit_length() > MOST_BITS:
                 raise InvalidScenarioError(
-                    f"{name} has a whole number beyond 1e308: correct it"
+                    f"{name} has a whole number beyond 1e308: correct it",
+                    code="number-too-large",
                 )
         level = inside
     if level:
         raise InvalidScenarioError(
             f"{name} has tables or lists inside each other more than {DEEPEST} deep, "
-            "and no section has that"
+            "and no section has that",
+            code="nested-too-deep",
         )

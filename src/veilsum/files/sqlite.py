@@ -100,7 +100,7 @@ class Kind:
     def statements(self) -> tuple[str, ...]:
         return (*self.schema, _HEAD)
 
-    def damaged(self, path: Path, how: str) -> VeilsumError:
+    def damaged(self, path: Path, how: str, *, code: str) -> VeilsumError:
         """Return the error for a file that is not as it was written."""
         # The empty log is that of the connection that has noticed the damage.
         beside = [
@@ -110,7 +110,10 @@ class Kind:
         ]
         return self.error(
             f"{path} is damaged ({how}) and is left as it is: {self.if_damaged}"
-            + (f". Move {' and '.join(beside)} away together with it" if beside else "")
+            + (
+                f". Move {' and '.join(beside)} away together with it" if beside else ""
+            ),
+            code=code,
         )
 
     @contextmanager
@@ -120,19 +123,24 @@ class Kind:
             yield
         except sqlite3.OperationalError as error:
             if self.busy and _name_of(error).startswith("SQLITE_BUSY"):
-                raise self.error(f"{path}: {self.busy}") from None
+                raise self.error(f"{path}: {self.busy}", code="file-in-use") from None
             raise self.error(
-                f"cannot use {path}, nothing was {self.undone}: {error}"
+                f"cannot use {path}, nothing was {self.undone}: {error}",
+                code="cannot-use-file",
             ) from None
         except UnicodeDecodeError:  # words of SQLite about the damage, with the damage
-            raise self.damaged(path, "it has text that is not UTF-8") from None
+            raise self.damaged(
+                path, "it has text that is not UTF-8", code="not-utf8"
+            ) from None
         except sqlite3.DatabaseError as error:
             if _name_of(error) == "SQLITE_NOTADB":
                 raise self.error(
                     f"{path} is not a {self.noun}, or its beginning is damaged; it is "
-                    "left as it is: give another path, or put a sound copy in its place"
+                    "left as it is: give another path, or put a sound copy in its "
+                    "place",
+                    code="wrong-file-kind",
                 ) from None
-            raise self.damaged(path, str(error)) from None
+            raise self.damaged(path, str(error), code="database-damaged") from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -305,22 +313,27 @@ class OpenFile(Secret):
         except OSError as error:
             raise self._kind.error(
                 f"cannot write {path}: {error.strerror}. Nothing may be sent that "
-                f"depends on {self.path}"
+                f"depends on {self.path}",
+                code="cannot-write",
             ) from None
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise SecretError(
             f"a {type(self).__name__} holds {self._kind.holds} and is never pickled or "
-            "copied; open its file again instead"
+            "copied; open its file again instead",
+            code="not-copyable",
         )
 
     def _live(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise self._kind.error(f"{self.path} is closed: open it again")
+            raise self._kind.error(
+                f"{self.path} is closed: open it again", code="file-closed"
+            )
         # SQLite's locks do not survive a fork; going on would damage the file.
         if self._process != os.getpid():
             raise self._kind.error(
-                f"{self.path} was opened by another process: open it again in this one"
+                f"{self.path} was opened by another process: open it again in this one",
+                code="opened-elsewhere",
             )
         return self._connection
 
@@ -357,7 +370,8 @@ def create(path: Path, kind: Kind, fill: Fill, owner: bytes = b"") -> None:
     if (left := files_beside(path)) and not path.exists():
         raise kind.error(
             f"{path} is missing, and {left[0].name} of it is still there: put "
-            f"{path.name} back, or move {' and '.join(one.name for one in left)} away"
+            f"{path.name} back, or move {' and '.join(one.name for one in left)} away",
+            code="file-partly-missing",
         )
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".veilsum-")
@@ -373,7 +387,9 @@ def create(path: Path, kind: Kind, fill: Fill, owner: bytes = b"") -> None:
     except FileExistsError:
         pass
     except OSError as error:
-        raise kind.error(f"cannot create {path}: {error.strerror}") from None
+        raise kind.error(
+            f"cannot create {path}: {error.strerror}", code="cannot-write"
+        ) from None
 
 
 def _fill(connection: sqlite3.Connection, kind: Kind, fill: Fill, owner: bytes) -> None:
@@ -440,11 +456,13 @@ def inspected(
         connection.execute("PRAGMA query_only = ON")
         _check_identity(path, kind, connection)
         if (why := why_open(path, found)) is not None:
-            raise kind.error(f"a {kind.noun} holds {kind.holds}, and {why}")
+            raise kind.error(
+                f"a {kind.noun} holds {kind.holds}, and {why}", code="holds-secrets"
+            )
         # SQLite takes a last page that is cut off as if it ended in zeros. With a
         # journal of its own beside it, SQLite may yet restore that page.
         if access == "rw" and found.st_size % _pragma(connection, "page_size"):
-            raise kind.damaged(path, "its end is missing")
+            raise kind.damaged(path, "its end is missing", code="end-missing")
         _check_integrity(path, kind, connection)
         if owner is not None:
             check_seal(path, kind, connection, owner)
@@ -462,21 +480,26 @@ def check_seal(
             stack.enter_context(transaction(connection, "BEGIN"))
         rows = connection.execute("SELECT salt, number, seal FROM head").fetchall()
         if len(rows) != 1 or [type(cell) for cell in rows[0]] != [bytes, int, bytes]:
-            raise kind.damaged(path, "its head is missing")
+            raise kind.damaged(path, "its head is missing", code="head-missing")
         salt, number, seal = rows[0]
         if (newest := max(outside, default=0)) > number:
             raise kind.damaged(
                 path,
                 f"it ends with commit {number}, and {_head_of(path).name} has seen "
                 f"{newest}: a part of it or of its log was changed or removed",
+                code="records-missing",
             )
         sealing = Sealing.derive(kind, owner, salt)
         total = sum_of_rows(connection, kind, sealing)
         if not hmac.compare_digest(sealing.seal(number, total), seal):
             other = ", or written with another key" if owner else ""
-            raise kind.damaged(path, f"its seal is broken: it was changed{other}")
+            raise kind.damaged(
+                path, f"its seal is broken: it was changed{other}", code="seal-broken"
+            )
         if outside.get(number, seal) != seal:
-            raise kind.damaged(path, f"{_head_of(path).name} has another seal")
+            raise kind.damaged(
+                path, f"{_head_of(path).name} has another seal", code="seal-differs"
+            )
 
 
 def sum_of_rows(connection: sqlite3.Connection, kind: Kind, sealing: Sealing) -> int:
@@ -526,9 +549,13 @@ def _read_head(path: Path, kind: Kind) -> dict[int, bytes]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise kind.error(f"cannot read {_head_of(path)}: {error.strerror}") from None
+        raise kind.error(
+            f"cannot read {_head_of(path)}: {error.strerror}", code="cannot-read"
+        ) from None
     if len(content) > RECORDS * RECORD_BYTES or len(content) % RECORD_BYTES:
-        raise kind.damaged(path, f"{_head_of(path).name} has an odd length")
+        raise kind.damaged(
+            path, f"{_head_of(path).name} has an odd length", code="odd-head-length"
+        )
     records = (
         content[at : at + RECORD_BYTES] for at in range(0, len(content), RECORD_BYTES)
     )
@@ -555,11 +582,18 @@ def _found(path: Path, kind: Kind) -> os.stat_result:
     try:
         found = path.stat()
     except FileNotFoundError:
-        raise kind.error(f"there is no {kind.noun} {path}: it does not exist") from None
+        raise kind.error(
+            f"there is no {kind.noun} {path}: it does not exist", code="no-such-file"
+        ) from None
     except OSError as error:
-        raise kind.error(f"cannot read {path}: {error.strerror}") from None
+        raise kind.error(
+            f"cannot read {path}: {error.strerror}", code="cannot-read"
+        ) from None
     if not stat.S_ISREG(found.st_mode):
-        raise kind.error(f"{path} is not a file: give the path of a {kind.noun} file")
+        raise kind.error(
+            f"{path} is not a file: give the path of a {kind.noun} file",
+            code="not-a-file",
+        )
     return found
 
 
@@ -567,7 +601,8 @@ def _check_identity(path: Path, kind: Kind, connection: sqlite3.Connection) -> N
     if _pragma(connection, "application_id") != kind.application:
         raise kind.error(
             f"{path} is not a veilsum {kind.noun}, or its beginning is damaged; it is "
-            "left as it is: give another path, or put a sound copy in its place"
+            "left as it is: give another path, or put a sound copy in its place",
+            code="wrong-file-kind",
         )
     version = _pragma(connection, "user_version")
     if version != kind.version:
@@ -577,17 +612,20 @@ def _check_identity(path: Path, kind: Kind, connection: sqlite3.Connection) -> N
         raise kind.error(
             f"{path} is a {kind.noun} of format {version}, or its beginning is damaged "
             f"(this veilsum reads format {kind.version}): "
-            f"{advice if newer else kind.if_older or advice}"
+            f"{advice if newer else kind.if_older or advice}",
+            code="wrong-format",
         )
 
 
 def _check_integrity(path: Path, kind: Kind, connection: sqlite3.Connection) -> None:
     found = _pragma(connection, "integrity_check")
     if found != "ok":
-        raise kind.damaged(path, str(found).splitlines()[0])
+        raise kind.damaged(path, str(found).splitlines()[0], code="database-damaged")
     tables = connection.execute(_MADE).fetchall()
     if tables != [(statement.encode(),) for statement in kind.statements]:
-        raise kind.damaged(path, f"its tables are not those of a {kind.noun}")
+        raise kind.damaged(
+            path, f"its tables are not those of a {kind.noun}", code="wrong-tables"
+        )
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> Any:

@@ -63,7 +63,9 @@ def query_in(path: Path) -> str:
     try:
         return contents(path, MOST_QUERY_BYTES, InvalidInputError).decode("utf-8")
     except UnicodeDecodeError:
-        raise InvalidInputError(f"the query in {path} is not UTF-8 text") from None
+        raise InvalidInputError(
+            f"the query in {path} is not UTF-8 text", code="not-utf8"
+        ) from None
 
 
 def selected(path: Path, query: str) -> Frame:
@@ -87,7 +89,8 @@ def selected(path: Path, query: str) -> Frame:
     if head[8:12] == _DUCKDB:
         return _by_duckdb(path, query, parquet=False)
     raise InvalidInputError(
-        f"the file {path.name!r} is neither a DuckDB nor a SQLite database"
+        f"the file {path.name!r} is neither a DuckDB nor a SQLite database",
+        code="not-a-database",
     )
 
 
@@ -99,7 +102,8 @@ def _by_duckdb(path: Path, query: str, *, parquet: bool) -> Frame:
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
                 raise InvalidInputError(
                     f"a query is one SELECT, found {len(statements)} statements or "
-                    "another one"
+                    "another one",
+                    code="not-one-select",
                 )
             found = database.execute(statements[0])
             names = [column[0] for column in found.description]
@@ -132,7 +136,9 @@ def _by_sqlite(path: Path, query: str) -> Frame:
             database.set_authorizer(_only_reading)
             found = database.execute(query)
             if found.description is None:
-                raise InvalidInputError("a query is one SELECT, found nothing")
+                raise InvalidInputError(
+                    "a query is one SELECT, found nothing", code="not-one-select"
+                )
             names = [column[0] for column in found.description]
             check_column_names(names, where="the query's table")
             return load_pandas().DataFrame.from_records(found.fetchall(), columns=names)
@@ -152,6 +158,7 @@ def _refuse(path: Path, error: Exception) -> NoReturn:
         f"the query cannot be answered from {path.name!r}: {said}; a query is one "
         "SELECT that reads this file alone",
         plain="a query cannot be answered",
+        code="query-failed",
     ) from None
 
 
@@ -205,15 +212,17 @@ def read_table(
     if query is None and suffix in DATABASES:
         raise InvalidInputError(
             f"{place.name!r} is a database: say what to select from it, with query = "
-            '"SELECT ..." (veilsum join: --query FILE)'
+            '"SELECT ..." (veilsum join: --query FILE)',
+            code="query-missing",
         )
     if query is not None and suffix in PLAIN:
         raise InvalidInputError(
             "a query selects from a database or a Parquet file, and "
-            f"{place.name!r} is a CSV file: leave it out"
+            f"{place.name!r} is a CSV file: leave it out",
+            code="query-on-csv",
         )
     if not place.is_file():
-        raise InvalidInputError(f"there is no file {str(place)!r}")
+        raise InvalidInputError(f"there is no file {str(place)!r}", code="no-such-file")
     pandas = load_pandas()
     separator = "\t" if separator == "tab" else separator
     said: dict[str, Any] = {
@@ -256,7 +265,8 @@ def agreed_table(
     if dates and (schema is None or not schema.dates):
         raise InvalidInputError(
             f"dates = {dates!r} says how dates are written, and the schema has no "
-            'column with kind = "date"; leave it out, or agree on one'
+            'column with kind = "date"; leave it out, or agree on one',
+            code="dates-without-column",
         )
     if schema is None:
         return read_table(path, **how)
@@ -298,7 +308,8 @@ def _suffix(path: Path) -> str:
         raise InvalidInputError(
             f"the file {path.name!r} has an ending that says nothing here; tables are "
             f"read from {', '.join(PLAIN)} and .parquet, and by a query from "
-            f"{', '.join(DATABASES)}"
+            f"{', '.join(DATABASES)}",
+            code="unknown-file-ending",
         )
     return found
 
@@ -306,17 +317,20 @@ def _suffix(path: Path) -> str:
 def _check_marks(decimal: str, separator: str) -> None:
     if decimal not in {".", ","}:
         raise InvalidInputError(
-            f'the decimal mark must be "." or ",", found {decimal!r}'
+            f'the decimal mark must be "." or ",", found {decimal!r}',
+            code="unknown-decimal-mark",
         )
     if len(separator) != 1 or separator in {'"', "\n", "\r", "."}:
         raise InvalidInputError(
             'the separator must be one character, such as "," or ";" or a tab, '
-            f"found {separator!r}"
+            f"found {separator!r}",
+            code="malformed-separator",
         )
     if decimal == separator:
         raise InvalidInputError(
             f"the decimal mark and the separator are both {decimal!r}; with a decimal "
-            'comma cells are mostly separated by ";"'
+            'comma cells are mostly separated by ";"',
+            code="same-marks",
         )
 
 
@@ -325,7 +339,8 @@ def _check_words(missing: Sequence[str]) -> None:
     if isinstance(missing, str) or not all(isinstance(one, str) for one in words):
         raise InvalidInputError(
             'words for missing values must be a list of texts, such as ["NA", "-9"], '
-            f"found {missing!r}"
+            f"found {missing!r}",
+            code="malformed-missing-words",
         )
 
 
@@ -336,7 +351,8 @@ def _codec(encoding: str) -> str:
     except (LookupError, ValueError, TypeError):
         raise InvalidInputError(
             f"no encoding is called {encoding!r}; common ones are utf-8, cp1252 (of "
-            "Windows in western Europe), latin-1 and utf-16"
+            "Windows in western Europe), latin-1 and utf-16",
+            code="unknown-encoding",
         ) from None
     return found.name
 
@@ -349,7 +365,8 @@ def _check_unused(path: Path, said: Mapping[str, Any]) -> None:
     if more:
         raise InvalidInputError(
             f"{more[0]} says how a CSV file is written, and {path.name!r} is none: "
-            "leave it out"
+            "leave it out",
+            code="csv-option-unused",
         )
 
 
@@ -363,7 +380,8 @@ def _check_form(form: str) -> None:
     if not whole or "%y" in form:
         raise InvalidInputError(
             "dates are written with a day, a month and a year of four digits, such as "
-            f'"%d.%m.%Y" for 31.12.2001, found {form!r}'
+            f'"%d.%m.%Y" for 31.12.2001, found {form!r}',
+            code="malformed-date-form",
         )
 
 
@@ -380,6 +398,7 @@ def _iso(path: Path, cells: Series, form: str) -> Series:
                 "the file has, or say that this word stands for no value: missing = "
                 f"[{cell!r}] (veilsum join: --missing)",
                 plain="a date is written in another way than was said",
+                code="malformed-date",
             ) from None
         found[cell] = (read.date() if read.time() == time() else read).isoformat()
     return cells.map(found)
@@ -414,7 +433,8 @@ def _most_bytes(path: Path) -> int:
 def _too_much(name: str) -> InvalidInputError:
     return InvalidInputError(
         f"the file {name!r} unpacks to more than {MOST_TIMES} times its size, which no "
-        "table of measurements does; if it is meant to, unpack it first, as a .csv"
+        "table of measurements does; if it is meant to, unpack it first, as a .csv",
+        code="unpacks-too-large",
     )
 
 
@@ -447,7 +467,9 @@ def _csv(pandas: Any, path: Path, marks: Mapping[str, Any], text: Any) -> Frame:
                 raise
             if isinstance(error, UnicodeDecodeError):
                 _refuse_bytes(path, options)
-            raise InvalidInputError(_unreadable(path, error)) from None
+            raise InvalidInputError(
+                _unreadable(path, error), code="unreadable-table"
+            ) from None
 
 
 def _opened(path: Path) -> AbstractContextManager[Any]:
@@ -471,7 +493,8 @@ def _check_header(path: Path, names: list[str], options: Mapping[str, Any]) -> N
             f"the file {path.name!r} has one column, {names[0]!r}, when cells are "
             f"separated by {options['sep']!r}; if they are separated by "
             f"{mark}, read it again with separator = {mark} (veilsum join: "
-            f"--separator {typed})"
+            f"--separator {typed})",
+            code="wrong-separator",
         )
 
 
@@ -508,7 +531,8 @@ def _refuse_bytes(path: Path, options: Mapping[str, Any]) -> None:
         f"the file {path.name!r} is not {name.upper()} text: line {number}, character "
         f"{len(before) + 1}{held}, has the byte 0x{bad:02x}; save it again as UTF-8, "
         f"or name the encoding that it has, such as encoding = {other!r} (veilsum "
-        f"join: --encoding {other})"
+        f"join: --encoding {other})",
+        code="wrong-encoding",
     )
 
 
@@ -527,7 +551,9 @@ def _parquet(path: Path) -> Frame:
     except InvalidInputError:
         raise
     except Exception as error:  # pyarrow and pandas promise no kind for damaged files
-        raise InvalidInputError(_unreadable(path, error)) from None
+        raise InvalidInputError(
+            _unreadable(path, error), code="unreadable-table"
+        ) from None
     # A column that served pandas as an index is a column of the file all the same.
     named = [name for name in frame.index.names if name is not None]
     return frame.reset_index(level=named) if named else frame
@@ -539,7 +565,8 @@ def _unpacked(file: Any, path: Path) -> Any:
     if rows * columns > MOST_CELLS:
         raise InvalidInputError(
             f"the file {path.name!r} says it has {rows:,} rows of {columns:,} columns, "
-            f"and {MOST_CELLS:,} cells are the most"
+            f"and {MOST_CELLS:,} cells are the most",
+            code="too-many-cells",
         )
     arrow = needed("pyarrow", extra="parquet", what="Parquet files")
     # A cell of eight bytes is no surprise; a long text that stands there often is.

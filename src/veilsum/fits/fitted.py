@@ -187,7 +187,8 @@ def in_order(one: Any, other: Any) -> tuple[Any, Any]:
     """Return the larger fit and the smaller; refuse what cannot be compared."""
     if type(other) is not type(one):
         raise InvalidInputError(
-            f"a fit is compared with another fit, found {type(other).__name__}"
+            f"a fit is compared with another fit, found {type(other).__name__}",
+            code="not-a-fit",
         )
     fits: list[Nested] = sorted((one, other), key=lambda fit: -len(fit.columns))
     large, small = fits
@@ -199,7 +200,8 @@ def in_order(one: Any, other: Any) -> tuple[Any, Any]:
                 f"{listed(more)} in the smaller one only"
                 if more
                 else "the same columns in both"
-            )
+            ),
+            code="fits-not-nested",
         )
     told = small.rows_of_fit(small.columns)
     for name, value in large.rows_of_fit(small.columns).items():
@@ -208,6 +210,7 @@ def in_order(one: Any, other: Any) -> tuple[Any, Any]:
             raise InvalidInputError(
                 "two fits are compared on the same rows and by the same law, and "
                 f"their {name} differ{found}. Fit both to the same tables; where "
-                "a column has missing values, leave these rows out of both"
+                "a column has missing values, leave these rows out of both",
+                code="fits-not-comparable",
             )
     return large, small

@@ -119,7 +119,8 @@ class Strategy(SumsOnly):
     def response_mean(self, sums: Sums) -> float:
         """Return the mean response, from the first sum of a fit in rounds."""
         raise InvalidInputError(
-            f"the mean response is known of a fit in rounds, found {self.what}"
+            f"the mean response is known of a fit in rounds, found {self.what}",
+            code="mean-not-known",
         )
 
     def column_means(self, sums: Sums) -> Vector | None:
@@ -487,7 +488,8 @@ class AbsorbedRecipe(SolvedOnce):
         if rows.n_rows < 2:
             raise InvalidInputError(
                 f"nothing is left of {rows.n_rows} row once the party's own mean is "
-                "taken off, and absorb = true does that: 2 rows or more"
+                "taken off, and absorb = true does that: 2 rows or more",
+                code="too-few-rows",
             )
 
     def check_parties(self, rules: Rules, terms: Terms) -> None:

@@ -70,7 +70,8 @@ def inferred_schema(
         if name not in known and name.lower() != "intercept":  # which has its own words
             raise InvalidInputError(
                 f"no table has a column {name!r}; {nearest(name, known)}the tables' "
-                f"columns are {listed([*known])}"
+                f"columns are {listed([*known])}",
+                code="unknown-column",
             )
     for party, frame in frames.items():
         missing = [name for name in named if name not in frame.columns]
@@ -82,6 +83,7 @@ def inferred_schema(
                 f"there is no column {missing[0]!r}, which other parties have; the "
                 f"table has {listed(list(frame.columns))}: rename one of them, or fit "
                 "without it",
+                code="missing-column",
             )
     seen = dict(frames)
     for party in frames if (levels := coded & set(named)) else ():
@@ -159,7 +161,8 @@ class FormulaJob(SchemaJob[Brought]):
                 raise InvalidInputError(
                     f"further = {further!r} adds columns to those of the formula, and "
                     f"these stay what they are: found {listed(few)} without it, and "
-                    f"{listed(formula.columns)} with it"
+                    f"{listed(formula.columns)} with it",
+                    code="columns-overlap",
                 )
         needed = {*formula.variables, offset}
         if isinstance(weights, Propensity):
@@ -524,7 +527,9 @@ class FormulaJob(SchemaJob[Brought]):
             return Rows(design, response, weights, offset)
         except InvalidInputError as error:
             column = self._weights_column
-            raise SchemaError(table.party, column, "rows", str(error)) from None
+            raise SchemaError(
+                table.party, column, "rows", str(error), code=error.code
+            ) from None
 
 
 # Marks columns that a propensity makes.

@@ -83,11 +83,14 @@ def family_of(name: str | Family, *, alpha: float | None = None) -> Family:
         return NegativeBinomial(alpha)
     if alpha is not None:
         raise InvalidInputError(
-            f'alpha belongs to family = "{NEGATIVE_BINOMIAL}", found family = "{name}"'
+            f'alpha belongs to family = "{NEGATIVE_BINOMIAL}", found family = "{name}"',
+            code="alpha-without-family",
         )
     if name not in FAMILIES:
         known = ", ".join([*FAMILIES, NEGATIVE_BINOMIAL])
-        raise InvalidInputError(f"no family is called {name!r}; choose from {known}")
+        raise InvalidInputError(
+            f"no family is called {name!r}; choose from {known}", code="unknown-family"
+        )
     return FAMILIES[name]
 
 
@@ -233,12 +236,14 @@ class Model:
         for what in ("weights", "offset"):
             if (getattr(rows, what) is None) != (getattr(self.measures, what) is None):
                 raise InvalidInputError(
-                    f"{party}: all parties' rows have {what}, or none do"
+                    f"{party}: all parties' rows have {what}, or none do",
+                    code="optional-part-differs",
                 )
         if rows.n_columns != len(self.names):
             raise InvalidInputError(
                 f"{party}: the model has {len(self.names)} columns, found "
-                f"{rows.n_columns}"
+                f"{rows.n_columns}",
+                code="wrong-column-count",
             )
         with naming_party(party):
             self.measures.check(rows, self.names, self.response)
@@ -321,13 +326,15 @@ def _check_score_test(model: Model) -> None:
     if model.family.fitted_by == "least squares":
         raise InvalidInputError(
             "the score test of least squares follows from two fits: fit both, and "
-            "use compare_score; leave out further"
+            "use compare_score; leave out further",
+            code="score-test-unavailable",
         )
     estimated = model.family.estimates_alpha or model.family.is_choice
     if model.ridge or model.errors is not None or model.absorb or estimated:
         raise InvalidInputError(
             "further goes without ridge, robust errors, absorb, a choice among "
-            "levels and an alpha that is estimated: leave one of them out"
+            "levels and an alpha that is estimated: leave one of them out",
+            code="score-test-unavailable",
         )
 
 
@@ -343,12 +350,14 @@ def _check_choice(model: Model) -> None:
         if value:
             raise InvalidInputError(
                 f'family = "{family.name}" goes without {word}, found {word} = '
-                f"{value!r}: leave it out"
+                f"{value!r}: leave it out",
+                code="option-without-choice",
             )
     if model.intercept is None:
         raise InvalidInputError(
             f"{family.intercepts}, and the formula takes that away: leave out 0 + or "
-            "- 1"
+            "- 1",
+            code="intercept-missing",
         )
 
 
@@ -356,12 +365,14 @@ def _check_errors(model: Model) -> None:
     if model.ridge:
         raise InvalidInputError(
             f"errors = {model.errors!r} are those of a fit without a ridge, found "
-            f"ridge = {model.ridge:g}: leave one of them out"
+            f"ridge = {model.ridge:g}: leave one of them out",
+            code="robust-with-ridge",
         )
     if model.family.estimates_alpha:
         raise InvalidInputError(
             f"errors = {model.errors!r} are those of a law that is known, and alpha "
-            "is to be estimated: use the errors of the model, or give alpha"
+            "is to be estimated: use the errors of the model, or give alpha",
+            code="robust-with-alpha",
         )
 
 
@@ -369,26 +380,31 @@ def _check_absorbed(model: Model) -> None:
     if model.family.fitted_by != "least squares":
         raise InvalidInputError(
             "absorb = true takes effects of parties off a gaussian fit, found "
-            f"family = {model.family.name!r}: leave absorb out"
+            f"family = {model.family.name!r}: leave absorb out",
+            code="absorb-without-gaussian",
         )
     if model.ridge:
         raise InvalidInputError(
-            f"absorb = true goes without a ridge, found ridge = {model.ridge:g}"
+            f"absorb = true goes without a ridge, found ridge = {model.ridge:g}",
+            code="absorb-with-ridge",
         )
     if model.intercept is None:
         raise InvalidInputError(
             "absorb = true gives every party an intercept of its own: write the "
-            "formula without 0 or -1"
+            "formula without 0 or -1",
+            code="intercept-missing",
         )
     if model.errors is not None:
         raise InvalidInputError(
             f"absorb = true goes without robust errors, found errors = "
-            f"{model.errors!r}: leave one of them out"
+            f"{model.errors!r}: leave one of them out",
+            code="absorb-with-robust",
         )
     if len(model.names) == 1:
         raise InvalidInputError(
             "absorb = true needs a column beside the parties' own intercepts, "
-            "found none in the formula"
+            "found none in the formula",
+            code="no-columns-to-fit",
         )
 
 

@@ -69,12 +69,14 @@ class TimedJob(OnFormula[T], Generic[T]):
         if both:
             raise InvalidInputError(
                 f"{listed(both)} is in Surv(...), and on the right of ~ too: leave it "
-                "out there"
+                "out there",
+                code="time-on-both-sides",
             )
         if formula.intercept is None:
             raise InvalidInputError(
                 "a baseline stands in for an intercept, and the formula takes that "
-                "away: leave out 0 + or - 1"
+                "away: leave out 0 + or - 1",
+                code="intercept-missing",
             )
         needed = {*formula.variables, found.time}
         used = tuple(one for one in schema.columns if one.name in needed)

@@ -118,6 +118,7 @@ class RobustRecipe(Wrapper):
                     "robust errors take one more sum than the fit, and most_rounds is "
                     f"{limit.most_rounds}: use the errors of the model, or agree "
                     f"openly on {openly(most_rounds=2)} or more",
+                    code="too-many-rounds",
                 )
             size, rounds = fitting(None).size, limit.most_rounds - 1
             room = replace(limit, after=size, most_rounds=rounds)
@@ -136,7 +137,8 @@ class RobustRecipe(Wrapper):
             raise InvalidInputError(
                 f"errors = {meat.errors!r} takes a sum whose units follow from the "
                 f"fit, and {terms.law.name} masks are as large as units that are known "
-                'before: use law = "uniform", or the errors of the model'
+                'before: use law = "uniform", or the errors of the model',
+                code="masks-too-large",
             )
         least = meat.scales.n_columns + FURTHER_HONEST
         if meat.by_party and terms.honest < least and not rules.site_terms:
@@ -146,6 +148,7 @@ class RobustRecipe(Wrapper):
                 f"{least} honest parties, so that nobody's own score can be computed, "
                 f"and there may be as few as {terms.honest}: use HC3, leave out "
                 f"columns, or allow it openly with {openly(site_terms=True)}",
+                code="too-few-honest",
             )
 
     def weighings(self, rows: Rows) -> tuple[Rows, ...]:

@@ -75,12 +75,15 @@ def augment(
     if connectivity >= n:
         raise InvalidGraphError(
             f"{n} parties can be at most {n - 1}-connected, by linking all with all; "
-            f"found a wish for {connectivity}: add parties or ask for less"
+            f"found a wish for {connectivity}: add parties or ask for less",
+            code="connectivity-impossible",
         )
     found = _augmented(topology, connectivity, progress)
     after = with_links(topology, found.links)
     if vertex_connectivity(after, at_most=connectivity) < connectivity:
-        raise NumericalError("the repaired graph is not as connected as it should be")
+        raise NumericalError(
+            "the repaired graph is not as connected as it should be", code="internal"
+        )
     return found
 
 

@@ -118,7 +118,9 @@ def algebraic_connectivity(topology: GraphLike) -> float:
     """
     topology = Topology.of(topology)
     if topology.n_parties < 2:
-        raise InvalidGraphError("mu2 needs at least two parties")
+        raise InvalidGraphError(
+            "mu2 needs at least two parties", code="too-few-parties"
+        )
     if not is_connected(topology):
         return 0.0
     dense = topology.laplacian.toarray()
@@ -131,7 +133,8 @@ def algebraic_connectivity(topology: GraphLike) -> float:
     if found <= 2 * margin:
         raise NumericalError(
             f"mu2 drowns in rounding error: it is {found:.3g} beside entries of "
-            f"{np.abs(dense).max():.3g}; bring the edge weights closer together"
+            f"{np.abs(dense).max():.3g}; bring the edge weights closer together",
+            code="rounding-error",
         )
     return found if margin <= 1e-12 * found else found - margin
 
@@ -372,7 +375,8 @@ class _Flows:
                 f"a graph of {parties:,} parties and as many links as "
                 "this one has too many paths to count: "
                 "whether a few parties can separate the others was not found out; use "
-                "fewer links, or a smaller tolerate"
+                "fewer links, or a smaller tolerate",
+                code="search-too-long",
             )
         return found
 

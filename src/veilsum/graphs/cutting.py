@@ -66,7 +66,8 @@ class CutParts:
             "would cross between ranks in every round. Graphs that mix fast cannot be "
             "cut (large mu2 means a large halo), and small ones need not be: use "
             "engine numba on one machine, or jax on a GPU. Ranks are for geometric "
-            "graphs, grids and maps"
+            "graphs, grids and maps",
+            code="halo-too-large",
         )
 
 
@@ -80,7 +81,9 @@ def even_ends(parties: int, parts: int) -> Ends:
     """
     if not 1 <= parts <= parties:
         raise InvalidInputError(
-            f"{parties:,} parties can be cut into 1 to {parties:,} parts, not {parts:,}"
+            f"{parties:,} parties can be cut into 1 to {parties:,} parts, not "
+            f"{parts:,}",
+            code="parts-out-of-range",
         )
     ends = np.arange(parts + 1, dtype=np.int64) * parties // parts
     if parties >= 64 * PIECE * parts:

@@ -227,7 +227,8 @@ def build(spec: str, only: Only | None = None, *, most_links: int | None = None)
         known = "; ".join(family.usage for family in FAMILIES.values())
         raise InvalidGraphError(
             f"no graph family or file is called {name!r}; "
-            f"{nearest(name, FAMILIES)}families are: {known}"
+            f"{nearest(name, FAMILIES)}families are: {known}",
+            code="unknown-family",
         )
     family = FAMILIES[name]
     made = family.build
@@ -245,11 +246,13 @@ def build(spec: str, only: Only | None = None, *, most_links: int | None = None)
     except TypeError:
         raise InvalidGraphError(
             f"cannot build the graph {spec!r}: write it as {family.usage} "
-            f"(found {counted(len(arguments), 'argument')})"
+            f"(found {counted(len(arguments), 'argument')})",
+            code="malformed-family",
         ) from None
     except ValueError as error:
         raise InvalidGraphError(
-            f"cannot build the graph {spec!r}: write it as {family.usage} ({error})"
+            f"cannot build the graph {spec!r}: write it as {family.usage} ({error})",
+            code="malformed-family",
         ) from None
     if isinstance(graph, LinkArray):
         return graph

@@ -61,25 +61,30 @@ def in_order(n_parties: int, ends: Array[Any]) -> Array[Any]:
     if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise InvalidGraphError(
             "links must be pairs of whole numbers, two columns of one array; found "
-            f"shape {ends.shape} of {ends.dtype}"
+            f"shape {ends.shape} of {ends.dtype}",
+            code="malformed-links",
         )
     if not 2 <= n_parties <= MOST_NUMBERED:
         raise InvalidGraphError(
-            f"expected between 2 and {MOST_NUMBERED:,} parties, found {n_parties:,}"
+            f"expected between 2 and {MOST_NUMBERED:,} parties, found {n_parties:,}",
+            code="parties-out-of-range",
         )
     if not len(ends):
         raise InvalidGraphError(
-            "found no edges; every party needs a neighbour to exchange shares with"
+            "found no edges; every party needs a neighbour to exchange shares with",
+            code="no-links",
         )
     if not (int(ends.min()) >= 0 and int(ends.max()) < n_parties):
         raise InvalidGraphError(
             f"links of {n_parties:,} parties name indices from 0 to {n_parties - 1:,}, "
-            f"found {int(ends.min())} to {int(ends.max())}"
+            f"found {int(ends.min())} to {int(ends.max())}",
+            code="index-out-of-range",
         )
     if (ends[:, 0] == ends[:, 1]).any():
         loop = int(ends[np.argmax(ends[:, 0] == ends[:, 1]), 0])
         raise InvalidGraphError(
-            f"found self-loops at {loop}; a party does not mask itself"
+            f"found self-loops at {loop}; a party does not mask itself",
+            code="self-loops",
         )
     if _are_in_order(ends):
         return ends
@@ -192,7 +197,8 @@ def _check_bytes(n: int, links: int, each: int, most: int) -> None:
     if links > most:
         raise InvalidGraphError(
             f"a graph of {n:,} parties would have {links:,} links, and at most "
-            f"{most:,} fit: ask for fewer parties, or fewer links of each"
+            f"{most:,} fit: ask for fewer parties, or fewer links of each",
+            code="too-many-links",
         )
     check_room(each * links + 16 * n, f"a graph of {n:,} parties and {links:,} links")
 

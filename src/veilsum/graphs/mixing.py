@@ -64,7 +64,8 @@ def mixing_weights(topology: GraphLike, name: str) -> Sparse:
     if name not in MIXING:
         raise InvalidInputError(
             f"no mixing weights are called {name!r}; {nearest(name, MIXING)}choose "
-            f"from {', '.join(MIXING)}"
+            f"from {', '.join(MIXING)}",
+            code="unknown-weights",
         )
     return MIXING[name](topology)
 
@@ -90,7 +91,8 @@ def mixing_rate(weights: Sparse) -> float:
     except scipy.sparse.linalg.ArpackNoConvergence:
         raise NumericalError(
             f"how fast this graph of {n:,} parties mixes could not be found: use one "
-            "with more links, or method dgd or one-shot, which do not ask"
+            "with more links, or method dgd or one-shot, which do not ask",
+            code="mixing-rate-unknown",
         ) from None
     return float(abs(found[0]))
 
@@ -98,7 +100,8 @@ def mixing_rate(weights: Sparse) -> float:
 def _links(topology: Topology) -> tuple[np.ndarray, np.ndarray]:
     if topology.directed:
         raise InvalidGraphError(
-            "symmetric mixing weights need an undirected graph; this one has arcs"
+            "symmetric mixing weights need an undirected graph; this one has arcs",
+            code="directed-graph",
         )
     i, j = topology.edges.T
     return i, j

@@ -63,7 +63,10 @@ def spanning_tree(topology: Topology, root: int = 0) -> Tree:
         topology.adjacency, root, directed=False
     )
     if len(order) < topology.n_parties:
-        raise InvalidGraphError("the graph is in pieces: no tree reaches every party")
+        raise InvalidGraphError(
+            "the graph is in pieces: no tree reaches every party",
+            code="graph-disconnected",
+        )
     parents[root] = root
     return Tree(root, tuple(parents.tolist()), tuple(order.tolist()))
 
@@ -72,7 +75,8 @@ def choose_spread(wanted: str, *, n_parties: int, vector_bytes: int) -> Spread:
     """Return the way asked for; `auto` floods unless that loads a link too much."""
     if wanted not in SPREADS:
         raise InvalidInputError(
-            f"vectors spread by one of {', '.join(SPREADS)}, found {wanted!r}"
+            f"vectors spread by one of {', '.join(SPREADS)}, found {wanted!r}",
+            code="unknown-spread",
         )
     if wanted == "auto":
         return "tree" if n_parties * vector_bytes > FLOODING_BYTES else "flooding"
@@ -115,6 +119,9 @@ def _rounds_from(topology: Topology, sources: Array[np.int64]) -> int:
     while not (known == everything).all():
         heard = known | np.bitwise_or.reduceat(known[near], starts, axis=0)
         if (heard == known).all():
-            raise InvalidGraphError("the graph is in pieces: not everybody is reached")
+            raise InvalidGraphError(
+                "the graph is in pieces: not everybody is reached",
+                code="graph-disconnected",
+            )
         known, rounds = heard, rounds + 1
     return rounds

@@ -93,7 +93,8 @@ class Topology(Shown):
         if unknown:
             raise InvalidGraphError(
                 f"edges name unknown parties: {listed(unknown)}; add them to the "
-                "parties"
+                "parties",
+                code="unknown-party",
             )
         rows = np.array([(position[a], position[b]) for a, b in pairs], dtype=np.int64)
         if not directed:
@@ -120,7 +121,8 @@ class Topology(Shown):
             return cls.from_networkx(graph)
         raise InvalidInputError(
             f"the topology cannot be a {type(graph).__name__}: give "
-            'Topology.family("ring:6"), or a graph of networkx'
+            'Topology.family("ring:6"), or a graph of networkx',
+            code="not-a-topology",
         )
 
     @classmethod
@@ -236,7 +238,8 @@ class Topology(Shown):
             return self._positions[name]
         raise InvalidInputError(
             f"unknown party {name!r}; {nearest(name, self.parties)}the parties are "
-            f"{listed(self.parties)}"
+            f"{listed(self.parties)}",
+            code="unknown-party",
         )
 
     def indices(self, parties: Iterable[Hashable]) -> frozenset[int]:
@@ -244,7 +247,8 @@ class Topology(Shown):
         if isinstance(parties, str):
             raise InvalidInputError(
                 f"parties must be a collection of names, found the text {parties!r}; "
-                f"write [{parties!r}]"
+                f"write [{parties!r}]",
+                code="names-not-collection",
             )
         return frozenset(self.index(party) for party in parties)
 
@@ -414,7 +418,8 @@ class Topology(Shown):
         if len(given) != self.n_parties or len(set(given)) != len(given):
             raise InvalidGraphError(
                 f"expected {self.n_parties} different party names, found "
-                f"{len(given)}: {listed(given)}"
+                f"{len(given)}: {listed(given)}",
+                code="names-not-different",
             )
         return replace(self, parties=given)
 
@@ -524,12 +529,15 @@ def _pairs(edges: Iterable[Edge]) -> list[tuple[str, str]]:
     pairs = []
     for edge in edges:
         if len(edge) != 2:
-            raise InvalidGraphError(f"an edge is a pair of parties, found {edge!r}")
+            raise InvalidGraphError(
+                f"an edge is a pair of parties, found {edge!r}", code="edge-not-pair"
+            )
         for party in edge:
             name = names.setdefault(party, str(party))
             if meant.setdefault(name, party) != party:
                 raise InvalidGraphError(
-                    f"two parties have one name: {meant[name]!r} and {party!r}"
+                    f"two parties have one name: {meant[name]!r} and {party!r}",
+                    code="duplicate-party",
                 )
         pairs.append((names[edge[0]], names[edge[1]]))
     return pairs
@@ -546,20 +554,24 @@ def _party_names(
     loops = [a for a, b in pairs if a == b]
     if loops:
         raise InvalidGraphError(
-            f"found self-loops at {listed(loops)}; a party does not mask itself"
+            f"found self-loops at {listed(loops)}; a party does not mask itself",
+            code="self-loops",
         )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise InvalidGraphError(
-            f"two parties have one name: {listed(twice)}; give each its own"
+            f"two parties have one name: {listed(twice)}; give each its own",
+            code="duplicate-party",
         )
     if len(names) == 1:
         raise InvalidGraphError(
-            f"found one party, {names[0]!r}; a sum of private costs needs at least two"
+            f"found one party, {names[0]!r}; a sum of private costs needs at least two",
+            code="too-few-parties",
         )
     if not pairs:
         raise InvalidGraphError(
-            "found no edges; every party needs a neighbour to exchange shares with"
+            "found no edges; every party needs a neighbour to exchange shares with",
+            code="no-links",
         )
     return tuple(names)
 
@@ -570,15 +582,19 @@ def _edge_weights(weights: Sequence[float] | None, n_edges: int) -> Vector | Non
     try:
         array = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidGraphError("edge weights must be numbers") from None
+        raise InvalidGraphError(
+            "edge weights must be numbers", code="weights-not-numbers"
+        ) from None
     if array.shape != (n_edges,):
         raise InvalidGraphError(
-            f"expected one weight for each of {n_edges} edges, found {array.size}"
+            f"expected one weight for each of {n_edges} edges, found {array.size}",
+            code="weights-not-per-edge",
         )
     if not (np.isfinite(array) & (array > 0)).all():
         raise InvalidGraphError(
             "edge weights must be positive and finite: they are noise variances "
-            "relative to sigma^2; leave an edge out instead of giving it weight 0"
+            "relative to sigma^2; leave an edge out instead of giving it weight 0",
+            code="weights-not-positive",
         )
     return array
 
@@ -588,10 +604,13 @@ def _attribute(edge: tuple[Any, Any, Mapping[str, Any]], weight: str | None) -> 
     if weight is None:
         return 1.0
     if weight not in data:
-        raise InvalidGraphError(f"edge {a} - {b} has no attribute {weight!r}")
+        raise InvalidGraphError(
+            f"edge {a} - {b} has no attribute {weight!r}", code="missing-edge-attribute"
+        )
     try:
         return float(data[weight])
     except (TypeError, ValueError):
         raise InvalidGraphError(
-            f"edge {a} - {b} has {weight} = {data[weight]!r}, which is not a number"
+            f"edge {a} - {b} has {weight} = {data[weight]!r}, which is not a number",
+            code="weights-not-numbers",
         ) from None

@@ -300,18 +300,21 @@ def check_deviation(deviation: object) -> int:
     if not isinstance(deviation, (int, np.integer)):
         raise InvalidInputError(
             f"the deviation must be a whole number of grid steps, found {deviation!r}; "
-            "take a grid that sigma is a multiple of"
+            "take a grid that sigma is a multiple of",
+            code="deviation-not-whole",
         )
     if deviation < LEAST_DEVIATION:
         raise InvalidInputError(
             f"the deviation must be at least {LEAST_DEVIATION} grid steps, found "
             f"{deviation}; "
-            "take a finer grid or a larger sigma"
+            "take a finer grid or a larger sigma",
+            code="deviation-too-small",
         )
     if deviation > MOST_DEVIATION:
         raise InvalidInputError(
             f"the deviation must be at most 2^{MOST_DEVIATION_BITS} grid steps, found "
-            f"{deviation}; take a coarser grid or a smaller sigma"
+            f"{deviation}; take a coarser grid or a smaller sigma",
+            code="deviation-too-large",
         )
     return int(deviation)
 
@@ -369,7 +372,8 @@ def _draw_tails(stream: Stream, strips: Strips, strip: Integers) -> None:
     if strips.small and beyond << strips.shift > MOST_INT64_DRAW:
         raise NumericalError(
             "a proposal lies more than 1000 standard deviations out, beyond int64: the "
-            "random words cannot be uniform; please report it"
+            "random words cannot be uniform; please report it",
+            code="internal",
         )
 
 

@@ -63,13 +63,15 @@ class Grid:
     def __post_init__(self) -> None:
         if isinstance(self.bits, bool) or not isinstance(self.bits, int):
             raise InvalidInputError(
-                f"a grid is given by a whole number of bits, found {self.bits!r}"
+                f"a grid is given by a whole number of bits, found {self.bits!r}",
+                code="bits-not-whole",
             )
         least = -100 if self.unit is None else 0
         if not least <= self.bits <= 200:
             below = "" if self.unit is None else " below the unit"
             raise InvalidInputError(
-                f"a grid has between {least} and 200 bits{below}, found {self.bits}"
+                f"a grid has between {least} and 200 bits{below}, found {self.bits}",
+                code="bits-out-of-range",
             )
 
     @cached_property
@@ -107,14 +109,16 @@ class Grid:
             raise InvalidInputError(
                 f"sigma must span at least {LEAST_DEVIATION} steps of the grid, but "
                 f"{sigma:.4g} spans {steps} of {self.words}: use a grid of {enough} "
-                "bits or more, or a larger sigma"
+                "bits or more, or a larger sigma",
+                code="grid-too-coarse",
             )
         spare = (steps - 1).bit_length() - GREATEST_DEVIATION_BITS
         if spare > 0:
             raise InvalidInputError(
                 f"sigma = {sigma:.4g} spans more than 2^{GREATEST_DEVIATION_BITS} "
                 f"steps of {self.words}, by {spare} bits: use a grid of "
-                f"{self.bits - spare} bits or fewer, or a smaller sigma"
+                f"{self.bits - spare} bits or fewer, or a smaller sigma",
+                code="grid-too-fine",
             )
 
     def quantise(self, values: Array[Any]) -> Integers:
@@ -125,7 +129,9 @@ class Grid:
         if values.dtype == object:
             return values if self.unit is None else self._fine(values)
         if not np.isfinite(values).all():
-            raise InvalidInputError("only finite numbers have a place on the grid")
+            raise InvalidInputError(
+                "only finite numbers have a place on the grid", code="not-finite"
+            )
         if self.unit is not None:
             power = _power_of(self.unit)
             if power is None:
@@ -136,7 +142,8 @@ class Grid:
             points = np.rint(np.ldexp(values, self.bits))
         if not np.isfinite(points).all():
             raise InvalidInputError(
-                f"a value is too large for a grid of {self.bits} bits"
+                f"a value is too large for a grid of {self.bits} bits",
+                code="value-too-large",
             )
         if (np.abs(points) < 2.0**WORD_BITS).all():
             return points.astype(np.int64)
@@ -226,12 +233,15 @@ def check_range(
     size = abs(float(values.ravel()[strange[0]]))
     label = _label(int(strange[0]) % values.shape[-1], values.shape[-1], labels)
     if not isfinite(size):
-        raise RangeError(f"{label} is {size}: only finite numbers can be masked")
+        raise RangeError(
+            f"{label} is {size}: only finite numbers can be masked", code="not-finite"
+        )
     beyond = f"beyond the range of {limit:.6g}: nothing is clipped; correct the value,"
     raise RangeError(
         f"{label} has the magnitude {size:.3g}, {beyond} or declare a range of "
         f"2^{ceil(log2(size))} or more",
         plain=f"{label} is {beyond} or agree on a wider one ([masks] largest)",
+        code="value-out-of-range",
     )
 
 
@@ -303,11 +313,13 @@ def check_sum_fits(
             f"a sum of {n_parties} numbers up to {largest:.6g} in units of {unit} "
             f"needs {missing} bits more than there are: agree on a unit of "
             f"{float(unit) * 2.0**missing:.6g}, or a range of "
-            f"{largest / 2.0**missing:.6g}"
+            f"{largest / 2.0**missing:.6g}",
+            code="sum-too-large",
         )
     if missing > 0:
         raise InvalidInputError(
             f"a sum of {n_parties} numbers up to {largest:.6g} on a grid of {bits} "
             f"bits needs {missing} bits more than there are: use a grid of "
-            f"{bits - missing} bits, or a range of {largest / 2.0**missing:.6g}"
+            f"{bits - missing} bits, or a range of {largest / 2.0**missing:.6g}",
+            code="sum-too-large",
         )

@@ -112,19 +112,24 @@ class Masks:
     ) -> None:
         if law not in tuple(LAWS):
             raise InvalidInputError(
-                f"no mask law is called {law!r}; choose from {', '.join(LAWS)}"
+                f"no mask law is called {law!r}; choose from {', '.join(LAWS)}",
+                code="unknown-law",
             )
         keys = LAWS[law].keys
         if "sigma" in keys and sigma is None:
             raise InvalidInputError(
-                f'law = "{law}" needs sigma, the standard deviation of one share'
+                f'law = "{law}" needs sigma, the standard deviation of one share',
+                code="sigma-missing",
             )
         if "sigma" not in keys and sigma is not None:
-            raise InvalidInputError(f'law = "{law}" {LAWS[law].no_sigma}')
+            raise InvalidInputError(
+                f'law = "{law}" {LAWS[law].no_sigma}', code="sigma-not-accepted"
+            )
         if "grid" not in keys and not grid is largest is None:
             raise InvalidInputError(
                 f'law = "{law}" has no grid and no range: leave them out, or use law = '
-                '"lattice"'
+                '"lattice"',
+                code="grid-not-accepted",
             )
         counted = None
         if unit is not None and "grid" in keys:
@@ -166,17 +171,20 @@ class Masks:
         if self.grid is not None:
             raise InvalidInputError(
                 "sums of whole numbers have no grid: leave grid out, and say with unit "
-                "what a number counts"
+                "what a number counts",
+                code="grid-not-accepted",
             )
         if self.largest is not None:
             raise InvalidInputError(
                 "what is summed has the range of its columns: leave largest out, and "
-                "agree on a minimum and a maximum of each"
+                "agree on a minimum and a maximum of each",
+                code="range-not-accepted",
             )
         if not counts.units or not 1 <= counts.words <= MOST_WORDS:
             raise InvalidInputError(
                 f"totals have at most {64 * MOST_WORDS} bits, and these may need "
-                f"{counts.bits}: agree on coarser units, or on narrower ranges"
+                f"{counts.bits}: agree on coarser units, or on narrower ranges",
+                code="sum-too-large",
             )
         return self.kind.for_sums(topology, self, counts)
 
@@ -232,7 +240,8 @@ class Law(ABC):
         del topology, masks, counts
         raise InvalidInputError(
             f'law = "{cls.name}" masks real numbers, and sums are of whole ones: use '
-            'law = "uniform" or "lattice"'
+            'law = "uniform" or "lattice"',
+            code="law-of-real-numbers",
         )
 
     @property
@@ -310,7 +319,8 @@ class Law(ABC):
         if not self.deployable:
             fit = " or ".join(name for name in LAWS if LAWS[name].deployable)
             raise InvalidInputError(
-                f'law = "{self.name}" is for simulation only: real parties use {fit}'
+                f'law = "{self.name}" is for simulation only: real parties use {fit}',
+                code="law-not-deployable",
             )
 
 
@@ -527,7 +537,8 @@ class LatticeMasks(Law):
             bits = deviation_bits(float(sigma * np.sqrt(least_weight)), enough)
             raise InvalidInputError(
                 f"between real parties sigma must span at least {enough} steps of the "
-                f"grid: use a grid of {bits} bits or more, or a larger sigma"
+                f"grid: use a grid of {bits} bits or more, or a larger sigma",
+                code="grid-too-coarse",
             )
 
     def _reach(self) -> float:
@@ -630,7 +641,9 @@ class UniformMasks(Law):
                 "scale it"
                 for text in (str(error), error.plain)
             )
-            raise RangeError(next(told), plain=next(told)) from None
+            raise RangeError(
+                next(told), plain=next(told), code="value-out-of-range"
+            ) from None
 
 
 # Sums of whole numbers
@@ -687,7 +700,8 @@ class _Counting(Law):
             raise NumericalError(
                 f"{size} whole numbers of at most {bits} bits were agreed on, and this "
                 f"party's are others, {values.shape[-1:]} of {values.dtype}: please "
-                "report it"
+                "report it",
+                code="internal",
             )
 
     def decode(self, numbers: NumberRows) -> NumberRows:
@@ -878,7 +892,8 @@ class LatticeCounts(_Counting):
             raise InvalidInputError(
                 f"between real parties sigma must span at least {enough} units of "
                 f"every number, and the largest unit is {max(self.counts.units)}: use "
-                "a larger sigma, or finer units"
+                "a larger sigma, or finer units",
+                code="sigma-too-small",
             )
 
     def _check_steps(self, weight: float) -> None:
@@ -887,12 +902,14 @@ class LatticeCounts(_Counting):
                 raise InvalidInputError(
                     f"sigma must span at least {LEAST_DEVIATION} units of every "
                     f"number, but spans {steps} of {unit}: use a larger sigma, or a "
-                    "finer unit"
+                    "finer unit",
+                    code="sigma-too-small",
                 )
             if (steps - 1).bit_length() > MOST_DEVIATION_BITS:
                 raise InvalidInputError(
                     f"sigma spans more than 2^{MOST_DEVIATION_BITS} of the unit "
-                    f"{unit}: use a smaller sigma, or a coarser unit"
+                    f"{unit}: use a smaller sigma, or a coarser unit",
+                    code="sigma-too-large",
                 )
 
 
@@ -924,13 +941,16 @@ def check_sigma(sigma: ArrayLike) -> FloatArray:
     try:
         array = np.asarray(sigma, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInputError(f"sigma must be a number, found {sigma!r}") from None
+        raise InvalidInputError(
+            f"sigma must be a number, found {sigma!r}", code="sigma-not-number"
+        ) from None
     # Written so that nan is refused too; squares must stay within float64.
     if array.size == 0 or not ((array > 1e-150) & (array < 1e150)).all():
         raise InvalidInputError(
             "sigma must be positive and finite, and its square within float64, found "
             f"{sigma!s}; it is the standard deviation of one coordinate of one share. "
-            'For no masks use law = "none"'
+            'For no masks use law = "none"',
+            code="sigma-not-positive",
         )
     return array
 
@@ -941,7 +961,8 @@ def _plain_sigma(sigma: ArrayLike) -> float | tuple[float, ...]:
     if array.ndim > 1:
         raise InvalidInputError(
             "sigma must be one number or one for each coefficient, found an array of "
-            f"shape {array.shape}"
+            f"shape {array.shape}",
+            code="sigma-wrong-shape",
         )
     return float(array) if array.ndim == 0 else tuple(array.tolist())
 
@@ -951,7 +972,8 @@ def checked_largest(largest: float) -> float:
     value = float(as_floats(largest, what="the range of coefficients"))
     if not value > 0:
         raise InvalidInputError(
-            f"the range of coefficients must be positive, found {largest}"
+            f"the range of coefficients must be positive, found {largest}",
+            code="range-not-positive",
         )
     return value
 
@@ -960,7 +982,8 @@ def _check_size(sigma: FloatArray, size: int) -> None:
     if sigma.shape not in {(), (size,)}:
         raise InvalidInputError(
             f"sigma must be one number or one for each of {size} coefficients, "
-            f"found {sigma.size}"
+            f"found {sigma.size}",
+            code="sigma-wrong-shape",
         )
 
 

@@ -39,7 +39,9 @@ _SEGMENT = 2**37
 def check_count(count: int) -> None:
     """Refuse to draw fewer than no numbers."""
     if count < 0:
-        raise InvalidInputError(f"a count must not be negative, found {count}")
+        raise InvalidInputError(
+            f"a count must not be negative, found {count}", code="count-negative"
+        )
 
 
 @runtime_checkable
@@ -61,7 +63,8 @@ class SeededStream(Secret):
         if isinstance(self.generator.bit_generator, np.random.MT19937):
             raise InvalidInputError(
                 "a stream needs a generator of 64-bit words, found MT19937, whose have "
-                "32; np.random.default_rng(seed) makes one"
+                "32; np.random.default_rng(seed) makes one",
+                code="generator-too-narrow",
             )
 
     def words(self, count: int) -> Words:
@@ -85,7 +88,8 @@ class Keystream(Secret):
         if len(key) != KEY_BYTES:
             raise InvalidInputError(
                 f"a ChaCha20 key has {KEY_BYTES} bytes, found {len(key)}; "
-                "Keystream.from_os() makes one"
+                "Keystream.from_os() makes one",
+                code="key-length",
             )
         self._key = key
         self._segment = 0
@@ -110,7 +114,8 @@ class Keystream(Secret):
         """Refuse: the low bits of a float64 normal betray what it is added to."""
         raise InvalidInputError(
             f"{count} float64 normals were asked of a keystream, but they are for "
-            "simulation only; in a deployment use the law lattice or uniform"
+            "simulation only; in a deployment use the law lattice or uniform",
+            code="normals-for-simulation",
         )
 
     def _fill(self, room: Array[np.uint8]) -> None:
@@ -139,6 +144,7 @@ def _chacha20() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
     except ImportError:
         raise MissingExtraError(
-            f"a keystream needs cryptography: {installing('secure')}"
+            f"a keystream needs cryptography: {installing('secure')}",
+            code="missing-extra",
         ) from None
     return Cipher, ChaCha20

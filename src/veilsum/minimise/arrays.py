@@ -149,7 +149,8 @@ class MethodArrays(Arrays):
         if self.faults is not None or plan.topology.directed:
             raise InvalidInputError(
                 "a transcript has what machines tell each other over links that carry "
-                "both ways: leave faults of links out"
+                "both ways: leave faults of links out",
+                code="transcript-with-faults",
             )
         held = {name: assignment.works[name].rounds for name in plan.parties}
         told = _told(plan, {k: one for k, one in held.items() if one}, masked)
@@ -170,7 +171,9 @@ def _told(
         if size > MOST_BYTES:
             raise InvalidInputError(
                 f"a transcript has at most {MOST_BYTES:,} bytes, and these parties "
-                f"have told each other more after {index} rounds: take fewer iterations"
+                f"have told each other more after {index} rounds: take fewer "
+                "iterations",
+                code="transcript-too-large",
             )
         for name in names:
             told[index, name] = said[name]
@@ -430,7 +433,7 @@ class Journey:
         moves = np.linalg.norm(after - x, axis=-1)
         if why is not None and float(moves.max()) >= self._first_move:
             furthest = self.names[int(np.argmax(moves))]
-            raise DivergedError(furthest, last.iteration, x, why)
+            raise DivergedError(furthest, last.iteration, x, why, code="diverged")
 
     def _strayed(self, state: State) -> Array[np.bool_]:
         points, aims = self.engine.points(state), self.engine.aims(state)
@@ -456,12 +459,15 @@ class Journey:
             if (strayed := self._strayed(after)).any():
                 party = self.names[int(np.argmax(strayed))]
                 x, old = self.engine.points(good), self.engine.points(before)
-                raise DivergedError(party, after.iteration, x, self._why(x, old))
+                raise DivergedError(
+                    party, after.iteration, x, self._why(x, old), code="diverged"
+                )
             before, good = good, after
         if error is None:
             raise NumericalError(
                 f"numbers ran away before iteration {until}, and did not when its "
-                "iterations were carried out one by one; use engine numpy"
+                "iterations were carried out one by one; use engine numpy",
+                code="diverged-in-block",
             )
         whose = error.party
         raise BadGradientError(
@@ -469,6 +475,7 @@ class Journey:
             self.names[whose] if isinstance(whose, int) else whose,
             good.iteration + 1,
             self.engine.points(good),
+            code=error.code,
         ) from error
 
     def _why(self, x: PartyPoints, before: PartyPoints) -> str:

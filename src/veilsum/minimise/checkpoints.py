@@ -55,7 +55,9 @@ def write_checkpoint(path: Path, digest: str, state: State) -> None:
     try:
         _check_owner(path, digest)
     except InvalidInputError as error:
-        raise OutputError(f"somebody else writes there: {error}") from None
+        raise OutputError(
+            f"somebody else writes there: {error}", code=error.code
+        ) from None
 
     def put(stream: BinaryIO) -> None:
         held: dict[str, Any] = {DIGEST: np.array(digest), **_fields(state)}
@@ -71,7 +73,9 @@ def write_checkpoint(path: Path, digest: str, state: State) -> None:
         finally:
             staged.unlink(missing_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        raise OutputError(
+            f"cannot write {path}: {error.strerror}", code="cannot-write"
+        ) from None
 
 
 def read_checkpoint(path: Path, digest: str, begun: S) -> S | None:
@@ -96,7 +100,8 @@ def read_checkpoint(path: Path, digest: str, begun: S) -> S | None:
                 held[name] = found.read(name, head)
     if not alike or held["iteration"] < 0:
         raise InvalidInputError(
-            f"{path} has no state of this method and these parties: {_INSTEAD}"
+            f"{path} has no state of this method and these parties: {_INSTEAD}",
+            code="other-checkpoint-state",
         )
     plain = {name: one if one.ndim else one.item() for name, one in held.items()}
     return type(begun)(**plain)
@@ -107,7 +112,8 @@ def check_reached(path: Path, reached: int, iterations: int) -> None:
     if reached > iterations:
         raise InvalidInputError(
             f"{path} has {reached:,} iterations already, and {iterations:,} are asked "
-            "for: ask for as many or more, or name another file"
+            "for: ask for as many or more, or name another file",
+            code="already-further",
         )
 
 
@@ -120,12 +126,14 @@ def _check_owner(path: Path, digest: str) -> bool:
             theirs = _digest_in(found)
     except ValueError as error:  # with a zero byte in its name, too
         raise InvalidInputError(
-            f"no checkpoint that can be read: {error}; {_INSTEAD}"
+            f"no checkpoint that can be read: {error}; {_INSTEAD}",
+            code="not-a-checkpoint",
         ) from None
     if theirs != digest:
         raise InvalidInputError(
             f"{path} is the checkpoint of another run, whose graph, targets, seed, "
-            f"method, step, engine or versions differ; {_INSTEAD}"
+            f"method, step, engine or versions differ; {_INSTEAD}",
+            code="checkpoint-of-other-run",
         )
     return True
 

@@ -46,7 +46,7 @@ def curvature_bounds(
     """
     named = costs if isinstance(costs, Mapping) else dict(enumerate(costs))
     if not named:
-        raise InvalidInputError("there are no costs to bound")
+        raise InvalidInputError("there are no costs to bound", code="no-costs")
     ranges = _ranges(domain)
     found = [_named(str(name), cost, domain, ranges) for name, cost in named.items()]
     below, above = (np.mean(side, axis=0) for side in zip(*found, strict=True))
@@ -56,7 +56,8 @@ def curvature_bounds(
         raise InvalidInputError(
             "the average cost has no strong convexity that could be proved: its least "
             f"curvature is bounded below by {convex:.3g} only; add a ridge, give a "
-            "smaller bounded domain, or use a method that does not need it"
+            "smaller bounded domain, or use a method that does not need it",
+            code="not-strongly-convex",
         )
     # A Lipschitz constant of the steepest gradient.
     smooth = max(max(-_ends(low)[0], _ends(high)[1]) for low, high in found)
@@ -70,13 +71,14 @@ def _named(name: str, cost: Cost, domain: Domain, ranges: Ranges) -> Between:
     if cost.dim != domain.dim:
         raise InvalidInputError(
             f"party {name!r} has a cost of {cost.dim} variables, but the domain has "
-            f"dimension {domain.dim}"
+            f"dimension {domain.dim}",
+            code="dimension-differs",
         )
     try:
         square = _of_basis(cost)
         least, most = _of_remainder(cost.remainder, domain.dim, ranges)
     except InvalidInputError as error:
-        raise InvalidInputError(f"party {name!r}: {error}") from None
+        raise InvalidInputError(f"party {name!r}: {error}", code=error.code) from None
     return square + least, square + most
 
 
@@ -89,7 +91,8 @@ def _of_basis(cost: Cost) -> Gram:
         case _:
             raise InvalidInputError(
                 f"how much a {type(cost.basis).__name__.lower()} bends is not computed "
-                "here: give bounds that you know"
+                "here: give bounds that you know",
+                code="curvature-unknown",
             )
 
 
@@ -104,7 +107,8 @@ def _of_remainder(rho: Remainder, dim: int, ranges: Ranges) -> Between:
         case _:
             raise InvalidInputError(
                 "how much a cost given as a function bends cannot be read off it: give "
-                "bounds that you know"
+                "bounds that you know",
+                code="curvature-unknown",
             )
 
 
@@ -115,7 +119,8 @@ def _of_rows(rho: RowRemainder, ranges: Ranges) -> Between:
         least, most = rho.curve.bends(block.shift(low), block.shift(high))
         if not np.isfinite(most).all():
             raise InvalidInputError(
-                "curvature grows without end as coefficients do: give a bounded domain"
+                "curvature grows without end as coefficients do: give a bounded domain",
+                code="curvature-unbounded",
             )
         below += gram(block.design, block.weigh(least))
         above += gram(block.design, block.weigh(most))

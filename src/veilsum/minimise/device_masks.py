@@ -107,7 +107,8 @@ def neighbours(topology: Topology) -> Heard:
     if topology.directed or topology.common_weight != 1.0:
         raise InvalidInputError(
             "masks are drawn on the device where links carry both ways and have no "
-            "weights: leave weights out, or draw them without a device"
+            "weights: leave weights out, or draw them without a device",
+            code="device-graph-unsupported",
         )
     ends = np.concatenate([topology.edges, topology.edges[:, ::-1]])
     ends = ends[np.argsort(ends[:, 0], kind="stable")]
@@ -202,7 +203,8 @@ def drawing(law: Law, size: int) -> Drawing:
     raise InvalidInputError(
         f'masks of law = "{law.name}" are drawn on the device in numbers of 64 bits, '
         "and these are longer, or there are none: take a coarser grid, or draw them "
-        "without a device"
+        "without a device",
+        code="device-law-unsupported",
     )
 
 

@@ -96,7 +96,10 @@ def simulate(
     check_sigma(sigma)
     rows = as_rows(coefficients, n_parties=topology.n_parties, what="coefficients")
     if executions < 1:
-        raise InvalidInputError(f"executions must be at least 1, found {executions}")
+        raise InvalidInputError(
+            f"executions must be at least 1, found {executions}",
+            code="executions-not-positive",
+        )
     colluders = topology.indices(corrupted)
     honest = [i for i in range(topology.n_parties) if i not in colluders]
     numbers = (topology.n_parties + len(honest)) * rows.shape[1] * executions

@@ -215,7 +215,8 @@ def _same(rows: Mapping[str, Rows], ask: Callable[[Rows], T], what: str) -> T:
     told = ", ".join(f"{party} {answer}" for party, answer in answers.items())
     raise InvalidInputError(
         f"all parties' rows must be alike in their {what}, found "
-        f"{told or 'no party at all'}"
+        f"{told or 'no party at all'}",
+        code="rows-differ",
     )
 
 
@@ -226,7 +227,9 @@ def _costs(rows: Mapping[str, Rows], model: Model) -> dict[str, Cost]:
         try:
             costs[party] = glm_cost(model.family, part, ridge=share)
         except InvalidInputError as error:
-            raise InvalidInputError(f"party {party!r}: {error}") from None
+            raise InvalidInputError(
+                f"party {party!r}: {error}", code=error.code
+            ) from None
     return costs
 
 
@@ -289,7 +292,8 @@ def _refuse_uneven(ratio: float, iterations: int, *, enough: bool) -> None:
         raise InvalidInputError(
             f"{iterations} gradient steps are too few where one combination of columns "
             f"bends a cost {ratio:.2g} times as much as another: centre and scale the "
-            "columns, use ridge, allow more iterations, or use fit"
+            "columns, use ridge, allow more iterations, or use fit",
+            code="columns-badly-scaled",
         )
 
 
@@ -311,13 +315,15 @@ def _inside(domain: Domain, pooled: Vector) -> Vector:
     if domain.dim != pooled.size:
         raise InvalidInputError(
             f"there are {pooled.size} coefficients, one for each column, but the "
-            f"domain has dimension {domain.dim}"
+            f"domain has dimension {domain.dim}",
+            code="dimension-differs",
         )
     away = float(np.linalg.norm(domain.project(pooled) - pooled))
     if away > EDGE * (1.0 + float(np.linalg.norm(pooled))):
         raise InvalidInputError(
             f"the pooled fit is outside the domain by {away:.3g}, its greatest "
             f"coefficient is {np.abs(pooled).max():.3g} in size: give a wider domain, "
-            "or scale the columns"
+            "or scale the columns",
+            code="fit-outside-domain",
         )
     return pooled

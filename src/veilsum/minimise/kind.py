@@ -52,7 +52,10 @@ class MinimiseKind(QuestionKind[Minimisation]):
     def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> NoReturn:
         """Refuse: parties bring costs, and no tables."""
         del spec, data, how
-        raise InvalidInputError("a [cost] is not run on tables: use veilsum.solve")
+        raise InvalidInputError(
+            "a [cost] is not run on tables: use veilsum.solve",
+            code="cost-not-on-tables",
+        )
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         question = self.section(asked.consortium)

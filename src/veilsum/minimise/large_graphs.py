@@ -309,7 +309,8 @@ def large(
     if engine == "mpi":
         raise InvalidInputError(
             "every rank would hold the whole graph: veilsum large --on mpi:N has each "
-            "make its own parties only"
+            "make its own parties only",
+            code="graph-on-every-rank",
         )
     check_there(engine)
     path = None if checkpoint is None else Path(checkpoint)
@@ -389,11 +390,13 @@ def check_asked(method: str, every: float) -> None:
     if method not in LARGE_METHODS:
         raise InvalidInputError(
             f"no method of large runs is called {method!r}; choose from "
-            f"{', '.join(LARGE_METHODS)}"
+            f"{', '.join(LARGE_METHODS)}",
+            code="unknown-method",
         )
     if not every > 0:
         raise InvalidInputError(
-            f"checkpoints are so many minutes apart, more than 0; found {every}"
+            f"checkpoints are so many minutes apart, more than 0; found {every}",
+            code="interval-not-positive",
         )
 
 
@@ -496,12 +499,15 @@ def _drawn(parties: int, dim: int, seed: int) -> FloatArray:
 def given_targets(targets: ArrayLike, parties: int) -> FloatArray:
     rows = np.asanyarray(targets)
     if rows.dtype.kind not in "fiu":
-        raise InvalidInputError(f"targets must be numbers, found {rows.dtype}")
+        raise InvalidInputError(
+            f"targets must be numbers, found {rows.dtype}", code="targets-not-numbers"
+        )
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or len(rows) != parties or rows.shape[1] < 1:
         raise InvalidInputError(
             f"targets must have one row for each of {parties:,} parties, found shape "
-            f"{rows.shape}"
+            f"{rows.shape}",
+            code="wrong-shape",
         )
     return rows
 
@@ -510,7 +516,10 @@ def _reach(rows: FloatArray) -> float:
     """Return what no target exceeds, read off them as only a simulation can."""
     found = float(max(abs(rows.min()), abs(rows.max())))
     if not found < np.inf:
-        raise InvalidInputError("targets must be finite numbers, found nan or inf")
+        raise InvalidInputError(
+            "targets must be finite numbers, found nan or inf",
+            code="targets-not-finite",
+        )
     return max(1.0, found)
 
 
@@ -547,7 +556,8 @@ def in_words(law: Law) -> LatticeMasks:
     if law.wide:
         raise InvalidInputError(
             f"masks on a grid of {law.grid.bits} bits do not fit 64-bit integers: use "
-            "a coarser grid, or a smaller sigma"
+            "a coarser grid, or a smaller sigma",
+            code="grid-too-fine",
         )
     return law
 
@@ -557,7 +567,8 @@ def check_cancelled(sums: Iterable[int], own: list[int], masked: list[int]) -> N
     if any(sums) or masked != own:
         raise NumericalError(
             f"masks of all parties add up to {sums} steps of the grid instead of 0: "
-            "this is an error in the package, please report it"
+            "this is an error in the package, please report it",
+            code="internal",
         )
 
 

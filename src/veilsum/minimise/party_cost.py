@@ -52,7 +52,9 @@ class PartyCost(Secret):
             cost = cost.counted(law.masks.rounding)
             law.encode(cost.given(law))
         except RangeError as error:
-            raise RangeError(f"this party's own cost: {error.plain}") from None
+            raise RangeError(
+                f"this party's own cost: {error.plain}", code=error.code
+            ) from None
         terms = Terms(
             topology=topology,
             law=law,
@@ -74,7 +76,8 @@ class PartyCost(Secret):
             raise InvalidInputError(
                 f"{reason}; [policy] has tolerate = {policy.tolerate} and "
                 f"minimum_honest = {policy.minimum_honest}: add parties or links, "
-                "or change the policy openly"
+                "or change the policy openly",
+                code="terms-not-met",
             )
 
     @property

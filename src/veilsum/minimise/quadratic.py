@@ -66,6 +66,7 @@ class QuadraticProgram(Minimise):
             raise RangeError(
                 f"{party}: {beyond}: correct it, or agree on a larger one or unit",
                 plain=f"{beyond}; agree on a larger one, or on a larger unit",
+                code="value-out-of-range",
             )
         return Contribution(lambda _: whole, (cost.coefficients,))
 
@@ -84,14 +85,16 @@ class QuadraticProgram(Minimise):
         if values[0] < -rounding:
             raise InvalidInputError(
                 "the sum of all costs is not convex: its least curvature is "
-                f"{values[0]:.3g}; single costs may bend down, their sum must not"
+                f"{values[0]:.3g}; single costs may bend down, their sum must not",
+                code="sum-not-convex",
             )
         flat = vectors[:, values <= rounding]
         falling = np.abs(flat.T @ slope).max(initial=0.0) > FLAT * np.abs(slope).max()
         if falling and not self.domain.is_bounded:
             raise InvalidInputError(
                 "the sum of all costs falls without end in some direction: give a "
-                "bounded domain, or costs that bend up everywhere"
+                "bounded domain, or costs that bend up everywhere",
+                code="sum-unbounded",
             )
 
     def release(self, sums: Sums) -> Release:
@@ -155,7 +158,8 @@ def quadratic_program(
     dims = {cost.dim for cost in made.values()}
     if len(dims) != 1:
         raise InvalidInputError(
-            f"all parties' costs have one dimension, found {sorted(dims)}"
+            f"all parties' costs have one dimension, found {sorted(dims)}",
+            code="dimension-differs",
         )
     first = next(iter(made.values()))
     where = domain or WholeSpace(first.dim)

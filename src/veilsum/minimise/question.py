@@ -74,7 +74,8 @@ class Withheld(Alike):
     def gradient(self, x: Vectors) -> Vectors:
         raise ProtocolError(
             f"a gradient at {len(x)} numbers was asked of a part of a cost that stays "
-            "with its owner"
+            "with its owner",
+            code="internal",
         )
 
 
@@ -254,7 +255,8 @@ class Minimise:
     def answer(self, sums: Sums) -> Vector:
         if not self.stand_in:
             raise ProtocolError(
-                "a sum is not the answer where costs have a part of their own"
+                "a sum is not the answer where costs have a part of their own",
+                code="internal",
             )
         return self.one_shot.solve(sums[0])
 
@@ -402,12 +404,14 @@ def _check_one_shot(topology: Topology, *, wrong: bool) -> None:
     if topology.directed:
         raise InvalidGraphError(
             "masked vectors and sums travel both ways over every link, and this graph "
-            "has one-way links: use an undirected one"
+            "has one-way links: use an undirected one",
+            code="directed-graph",
         )
     if wrong:
         raise InvalidInputError(
             "faults are simulated between iterations, and one-shot takes none: use "
-            "method auto, which takes one that bears them, or leave faults out"
+            "method auto, which takes one that bears them, or leave faults out",
+            code="one-shot-with-faults",
         )
 
 
@@ -417,11 +421,13 @@ def _check_magnitudes(settings: Settings, law: Law, *, wrong: bool) -> None:
         raise InvalidInputError(
             f"{settings.method} needs masked costs that have a size, and {law.name} "
             "masks leave residues modulo 2^64 that mean nothing until they are summed: "
-            f"use {use}"
+            f"use {use}",
+            code="magnitudes-unavailable",
         )
     if settings.recentre and law.hides and not law.exact:
         raise InvalidInputError(
-            "recentring keeps the sum exactly, which needs integers: use law lattice"
+            "recentring keeps the sum exactly, which needs integers: use law lattice",
+            code="recentre-needs-lattice",
         )
 
 
@@ -443,14 +449,16 @@ def check_costs(costs: Mapping[str, Cost], topology: Topology, domain: Domain) -
     if basis.dim != domain.dim:
         raise InvalidInputError(
             f"the costs are functions of {basis.dim} variables, "
-            f"but the domain has dimension {domain.dim}"
+            f"but the domain has dimension {domain.dim}",
+            code="dimension-differs",
         )
     parts = components(topology)
     if len(parts) > 1:
         pieces = "; ".join(listed(topology.names(part)) for part in parts[:4])
         raise InvalidGraphError(
             f"the graph is in {len(parts)} pieces ({pieces}): estimates cannot spread "
-            "and the sum cannot be minimised; add links between the pieces"
+            "and the sum cannot be minimised; add links between the pieces",
+            code="graph-disconnected",
         )
     return basis
 
@@ -463,7 +471,9 @@ def encoded(costs: Mapping[str, Cost], law: Law) -> Array[Any]:
             rows.append(law.encode(cost.given(law)))
         except RangeError as error:
             told = f"party {name!r}: {error}"
-            raise RangeError(told, plain=error.plain) from None
+            raise RangeError(
+                told, plain=error.plain, code="value-out-of-range"
+            ) from None
     return np.stack(rows)
 
 
@@ -471,7 +481,9 @@ def check_kind(what: str, found: object, kind: type | UnionType, wanted: str) ->
     """Refuse what is of another kind, and say what to give instead."""
     if not isinstance(found, kind):
         name = type(found).__name__
-        raise InvalidInputError(f"{what} cannot be a {name}: give {wanted}")
+        raise InvalidInputError(
+            f"{what} cannot be a {name}: give {wanted}", code="wrong-type"
+        )
 
 
 def _check_domain(domain: object) -> None:
@@ -479,10 +491,12 @@ def _check_domain(domain: object) -> None:
         raise InvalidInputError(
             "one public domain serves all parties: a domain of a party's own would "
             "show in its estimates and void the guarantee; give one, such as "
-            "Box(-1, 1, dim=2)"
+            "Box(-1, 1, dim=2)",
+            code="domain-per-party",
         )
     if not isinstance(domain, Domain):
         raise InvalidInputError(
             "the domain must be a Box, Ball, Simplex, HalfSpaces or WholeSpace, found "
-            f"{type(domain).__name__}"
+            f"{type(domain).__name__}",
+            code="not-a-domain",
         )

@@ -164,7 +164,8 @@ class OwnGraph:
         if mixing not in BY_DEGREE:
             raise InvalidInputError(
                 f"ranks know their own rows only, and take weights that follow from "
-                f"degrees: choose from {', '.join(BY_DEGREE)}, not {mixing!r}"
+                f"degrees: choose from {', '.join(BY_DEGREE)}, not {mixing!r}",
+                code="weights-need-degrees",
             )
         own, heard, degrees = self.ranks.own, self._heard, self.degrees
         if mixing == "max-degree":
@@ -245,7 +246,8 @@ def own_engine(
     if len(start) != own.stop - own.start or len(cost.coefficients) != len(start):
         raise InvalidInputError(
             f"this rank has the parties from {own.start:,} to {own.stop:,}; found "
-            f"{len(cost.coefficients):,} rows of costs and {len(start):,} of starts"
+            f"{len(cost.coefficients):,} rows of costs and {len(start):,} of starts",
+            code="rows-of-other-rank",
         )
     few = slice(0, 1)
     kept = len([*leaves(method.begin(start[few], cost.rows(few)))])
@@ -431,7 +433,10 @@ def large_on_ranks(
     ranks, rows = here.ranks, _own_targets(here, targets, dim, seed)
     reach = ranks.largest(float(np.abs(rows).max()))
     if not reach < np.inf:
-        raise InvalidInputError("targets must be finite numbers, found nan or inf")
+        raise InvalidInputError(
+            "targets must be finite numbers, found nan or inf",
+            code="targets-not-finite",
+        )
     reach = max(1.0, reach)
     law = in_words(here.law(Masks("lattice", sigma, grid, 2.0 * reach)))
     numbers = here.masks(law, CounterStreams(seed), rows.shape[1])

@@ -233,7 +233,9 @@ class MethodRounds(Secret):
         numbers = self.outgoing(state), state.inner.x
         if all(np.isfinite(one).all() for one in numbers):
             return None
-        return DivergedError(state.row.me, state.inner.iteration, None, TOO_LONG)
+        return DivergedError(
+            state.row.me, state.inner.iteration, None, TOO_LONG, code="diverged"
+        )
 
     def answer(self, state: RoundsState) -> Vector:
         if (wrong := self.strayed(state)) is not None:
@@ -280,7 +282,7 @@ def _placed(
     error: BadGradientError, me: str, iteration: int, x: Vector
 ) -> BadGradientError:
     """Return the error with whose gradient it was and when, and what to do."""
-    return BadGradientError(error.reason, me, iteration, x, UNDEFINED)
+    return BadGradientError(error.reason, me, iteration, x, UNDEFINED, code=error.code)
 
 
 def rounds_done(packed: bytes) -> int:

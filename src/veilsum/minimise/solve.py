@@ -467,7 +467,8 @@ def solve(
     elif "tolerate" in options:
         raise InvalidInputError(
             "corrupted names one coalition and tolerate is about all of a size: give "
-            "one of them"
+            "one of them",
+            code="conflicting-coalition-options",
         )
     else:
         colluders = topology.names(topology.indices(corrupted))
@@ -587,7 +588,8 @@ def _by_party(
         if len(members) != len(names):
             raise InvalidInputError(
                 f"expected one cost for each of {len(names)} parties, "
-                f"found {len(members)}"
+                f"found {len(members)}",
+                code="costs-not-per-party",
             )
         named = dict(zip(names, members, strict=True))
     topology = graph_of(given, tuple(named))
@@ -602,7 +604,8 @@ def _driver(
     if faults is not None:
         raise InvalidInputError(
             "faults of links are simulated with all parties in one array: use the "
-            "driver vectorised; machines have faults of their own"
+            "driver vectorised; machines have faults of their own",
+            code="driver-without-faults",
         )
     return driver_of(driver, seed=seed)
 
@@ -643,5 +646,5 @@ def _named(parties: tuple[str, ...]) -> Iterator[None]:
     except BadGradientError as error:
         if not isinstance(error.party, int):
             raise
-        named = BadGradientError(error.reason, parties[error.party])
+        named = BadGradientError(error.reason, parties[error.party], code=error.code)
         raise named from error.__cause__

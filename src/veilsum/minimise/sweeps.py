@@ -524,7 +524,8 @@ def _carried_out(
     except BrokenExecutor as error:
         raise InvalidInputError(
             f"those that shared a sweep have ended before it: {error}. "
-            f"{_kept_words(kept, len(rows), asked)}"
+            f"{_kept_words(kept, len(rows), asked)}",
+            code="workers-lost",
         ) from None
     except KeyboardInterrupt:
         # What there is stays; whoever has a file goes on from there.
@@ -622,14 +623,16 @@ def _given(
     if domain is None:
         raise InvalidInputError(
             "costs are minimised over a domain: give one, such as domain=Box(-9, 9, "
-            "dim=1), or a scenario, which has its own"
+            "dim=1), or a scenario, which has its own",
+            code="domain-missing",
         )
     names = tuple(map(str, problem)) if isinstance(problem, Mapping) else None
     costs = list(problem.values() if isinstance(problem, Mapping) else problem)
     if not costs or not all(isinstance(one, Cost) for one in costs):
         raise InvalidInputError(
             "a sweep is of costs, one Cost for each party, or of a scenario; found "
-            f"{type(problem).__name__}"
+            f"{type(problem).__name__}",
+            code="not-costs",
         )
     return {
         "costs": costs,
@@ -648,7 +651,8 @@ def _networks(graphs: Any, own: Topology | None, n_costs: int) -> dict[str, Topo
     if graphs is None:
         if own is None:
             raise InvalidInputError(
-                'say on which graphs: graphs=["ring:6", "complete:6"]'
+                'say on which graphs: graphs=["ring:6", "complete:6"]',
+                code="graphs-missing",
             )
         return {OWN_GRAPH: own}
     if isinstance(graphs, Mapping):
@@ -661,14 +665,16 @@ def _networks(graphs: Any, own: Topology | None, n_costs: int) -> dict[str, Topo
             if name in found:
                 raise InvalidInputError(
                     f"two graphs are called {name}: give them by name, as in "
-                    'graphs={"first": ..., "second": ...}'
+                    'graphs={"first": ..., "second": ...}',
+                    code="duplicate-graph",
                 )
             found[name] = Topology.family(one) if called is one else Topology.of(one)
     for name, one in found.items():
         if one.n_parties != n_costs:
             raise InvalidInputError(
                 f"there are {n_costs} costs, and the graph {name} has "
-                f"{one.n_parties} parties: give graphs of {n_costs}"
+                f"{one.n_parties} parties: give graphs of {n_costs}",
+                code="graph-size-differs",
             )
     return found
 
@@ -678,9 +684,12 @@ def _several(what: str, given: Any) -> list[Any]:
     single = isinstance(given, str) or not isinstance(given, Sequence | np.ndarray)
     found = [given] if single else list(given)
     if not found:
-        raise InvalidInputError(f"{what} must not be empty")
+        raise InvalidInputError(f"{what} must not be empty", code="empty-choice")
     if len(set(found)) < len(found):
-        raise InvalidInputError(f"{what} must not have one value twice, found {found}")
+        raise InvalidInputError(
+            f"{what} must not have one value twice, found {found}",
+            code="duplicate-choice",
+        )
     return found
 
 
@@ -689,7 +698,8 @@ def _sigmas(given: Any, own: Any) -> list[float | None]:
     if given is None and isinstance(own, tuple):
         raise InvalidInputError(
             "the scenario has a sigma for each coefficient: say which single ones to "
-            "sweep over, with sigmas"
+            "sweep over, with sigmas",
+            code="sigma-per-coefficient",
         )
     if chosen is None:
         return [None]
@@ -697,7 +707,8 @@ def _sigmas(given: Any, own: Any) -> list[float | None]:
     if any(is_number(one) and one == 0 for one in several):
         raise InvalidInputError(
             "a sigma of 0 is no mask at all: leave it out, and sweep over the law none "
-            "too (--law none)"
+            "too (--law none)",
+            code="sigma-zero",
         )
     return [_positive("a sigma", one) for one in several]
 
@@ -711,7 +722,9 @@ def _seeds(given: Any) -> list[int]:
 
 def _positive(what: str, found: Any) -> float:
     if not (is_number(found) and 0 < found < float("inf")):
-        raise InvalidInputError(f"{what} must be positive and finite, found {found!r}")
+        raise InvalidInputError(
+            f"{what} must be positive and finite, found {found!r}", code="not-positive"
+        )
     return float(found)
 
 
@@ -728,13 +741,15 @@ def _choices(
     for law in laws:
         if law not in LAWS:
             raise InvalidInputError(
-                f"no mask law is called {law!r}; choose from {', '.join(LAWS)}"
+                f"no mask law is called {law!r}; choose from {', '.join(LAWS)}",
+                code="unknown-law",
             )
     number = len(networks) * len(laws) * len(sigmas) * len(methods) * len(seeds)
     if number > MOST_RUNS:
         raise InvalidInputError(
             f"a sweep has at most {MOST_RUNS:,} runs, and this one would have "
-            f"{number:,}: leave some out"
+            f"{number:,}: leave some out",
+            code="too-many-runs",
         )
     for graph, law in product(networks, laws):
         own = sigmas if "sigma" in LAWS[law].keys else [None]
@@ -756,7 +771,8 @@ def _check_portable(runs: _Runs) -> None:
         raise InvalidInputError(
             f"these costs cannot go to other processes ({error}): they have functions "
             "of their own. Leave out on, or start several sweeps, each with seeds "
-            "and a file of its own"
+            "and a file of its own",
+            code="not-portable",
         ) from None
 
 
@@ -833,7 +849,8 @@ class _File:
         whole = contents(path, MOST_BYTES, InvalidInputError).rpartition(b"\n")[0]
         whole += b"\n"
         none = InvalidInputError(
-            f"{path} is not the table of a sweep: name another file, or move it"
+            f"{path} is not the table of a sweep: name another file, or move it",
+            code="not-a-sweep-table",
         )
         if not whole.startswith(head):
             raise none
@@ -841,7 +858,8 @@ class _File:
         if whole.count(b"\n") > 1 + len(made.runs.choices) * len(made.tolerate):
             raise InvalidInputError(
                 f"{path} is the table of another sweep: it has more lines than this "
-                "one. Name another file"
+                "one. Name another file",
+                code="other-sweep",
             )
         lines = whole.decode(errors="replace").split("\n")[:-1]
         try:
@@ -874,7 +892,8 @@ class _File:
             if {name: row.get(name) for name in wanted} != wanted:
                 raise InvalidInputError(
                     f"{path} is the table of another sweep: with other costs, choices "
-                    "or settings, or by another version of veilsum. Name another file"
+                    "or settings, or by another version of veilsum. Name another file",
+                    code="other-sweep",
                 )
             yield row
 
@@ -886,9 +905,12 @@ class _File:
                 if stream.seek(0, 2) != self.size:
                     raise OutputError(
                         f"somebody else writes to {self.path}: give every sweep a file "
-                        "of its own"
+                        "of its own",
+                        code="file-in-use",
                     )
                 stream.write(text)
         except OSError as error:
-            raise OutputError(f"cannot write {self.path}: {error.strerror}") from None
+            raise OutputError(
+                f"cannot write {self.path}: {error.strerror}", code="cannot-write"
+            ) from None
         self.size += len(text)

@@ -238,7 +238,8 @@ def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Absor
         raise InvalidInputError(
             f"{listed(flat)} is the same in all rows of each party, so that the "
             "parties' own effects cannot be told from it: leave it out, or fit "
-            "without absorb"
+            "without absorb",
+            code="constant-within-parties",
         )
     degrees = p + n_parties
     check_rows(n_rows, degrees)

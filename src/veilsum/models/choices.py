@@ -569,7 +569,8 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
     elif request.point.shape != (q,) or scales.far(request.point):
         raise NumericalError(
             "sums were asked for at a point where agreed ranges leave predictors too "
-            "far from 0: the sum before went wrong"
+            "far from 0: the sum before went wrong",
+            code="internal",
         )
     widest = limbs_of(max(one.bits for one in design))
     scores = [
@@ -665,7 +666,9 @@ class ChoiceSearch:
 
     def propose(self, state: ChoiceState) -> Request:
         if state.converged:
-            raise LocalProtocolError("the fit is done: no round is left")
+            raise LocalProtocolError(
+                "the fit is done: no round is left", code="fit-already-done"
+            )
         if state.climb is None:
             return Request("first", np.empty(0))
         return Request("round", state.climb.trial)
@@ -705,14 +708,17 @@ class ChoiceSearch:
         if not after.converged and after.rounds >= self.max_rounds:
             raise NumericalError(
                 f"the fit did not converge in {after.rounds} rounds: scale the "
-                "columns, leave some out, or merge levels"
+                "columns, leave some out, or merge levels",
+                code="not-converged",
             )
         return after
 
     def fit(self, state: ChoiceState) -> ChoiceFit:
         climb, sums = state.climb, state.sums
         if climb is None or climb.step is None or sums is None or not climb.settled:
-            raise LocalProtocolError("a fit was asked for before its rounds were over")
+            raise LocalProtocolError(
+                "a fit was asked for before its rounds were over", code="fit-not-done"
+            )
         found = self._evaluation(sums, climb.here, state.counts)
         n_rows, q = sum(state.counts), self.scales.size
         return ChoiceFit(
@@ -751,7 +757,8 @@ class ChoiceSearch:
         if empty:
             raise InvalidInputError(
                 f"no row of any party has {listed(empty)}: leave out levels that "
-                "nobody has, or merge them with others"
+                "nobody has, or merge them with others",
+                code="empty-level",
             )
         check_rows(float(sum(counts)), float(self.scales.size))
         predictors = pinned(

@@ -268,7 +268,8 @@ def statistics(
     if point.shape != (p,) or scales.far(point):
         raise NumericalError(
             "terms were asked for at a point where agreed ranges leave predictors too "
-            "far apart: the sum before went wrong"
+            "far apart: the sum before went wrong",
+            code="internal",
         )
     eta = _predictor(rows.design, point)
     eta -= eta.max(initial=-np.inf)
@@ -489,12 +490,14 @@ class CoxSearch:
     def __post_init__(self) -> None:
         if self.ties not in TIES:
             raise InvalidInputError(
-                f"ties must be {' or '.join(TIES)}, found {self.ties!r}"
+                f"ties must be {' or '.join(TIES)}, found {self.ties!r}",
+                code="unknown-ties",
             )
         if not self.names:
             raise InvalidInputError(
                 "a Cox regression needs a column on the right of ~; without one ask "
-                "for survival curves"
+                "for survival curves",
+                code="no-columns-to-fit",
             )
 
     @cached_property
@@ -508,7 +511,9 @@ class CoxSearch:
 
     def propose(self, state: CoxState) -> Vector:
         if state.converged:
-            raise LocalProtocolError("the fit is done: no round is left")
+            raise LocalProtocolError(
+                "the fit is done: no round is left", code="fit-already-done"
+            )
         return state.climb.trial
 
     def advance(self, state: CoxState, vector: Integers) -> CoxState:
@@ -534,14 +539,17 @@ class CoxSearch:
         if not after.converged and after.rounds >= self.max_rounds:
             raise NumericalError(
                 f"the fit did not converge in {after.rounds} rounds: scale the "
-                "columns, or leave some out"
+                "columns, or leave some out",
+                code="not-converged",
             )
         return after
 
     def fit(self, state: CoxState) -> CoxFit:
         climb, sums, first = state.climb, state.sums, state.first
         if not state.converged or sums is None or first is None or climb.step is None:
-            raise LocalProtocolError("a fit was asked for before its rounds were over")
+            raise LocalProtocolError(
+                "a fit was asked for before its rounds were over", code="fit-not-done"
+            )
         system, start = self._system(sums), self._evaluation(first)
         design, powers = self.scales.design, self.scales.powers
         point = climb.exact_answer
@@ -601,7 +609,8 @@ class CoxSearch:
     def _check_first(self, sums: CoxSums) -> None:
         if sums.n_events < 1:
             raise InvalidInputError(
-                "no row of any party has an event: a Cox regression needs some"
+                "no row of any party has an event: a Cox regression needs some",
+                code="no-events",
             )
         still = [
             name
@@ -612,7 +621,8 @@ class CoxSearch:
             raise InvalidInputError(
                 f"{listed(still)} does not vary among a party's rows at risk, at any "
                 "party, so there is no coefficient: leave it out. Rows are compared "
-                "within parties only"
+                "within parties only",
+                code="no-variation-at-risk",
             )
         system, n = self._system(sums), len(self.names)
         # Rounding may leave less than nothing in some direction.
@@ -682,5 +692,6 @@ def unstratified(
         f"at risk at each event: {found}. Ask for a baseline for each party instead "
         '(strata = "party"), which is exact with '
         f"{n_columns + n_columns * (n_columns + 1) // 2} numbers and the likelihood a "
-        "round, or for one baseline over agreed time bins (times = [...])"
+        "round, or for one baseline over agreed time bins (times = [...])",
+        code="baseline-not-affordable",
     )

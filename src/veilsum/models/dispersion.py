@@ -238,7 +238,8 @@ class DispersedNewton(Newton):
         if any(self.penalty):
             raise InvalidInputError(
                 "a negative binomial fit that estimates alpha goes without a ridge: "
-                "leave one of them out, or give alpha"
+                "leave one of them out, or give alpha",
+                code="alpha-with-ridge",
             )
 
     def at(self, theta: float) -> Newton:
@@ -331,13 +332,15 @@ class DispersedNewton(Newton):
         if theta > MOST_THETA:
             raise InvalidInputError(
                 "the counts scatter no more than those of a Poisson law, so there is "
-                'no alpha above 0 to be estimated: use family = "poisson"'
+                'no alpha above 0 to be estimated: use family = "poisson"',
+                code="alpha-at-zero",
             )
         if theta < LEAST_THETA:
             raise InvalidInputError(
                 f"alpha grows beyond {1.0 / LEAST_THETA:g}: the counts scatter more "
                 "than a negative binomial law describes; leave out columns, or give "
-                "alpha"
+                "alpha",
+                code="alpha-unbounded",
             )
         null = null_evaluation(sums, 1.0)
         return replace(
@@ -361,7 +364,8 @@ class DispersedNewton(Newton):
         bent = float(sums.curvature)
         if not bent > 0.0:
             raise InvalidInputError(
-                "the likelihood does not say how exact theta is: give alpha"
+                "the likelihood does not say how exact theta is: give alpha",
+                code="alpha-undetermined",
             )
         outcome = DispersedOutcome(
             first=state.first,
@@ -382,7 +386,9 @@ class DispersedNewton(Newton):
 
     def fit(self, state: State) -> DispersedFit:
         if not isinstance(state, Done):
-            raise LocalProtocolError("a fit was asked for before its rounds were over")
+            raise LocalProtocolError(
+                "a fit was asked for before its rounds were over", code="fit-not-done"
+            )
         outcome = state.outcome
         assert isinstance(outcome, DispersedOutcome)
         assert isinstance(outcome.sums, ScatterStatistics)

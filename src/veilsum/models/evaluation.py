@@ -86,7 +86,8 @@ def link_of(name: str) -> Family:
     if found not in LINKS:
         raise InvalidInputError(
             f"predictions of the family {name!r} are not known: choose from "
-            f"{', '.join(LINKS)}; a negative binomial model predicts as poisson does"
+            f"{', '.join(LINKS)}; a negative binomial model predicts as poisson does",
+            code="unknown-family",
         )
     return LINKS[found]
 
@@ -127,13 +128,15 @@ class Predictor:
             told += [f"{listed(unknown)} is no column of it"] if unknown else []
             raise InvalidInputError(
                 f"coefficients must name every column of the formula once, which are "
-                f"{listed(list(names))}: {', and '.join(told)}"
+                f"{listed(list(names))}: {', and '.join(told)}",
+                code="coefficients-not-columns",
             )
         values = tuple(float(coefficients[name]) for name in names)
         if not all(map(isfinite, values)):
             raise InvalidInputError(
                 f"coefficients must be finite numbers, found "
-                f"{listed([repr(one) for one in values])}"
+                f"{listed([repr(one) for one in values])}",
+                code="coefficients-not-finite",
             )
         made = cls(family, measures, intercept, values)
         if not made._scales.surely_inside(np.append(made._point, 0.0), None):
@@ -142,7 +145,8 @@ class Predictor:
                 "with these coefficients agreed ranges allow linear predictors from "
                 f"{low:.3g} to {high:.3g}, and for some of these a {family.name} model "
                 "has no mean, or one far beyond the response's agreed range: check "
-                "the coefficients, or agree on closer ranges"
+                "the coefficients, or agree on closer ranges",
+                code="mean-undefined",
             )
         return made
 
@@ -203,13 +207,15 @@ def edges_of(given: Sequence[float], low: float = -inf, high: float = inf) -> Ve
     found = np.array([float(one) for one in given])
     if not 1 <= found.size <= MOST_EDGES:
         raise InvalidInputError(
-            f"edges must be 1 to {MOST_EDGES} numbers, found {found.size}"
+            f"edges must be 1 to {MOST_EDGES} numbers, found {found.size}",
+            code="edges-out-of-range",
         )
     inside = (found > low) & (found < high)
     if not (np.isfinite(found) & inside).all() or not (np.diff(found) > 0.0).all():
         ends = f" between {low:g} and {high:g}" if isfinite(high) else ""
         raise InvalidInputError(
-            f"edges must ascend, each a number{ends}, found {list(given)}"
+            f"edges must ascend, each a number{ends}, found {list(given)}",
+            code="edges-not-ascending",
         )
     return found
 

@@ -403,14 +403,16 @@ class Binomial(Family):
         if not ((response == 0.0) | (response == 1.0)).all():
             raise InvalidInputError(
                 f"the response of a {self.name} regression must be 0 or 1 in every "
-                "row; write k of m successes as two rows with the weights k and m - k"
+                "row; write k of m successes as two rows with the weights k and m - k",
+                code="response-not-binary",
             )
 
     def check_mean(self, mean: float) -> None:
         if not 0.0 < mean < 1.0:
             raise InvalidInputError(
                 f"the response is {mean:.0f} in every row of every party, and "
-                f"a {self.name} regression needs both 0 and 1"
+                f"a {self.name} regression needs both 0 and 1",
+                code="response-constant",
             )
 
 
@@ -597,7 +599,8 @@ class QuasiBinomial(Binomial):
         if not ((response >= 0.0) & (response <= 1.0)).all():
             raise InvalidInputError(
                 "the response of a quasi-binomial regression must be a share from 0 to "
-                "1 in every row; give the number of trials as weights"
+                "1 in every row; give the number of trials as weights",
+                code="response-not-share",
             )
 
 
@@ -670,12 +673,16 @@ class Poisson(LogLink):
         if not ((response >= 0.0) & (response == np.floor(response))).all():
             raise InvalidInputError(
                 f"the response of a {self.name} regression must be a count, 0, 1, 2 "
-                "and so on, in every row; for rates give the exposure's log as offset"
+                "and so on, in every row; for rates give the exposure's log as offset",
+                code="response-not-count",
             )
 
     def check_mean(self, mean: float) -> None:
         if not mean > 0.0:
-            raise InvalidInputError("the response is 0 in every row of every party")
+            raise InvalidInputError(
+                "the response is 0 in every row of every party",
+                code="response-constant",
+            )
 
 
 class QuasiPoisson(Poisson):
@@ -692,7 +699,8 @@ class QuasiPoisson(Poisson):
         if not (response >= 0.0).all():
             raise InvalidInputError(
                 "the response of a quasi-poisson regression must not be below 0 in any "
-                "row"
+                "row",
+                code="response-negative",
             )
 
 
@@ -710,7 +718,8 @@ class NegativeBinomial(Poisson):
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < np.inf:
             raise InvalidInputError(
-                f"alpha of a negative binomial law must be above 0, found {self.alpha}"
+                f"alpha of a negative binomial law must be above 0, found {self.alpha}",
+                code="alpha-not-positive",
             )
 
     @property
@@ -859,7 +868,8 @@ class Gamma(LogLink):
         if not (response > 0.0).all():
             raise InvalidInputError(
                 "the response of a gamma regression must be above 0 in every row, and "
-                "more than half of the unit in which it is counted"
+                "more than half of the unit in which it is counted",
+                code="response-not-positive",
             )
 
 
@@ -985,7 +995,8 @@ class InverseGaussian(Family):
         if not (response > 0.0).all():
             raise InvalidInputError(
                 f"the response of an {self.name} regression must be above 0 in every "
-                "row, and more than half of the unit in which it is counted"
+                "row, and more than half of the unit in which it is counted",
+                code="response-not-positive",
             )
 
 
@@ -993,7 +1004,8 @@ def _positive_range(agreed: RowRanges, name: str = "gamma") -> tuple[float, floa
     if not agreed.high > 0.0:
         raise InvalidInputError(
             f"the response was agreed to be at most {agreed.high:g}, and regressions "
-            f"with a law such as {name} need responses above 0: agree on another range"
+            f"with a law such as {name} need responses above 0: agree on another range",
+            code="response-range-not-positive",
         )
     return min(max(agreed.low, agreed.unit), agreed.high), agreed.high
 

@@ -134,7 +134,10 @@ class Fleet(Secret):
             if self.rows:
                 before = 0 if kind == "generator" else len(self.generators)
                 where = f"row {self.rows[before + place]}"
-            raise InvalidInputError(f"{where}: {column} must be {wanted}; correct it")
+            raise InvalidInputError(
+                f"{where}: {column} must be {wanted}; correct it",
+                code="wrong-unit-value",
+            )
 
     def require_bent(self) -> None:
         """Refuse costs that are linear."""
@@ -187,7 +190,8 @@ def _table(kind: str, **columns: ArrayLike) -> FloatArray:
     if len({one.shape for one in found.values()}) != 1:
         sizes = ", ".join(f"{one.size} of {name}" for name, one in found.items())
         raise InvalidInputError(
-            f"every {kind} has one number of each kind, found {sizes}"
+            f"every {kind} has one number of each kind, found {sizes}",
+            code="wrong-shape",
         )
     return np.column_stack(list(found.values()))
 
@@ -342,21 +346,25 @@ class PeriodSearch:
         as_whole(self.max_rounds, what="max_rounds", least=1)
         if as_whole(self.periods, what="periods", least=1) > MOST_PERIODS:
             raise InvalidInputError(
-                f"expected 1 to {MOST_PERIODS} periods, found {self.periods}"
+                f"expected 1 to {MOST_PERIODS} periods, found {self.periods}",
+                code="periods-out-of-range",
             )
         if not 0.0 <= self.rise < inf:
             raise InvalidInputError(
-                f"a rise must be a number of at least zero, found {self.rise:g}"
+                f"a rise must be a number of at least zero, found {self.rise:g}",
+                code="rise-negative",
             )
         # Below 0 a store would be filled and emptied at once.
         if not (0.0 <= self.low < self.high and isfinite(self.high)):
             raise InvalidInputError(
                 "expected finite prices of at least 0, the lowest first, found "
-                f"{self.low:g} to {self.high:g}"
+                f"{self.low:g} to {self.high:g}",
+                code="malformed-price-range",
             )
         if not 0.0 < self.tolerance < inf:
             raise InvalidInputError(
-                f"a tolerance must be above zero, found {self.tolerance:g}"
+                f"a tolerance must be above zero, found {self.tolerance:g}",
+                code="tolerance-not-positive",
             )
 
     @cached_property
@@ -381,7 +389,8 @@ class PeriodSearch:
         if fleet.demands.shape[1] != self.periods:
             raise InvalidInputError(
                 f"demand has {fleet.demands.shape[1]} periods, and {self.periods} "
-                "were agreed on: give a number for each"
+                "were agreed on: give a number for each",
+                code="wrong-period-count",
             )
         self.bent(fleet).require_bent()
         reach = float(self.layout.counts.units[0] * 2 ** (TOTAL_BITS - ROW_BITS - 2))
@@ -390,7 +399,8 @@ class PeriodSearch:
             if not (np.abs(rows) < reach).all():
                 raise InvalidInputError(
                     f"{kind}: a number is above {reach:.3g}, which is beyond what can "
-                    "be summed: count in larger units, or allow a greater tolerance"
+                    "be summed: count in larger units, or allow a greater tolerance",
+                    code="number-too-large",
                 )
 
     def start(self) -> Seeking | Cleared:
@@ -400,7 +410,9 @@ class PeriodSearch:
 
     def propose(self, state: Seeking | Cleared) -> Numbers:
         if isinstance(state, Cleared):
-            raise LocalProtocolError("the prices are settled: no round is left")
+            raise LocalProtocolError(
+                "the prices are settled: no round is left", code="fit-already-done"
+            )
         if not state.way:
             return state.prices
         pairs = zip(state.prices, state.way, strict=True)
@@ -429,7 +441,8 @@ class PeriodSearch:
             raise NumericalError(
                 f"no prices balanced all periods in {self.max_rounds} rounds: output "
                 f"less demand is still {float(largest):.3g} in one; allow more rounds "
-                "or a greater tolerance"
+                "or a greater tolerance",
+                code="not-converged",
             )
         if not state.way:
             return self._turn(replace(state, rounds=rounds, surplus=surplus))
@@ -467,7 +480,8 @@ class PeriodSearch:
             raise InvalidInputError(
                 f"no prices balance all periods: in period {period + 1}, at the "
                 f"{which} price {state.prices[period]:g}, {abs(missing):.6g} are "
-                f"{much}; allow other prices, limits or ramps"
+                f"{much}; allow other prices, limits or ramps",
+                code="no-balancing-price",
             )
         wanted = [-_dot(row, kept) for row in state.bent]
         way = [

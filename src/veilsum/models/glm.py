@@ -367,7 +367,7 @@ class Scales:
         finest = FINEST if self.family.estimates_dispersion else NUMBER
         found = tuple(min(finest - min(0, one), self._room(one)) for one in self._sizes)
         if min(found) < 0:
-            raise InvalidInputError(TOO_WIDE)
+            raise InvalidInputError(TOO_WIDE, code="range-too-wide")
         return found
 
     @cached_property
@@ -867,13 +867,15 @@ class Scales:
             if block.weights is not None and not (block.weights > 0.0).all():
                 raise InvalidInputError(
                     "weights must be above zero, and some are below half of their "
-                    "unit: agree on a finer one, or leave out rows that shall not count"
+                    "unit: agree on a finer one, or leave out rows that shall not "
+                    "count",
+                    code="weights-too-small",
                 )
 
 
 def bits_below(size: float) -> int:
     if not size < inf:
-        raise InvalidInputError(TOO_WIDE)
+        raise InvalidInputError(TOO_WIDE, code="range-too-wide")
     return frexp(size)[1]
 
 
@@ -1142,7 +1144,8 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
     if request.stage != "first" and point.shape != (p + 1,):
         raise InvalidInputError(
             f"a point has {p} coefficients and one number more, "
-            f"found shape {point.shape}"
+            f"found shape {point.shape}",
+            code="wrong-shape",
         )
     totals = RowTotals(scales)
     for block in row_blocks(scales.measures, rows):
@@ -1282,7 +1285,8 @@ def check_inside(limits: RowBounds, eta: PerRow) -> None:
     if _n_outside(limits, eta):
         raise NumericalError(
             "statistics were asked for at a point where a row has no mean, and all "
-            "rows had been found to have one: the sum before went wrong"
+            "rows had been found to have one: the sum before went wrong",
+            code="internal",
         )
 
 

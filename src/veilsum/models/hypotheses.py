@@ -52,15 +52,19 @@ class Hypothesis:
             right = np.broadcast_to(np.asarray(values, np.float64), len(rows)).copy()
         except (TypeError, ValueError):
             raise InvalidInputError(
-                f"a hypothesis is a text or a matrix of numbers: {_HOW}"
+                f"a hypothesis is a text or a matrix of numbers: {_HOW}",
+                code="not-a-hypothesis",
             ) from None
         if rows.ndim != 2 or rows.shape[1] != len(names):
             raise InvalidInputError(
                 f"a hypothesis has a column for each of {len(names)} coefficients, "
-                f"found shape {rows.shape}"
+                f"found shape {rows.shape}",
+                code="wrong-shape",
             )
         if not (np.isfinite(rows).all() and np.isfinite(right).all()):
-            raise InvalidInputError("a hypothesis has finite numbers only")
+            raise InvalidInputError(
+                "a hypothesis has finite numbers only", code="hypothesis-not-finite"
+            )
         labels = tuple(
             _shown(row, value, names)
             for row, value in zip(rows.tolist(), right.tolist(), strict=True)
@@ -84,7 +88,8 @@ class _Reader:
     def __init__(self, text: str, names: Sequence[str]) -> None:
         if len(text) > LONGEST:
             raise InvalidInputError(
-                f"a hypothesis has at most {LONGEST:,} letters, found {len(text):,}"
+                f"a hypothesis has at most {LONGEST:,} letters, found {len(text):,}",
+                code="hypothesis-too-long",
             )
         self._text, self._names, self._at = text, list(names), 0
         self._longest = sorted(names, key=len, reverse=True)
@@ -173,7 +178,8 @@ class _Reader:
 
     def _refuse(self, why: str) -> NoReturn:
         raise InvalidInputError(
-            f"the hypothesis {self._text[:200]!r} cannot be read: {why}; {_HOW}"
+            f"the hypothesis {self._text[:200]!r} cannot be read: {why}; {_HOW}",
+            code="unreadable-hypothesis",
         )
 
 
@@ -259,14 +265,16 @@ def wald(fit: Inference, hypothesis: Hypothesis) -> TestOfFit:
     if not (scale > 0.0).all():
         raise InvalidInputError(
             "a combination of coefficients has no error, so there is nothing to test: "
-            "the fit is perfect, or the combination is 0"
+            "the fit is perfect, or the combination is 0",
+            code="nothing-to-test",
         )
     # With combinations of one size, no unit decides what counts as dependent.
     values, vectors = np.linalg.eigh(spread / np.outer(scale, scale))
     if values[0] <= DEPENDENT * values[-1]:
         raise InvalidInputError(
             "the equations of a hypothesis follow from each other: leave out "
-            f"{int((values <= DEPENDENT * values[-1]).sum())} of {len(values)}"
+            f"{int((values <= DEPENDENT * values[-1]).sum())} of {len(values)}",
+            code="dependent-hypotheses",
         )
     found = float(((vectors.T @ (away / scale)) ** 2 / values).sum())
     k = len(away)
@@ -339,7 +347,8 @@ def f_test(larger: Fit, smaller: Fit) -> TestOfFit:
         if not larger.family.estimates_dispersion:
             raise InvalidInputError(
                 f"an F test needs a dispersion that is estimated, and that of a "
-                f"{larger.family.name} regression is 1: use compare_lr"
+                f"{larger.family.name} regression is 1: use compare_lr",
+                code="dispersion-known",
             )
         found = (smaller.deviance - larger.deviance) / k / larger.dispersion
     return TestOfFit.of("F", found, k, larger.residual_degrees)
@@ -356,7 +365,8 @@ def score_test(larger: Fit, smaller: Fit) -> TestOfFit:
     ):
         raise InvalidInputError(
             "a score test follows from released sums for least squares only: use "
-            "compare_lr, or wald_test on the larger fit"
+            "compare_lr, or wald_test on the larger fit",
+            code="score-test-unavailable",
         )
     _check_scatter(smaller)
     found = larger.n_rows * (1.0 - larger.residual_sum / smaller.residual_sum)
@@ -370,5 +380,6 @@ def _further(larger: Fit, smaller: Fit) -> float:
 def _check_scatter(fit: LeastSquaresFit) -> None:
     if not fit.residual_sum > 0.0:
         raise InvalidInputError(
-            "a fit is perfect: without residuals there is nothing to compare by"
+            "a fit is perfect: without residuals there is nothing to compare by",
+            code="perfect-fit",
         )

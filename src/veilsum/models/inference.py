@@ -54,7 +54,8 @@ class Inference:
     def confidence_intervals(self, level: float = 0.95) -> Intervals:
         if not 0.0 < level < 1.0:
             raise InvalidInputError(
-                f"a confidence level lies between 0 and 1, found {level}"
+                f"a confidence level lies between 0 and 1, found {level}",
+                code="level-out-of-range",
             )
         reach = self._quantile(0.5 + level / 2.0) * self.standard_errors
         return np.stack([self.coefficients - reach, self.coefficients + reach], axis=1)

@@ -282,7 +282,8 @@ class Counting:
         if not (counts > 0.0).all():
             raise InvalidInputError(
                 f"weights are counted in {unit}, and some are less than half of it: "
-                "agree on a finer unit, or leave these rows out"
+                "agree on a finer unit, or leave these rows out",
+                code="weights-too-small",
             )
         return np.asarray(counts * float(unit.numerator) / float(unit.denominator))
 

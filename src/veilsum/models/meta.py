@@ -46,13 +46,15 @@ class Ranges:
         if not -np.inf < low < high < np.inf:
             raise InvalidInputError(
                 "effects must be the least and the largest estimate that any party "
-                f"may have, found {low:g} to {high:g}"
+                f"may have, found {low:g} to {high:g}",
+                code="malformed-effect-range",
             )
         if not 0.0 < least <= most <= least * MOST_RATIO:
             raise InvalidInputError(
                 "errors must be the least and the largest standard error that any "
                 "party may have, above 0 and no more than "
-                f"{MOST_RATIO:,} times apart, found {least:g} to {most:g}"
+                f"{MOST_RATIO:,} times apart, found {least:g} to {most:g}",
+                code="malformed-error-range",
             )
 
     @property
@@ -87,6 +89,7 @@ class Ranges:
                     f"the {what} of {name} is {found:.6g} here, and {low:g} to "
                     f"{high:g} was agreed: agree on a wider range",
                     plain=f"the {what} of {name} is outside the agreed range",
+                    code="value-out-of-range",
                 )
 
     def vector(self, effect: float, error: float, tau2: Fraction) -> Integers:

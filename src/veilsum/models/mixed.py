@@ -205,7 +205,8 @@ class Mixing:
             raise InvalidInputError(
                 f"the agreed range of {listed(distant)} is far from 0 and short, so "
                 "that its slope cannot be told from an intercept: add 1 to random, or "
-                "agree on a column from which a middle is taken off"
+                "agree on a column from which a middle is taken off",
+                code="slope-like-intercept",
             )
 
     @cached_property
@@ -352,7 +353,7 @@ def _log(number: fmpq, bits: int) -> int:
             found = ball.floor().unique_fmpz()
             if found is not None:
                 return int(found) << (MIXED_BITS - bits)
-    raise NumericalError(UNDETERMINED)
+    raise NumericalError(UNDETERMINED, code="undetermined")
 
 
 # What follows from totals
@@ -477,7 +478,8 @@ class MixedModel:
             raise InvalidInputError(
                 f"the columns {listed(flat or list(self.names))} are linearly "
                 "dependent or 0, so their coefficients are not determined: leave out "
-                "one of them"
+                "one of them",
+                code="dependent-columns",
             )
         found, residual = _solved(sums)
         if not residual > as_fmpq(Fraction(8 * n_parties * (p + 1), 2**at.bits)):
@@ -485,7 +487,8 @@ class MixedModel:
                 return None
             raise InvalidInputError(
                 "the fit is perfect as far as agreed units tell: there is no variance "
-                "to divide between parties and rows"
+                "to divide between parties and rows",
+                code="perfect-fit",
             )
         n = self.degrees(n_rows)
         about = fmpq_mat(p + 1, 1, [*(-found[k, 0] for k in range(p)), fmpq(1)])

@@ -237,7 +237,8 @@ def moments_of(table: ArrayLike, measures: Sequence[Measure]) -> Integers:
     if numbers.shape[1] != len(measures):
         raise InvalidInputError(
             f"there are measures of {len(measures)} columns, and the table has "
-            f"{numbers.shape[1]}"
+            f"{numbers.shape[1]}",
+            code="wrong-column-count",
         )
     sums = GramSum(1 + len(measures), max(one.limbs for one in measures))
     wide = any(one.bits > FLOAT_BITS for one in measures)
@@ -289,10 +290,13 @@ def _table(values: ArrayLike) -> FloatArray:
     try:
         table = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"a table must hold numbers: {error}") from None
+        raise InvalidInputError(
+            f"a table must hold numbers: {error}", code="not-numbers"
+        ) from None
     if table.ndim != 2 or table.shape[1] == 0:
         raise InvalidInputError(
             "expected a table of rows with at least one column, "
-            f"found shape {table.shape}"
+            f"found shape {table.shape}",
+            code="wrong-shape",
         )
     return table

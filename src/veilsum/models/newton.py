@@ -245,7 +245,8 @@ class Climb:
         if self.halvings >= MAX_HALVINGS:
             raise NumericalError(
                 f"the fit did not converge: {reason}, even after {MAX_HALVINGS} "
-                "halvings; try another family, fewer columns or ridge"
+                "halvings; try another family, fewer columns or ridge",
+                code="not-converged",
             )
         middle = (self.here + self.trial) / 2.0
         return replace(self, trial=middle, halvings=self.halvings + 1)
@@ -338,13 +339,15 @@ class Newton:
         check_intercept(self.intercept, self.n_columns)
         if self.max_rounds < 2:
             raise InvalidInputError(
-                f"a fit takes at least 2 rounds, found max_rounds {self.max_rounds}"
+                f"a fit takes at least 2 rounds, found max_rounds {self.max_rounds}",
+                code="too-few-rounds",
             )
         _ = self.labels, self.scales.counts  # made now, since making them checks them
         if self.intercept is not None and self.penalty[self.intercept]:
             raise InvalidInputError(
                 "columns are centred, so a ridge on the intercept would say nothing "
-                "about it: leave it free"
+                "about it: leave it free",
+                code="ridge-on-intercept",
             )
 
     @property
@@ -389,7 +392,9 @@ class Newton:
             case Closing():
                 return Request(state.stage, state.point)
             case Done():
-                raise LocalProtocolError("the fit is done: no round is left")
+                raise LocalProtocolError(
+                    "the fit is done: no round is left", code="fit-already-done"
+                )
 
     def advance(self, state: State, total: Integers) -> State:
         match state:
@@ -411,11 +416,15 @@ class Newton:
                 self.scales.check_information(closing.information, n_rows, self.labels)
                 return Done(outcome, closing)
             case Done():
-                raise LocalProtocolError("the fit is done: it takes no more totals")
+                raise LocalProtocolError(
+                    "the fit is done: it takes no more totals", code="fit-already-done"
+                )
 
     def fit(self, state: State) -> GlmFit:
         if not isinstance(state, Done):
-            raise LocalProtocolError("a fit was asked for before its rounds were over")
+            raise LocalProtocolError(
+                "a fit was asked for before its rounds were over", code="fit-not-done"
+            )
         return conclude(
             self.scales,
             state.outcome,
@@ -427,7 +436,9 @@ class Newton:
     def bread(self, state: State) -> Callable[[], arb_mat]:
         """Return the inverse of the expected information in balls, once it is known."""
         if not isinstance(state, Done):
-            raise LocalProtocolError("errors were asked for before a fit was there")
+            raise LocalProtocolError(
+                "errors were asked for before a fit was there", code="fit-not-done"
+            )
         system = self._system(state.closing.information)
         return lambda: self.scales.real_balls(system)
 
@@ -450,7 +461,10 @@ class Newton:
 
     def _open(self, first: FirstStatistics) -> Running:
         if first.weight_sum <= 0:
-            raise NumericalError("a total holds no weights at all: the sum went wrong")
+            raise NumericalError(
+                "a total holds no weights at all: the sum went wrong",
+                code="impossible-total",
+            )
         self.scales.check_first(first, self.labels)
         mean = float(first.response_sum / first.weight_sum)
         self.family.check_mean(mean)
@@ -583,7 +597,8 @@ class Newton:
             raise NumericalError(
                 f"the fit did not converge in {state.rounds} rounds: the coefficient "
                 f"of {self.labels[worst]} still moves by {real[worst]:.2g} a round; "
-                "scale the columns, use ridge, or allow more rounds"
+                "scale the columns, use ridge, or allow more rounds",
+                code="not-converged",
             )
         outcome = GlmOutcome(
             first=first,
@@ -806,7 +821,8 @@ def grows_endlessly(
 ) -> InvalidInputError:
     return InvalidInputError(
         f"the coefficient of {listed(columns)} grows without end ({why}), so there is "
-        f"no fit: leave the column out{way_out}"
+        f"no fit: leave the column out{way_out}",
+        code="endless-coefficient",
     )
 
 
@@ -814,7 +830,8 @@ def too_few_open(columns: Sequence[str], why: str, way_out: str) -> InvalidInput
     return InvalidInputError(
         f"the coefficient of {listed(columns)} seems to grow without end ({why}), and "
         f"the next sum would be about fewer than {LEAST_OPEN:.0f} rows: leave the "
-        f"column out{way_out}"
+        f"column out{way_out}",
+        code="endless-coefficient",
     )
 
 

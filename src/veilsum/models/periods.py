@@ -66,19 +66,22 @@ class Periods:
         if not given or not rising or not all(map(isfinite, given)):
             raise InvalidInputError(
                 "times must be numbers that ascend from above 0, such as [100, 200, "
-                f"400], found {list(times)}"
+                f"400], found {list(times)}",
+                code="times-not-ascending",
             )
         unit = measure.unit
         ends = tuple(round(Fraction(one) / unit) for one in given)
         if any(a >= b for a, b in pairwise([0, *ends])):
             raise InvalidInputError(
                 f"times are counted in steps of {float(unit):g}, and two of {given} "
-                "are nearer to each other: agree on fewer"
+                "are nearer to each other: agree on fewer",
+                code="times-too-close",
             )
         if len(ends) > 1 and ends[-2] >= measure.most:
             raise InvalidInputError(
                 f"no time is beyond {measure.high:g} by agreement, and the last bin "
-                f"begins at {given[-2]:g}: leave it out"
+                f"begins at {given[-2]:g}: leave it out",
+                code="times-beyond-range",
             )
         return cls(ends, measure)
 
@@ -130,13 +133,15 @@ class Periods:
         if (self.measure.counts(time) <= 0).any():
             raise InvalidInputError(
                 "with agreed times every row must end after 0, and some end at 0, so "
-                "that they were never at risk: leave them out, or give half of a unit"
+                "that they were never at risk: leave them out, or give half of a unit",
+                code="rows-end-at-zero",
             )
 
     def spent(self, until: float) -> Vector:
         """Return how much of each bin there is up to a time, in its real scale."""
         if not 0.0 <= until <= self.edges[-1] or until == inf:
             raise InvalidInputError(
-                f"the baseline is known from 0 to {self.edges[-1]:g}, found {until:g}"
+                f"the baseline is known from 0 to {self.edges[-1]:g}, found {until:g}",
+                code="times-beyond-range",
             )
         return np.clip(np.minimum(until, self.edges[1:]) - self.edges[:-1], 0.0, None)

@@ -78,7 +78,8 @@ def impossible(name: str, why: str) -> NumericalError:
     return NumericalError(
         f"the total of {name} is impossible: {why}. No tables within the agreed ranges "
         "add up to it, so a party has contributed wrong numbers, or parties use "
-        "different programs. The run ends here; compare versions and tables"
+        "different programs. The run ends here; compare versions and tables",
+        code="impossible-total",
     )
 
 

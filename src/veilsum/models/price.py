@@ -118,13 +118,15 @@ class Site(Secret):
         if len(shapes) != 1 or self.a.ndim != 1:
             raise InvalidInputError(
                 "a, b, low and high must each have one number for every generator, "
-                f"found {[x.size for x in (self.a, self.b, self.low, self.high)]}"
+                f"found {[x.size for x in (self.a, self.b, self.low, self.high)]}",
+                code="wrong-shape",
             )
         finite = bool(np.isfinite(self.demands).all())
         if not (finite and self.demand >= 0.0):
             found = "one below 0" if finite else "nan or inf"
             raise InvalidInputError(
-                f"a demand must be a number of at least 0, found {found}"
+                f"a demand must be a number of at least 0, found {found}",
+                code="demand-negative",
             )
         self._check_generators()
 
@@ -219,12 +221,14 @@ class Site(Secret):
             raise InvalidInputError(
                 f"{self.place(int(np.argmax(wrong)))} must have an a of zero, where "
                 f"all its output has one price, or from {LEAST_CURVATURE:g} on: with "
-                "an a below zero more output is cheaper, and no price balances it"
+                "an a below zero more output is cheaper, and no price balances it",
+                code="slope-too-small",
             )
         if (crossed := self.low > self.high).any():
             raise InvalidInputError(
                 f"{self.place(int(np.argmax(crossed)))} has its lower limit (low) "
-                "above its upper limit (high): exchange or correct them"
+                "above its upper limit (high): exchange or correct them",
+                code="limits-exchanged",
             )
 
 
@@ -340,11 +344,13 @@ class PriceSearch:
         if not (self.low < self.high and isfinite(self.high - self.low)):
             raise InvalidInputError(
                 "expected an interval of finite prices, the lowest first, "
-                f"found {self.low:g} to {self.high:g}"
+                f"found {self.low:g} to {self.high:g}",
+                code="malformed-price-range",
             )
         if not 0.0 < self.tolerance < inf:
             raise InvalidInputError(
-                f"a tolerance must be above zero, found {self.tolerance:g}"
+                f"a tolerance must be above zero, found {self.tolerance:g}",
+                code="tolerance-not-positive",
             )
         as_whole(self.max_rounds, what="max_rounds", least=1)
 
@@ -416,23 +422,29 @@ class PriceSearch:
                 raise InvalidInputError(
                     f"{site.place(k)} has a limit (low, high) above "
                     f"{float(powers):.3g} or an a below {0.5 / float(slopes):.3g}, "
-                    f"{advice}"
+                    f"{advice}",
+                    code="value-out-of-range",
                 )
             if (
                 self.total_cost
                 and (Fraction(a) * most + abs(Fraction(b))) * most > powers
             ):
                 raise InvalidInputError(
-                    f"{site.place(k)} may cost more than {float(powers):.3g}, {advice}"
+                    f"{site.place(k)} may cost more than {float(powers):.3g}, {advice}",
+                    code="price-too-high",
                 )
             if a == 0.0 and not self._is_whole(b):
                 raise InvalidInputError(
                     f"{site.place(k)} has a price (b, or price) that is no whole "
                     f"number of the agreed price_unit {self.price_unit}: offer at one "
-                    "that is"
+                    "that is",
+                    code="price-off-grid",
                 )
         if any(abs(Fraction(demand)) > powers for demand in site.demands):
-            raise InvalidInputError(f"a demand is above {float(powers):.3g}, {advice}")
+            raise InvalidInputError(
+                f"a demand is above {float(powers):.3g}, {advice}",
+                code="demand-too-large",
+            )
 
     def _is_whole(self, price: float) -> bool:
         unit = self.price_unit
@@ -443,7 +455,9 @@ class PriceSearch:
 
     def propose(self, state: State) -> Price:
         if isinstance(state, Settled):
-            raise LocalProtocolError("the price is settled: no round is left")
+            raise LocalProtocolError(
+                "the price is settled: no round is left", code="price-already-settled"
+            )
         if isinstance(state, Widening):
             return Price(self._beyond(state))
         low, high = self._ends(state)
@@ -464,13 +478,17 @@ class PriceSearch:
             NumericalError: rounds or digits were not enough.
         """
         if isinstance(state, Settled):
-            raise LocalProtocolError("the price is settled: it takes no more totals")
+            raise LocalProtocolError(
+                "the price is settled: it takes no more totals",
+                code="price-already-settled",
+            )
         whole = len(total) == self.layout.size and {*map(type, total.tolist())} == {int}
         if not whole or min(total[1:]) < 0:
             raise NumericalError(
                 "expected a total of three whole numbers, surplus, what more is "
                 "offered and slope, the last two at least 0, found "
-                f"{total.tolist()}: the sum went wrong"
+                f"{total.tolist()}: the sum went wrong",
+                code="impossible-total",
             )
         price, rounds = self.propose(state), state.rounds + 1
         few, units = Fraction(self.tolerance), self.layout.counts.units
@@ -507,7 +525,8 @@ class PriceSearch:
                 f"no price balanced supply and demand in {self.max_rounds} rounds: at "
                 f"{found.price.value:.9g} output less demand is still "
                 f"{found.surplus:.3g}; allow more rounds, a narrower interval of "
-                "prices or a greater tolerance"
+                "prices or a greater tolerance",
+                code="not-converged",
             )
         after = replace(state, rounds=state.rounds + 1)
         if found.surplus < 0.0:
@@ -622,12 +641,14 @@ class PriceSearch:
         if found.surplus < 0.0 and found.price == Price(self.high):
             raise InvalidInputError(
                 f"demand is beyond all output up to the highest price {self.high:g}: "
-                f"{-found.surplus:.6g} are missing; {_advice(found, 'higher', 'more')}"
+                f"{-found.surplus:.6g} are missing; {_advice(found, 'higher', 'more')}",
+                code="no-balancing-price",
             )
         if found.surplus > 0.0 and found.price == Price(self.low):
             raise InvalidInputError(
                 f"demand is below all output down to the lowest price {self.low:g}: "
-                f"{found.surplus:.6g} are too many; {_advice(found, 'lower', 'less')}"
+                f"{found.surplus:.6g} are too many; {_advice(found, 'lower', 'less')}",
+                code="no-balancing-price",
             )
 
 
@@ -651,7 +672,8 @@ def _finest(state: Searching, low: Price, high: Price) -> Price:
         raise NumericalError(
             f"at the price {low.value:.17g} output jumps by {jump:.3g}, the rounding "
             "of large outputs or of the sum: allow a greater tolerance, or count in "
-            "larger units"
+            "larger units",
+            code="price-jump",
         )
     away = -state.low.surplus / (state.high.surplus - state.low.surplus)
     # A straight line is the truth here but for rounding, so it is tried first.

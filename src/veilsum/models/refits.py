@@ -148,7 +148,8 @@ class Refits:
                     raise InvalidInputError(
                         f"{away} rows of fold {k + 1} have no mean that the family "
                         "allows, by the fit without them: try another split, fewer "
-                        "folds or fewer columns"
+                        "folds or fewer columns",
+                        code="fold-without-mean",
                     )
             return replace(state, seen=True)
         if request.stage == "losses":
@@ -166,7 +167,9 @@ class Refits:
         try:
             return self.newton.advance(state, total)
         except (InvalidInputError, NumericalError) as error:
-            raise type(error)(f"without fold {fold + 1}: {error}") from None
+            raise type(error)(
+                f"without fold {fold + 1}: {error}", code=error.code
+            ) from None
 
     def _losses(
         self, state: Refitting, parts: Iterable[Integers], squares: Sequence[int]

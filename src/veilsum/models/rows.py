@@ -64,18 +64,21 @@ class Rows:
         if self.design.ndim != 2 or self.design.shape[1] == 0:
             raise InvalidInputError(
                 "the design must be a table with at least one column, "
-                f"found shape {self.design.shape}"
+                f"found shape {self.design.shape}",
+                code="wrong-shape",
             )
         for what in ("response", "weights", "offset"):
             values: FloatArray | None = getattr(self, what)
             if values is not None and values.shape != (self.n_rows,):
                 raise InvalidInputError(
                     f"{what} must have one number for each of {self.n_rows} rows, "
-                    f"found shape {values.shape}"
+                    f"found shape {values.shape}",
+                    code="wrong-shape",
                 )
         if self.weights is not None and not (self.weights > 0.0).all():
             raise InvalidInputError(
-                "weights must be above zero; leave out rows that shall not count"
+                "weights must be above zero; leave out rows that shall not count",
+                code="weights-not-positive",
             )
 
     @classmethod
@@ -206,7 +209,9 @@ class RowMeasures:
         """
         parts = [part for part in rows.values() if part.n_rows]
         if not parts:
-            raise InvalidInputError("no party has a row: there is nothing to count")
+            raise InvalidInputError(
+                "no party has a row: there is nothing to count", code="no-rows"
+            )
 
         def of(what: str) -> Measure | None:
             found = [getattr(part, what) for part in parts]
@@ -296,7 +301,8 @@ class RowMeasures:
         """
         if rows.n_rows > 2**self.row_bits:
             raise InvalidInputError(
-                f"all parties together have at most 2^{self.row_bits} rows"
+                f"all parties together have at most 2^{self.row_bits} rows",
+                code="too-many-rows",
             )
         if not rows.n_rows:
             return
@@ -317,7 +323,9 @@ class RowMeasures:
                 measure.counts(values)
             except RangeError as error:
                 plain = f"{name}: {error.plain}"
-                raise RangeError(f"{name}: {error}", plain=plain) from None
+                raise RangeError(
+                    f"{name}: {error}", plain=plain, code=error.code
+                ) from None
 
     def apart(self, coefficients: Vector) -> float:
         """Return the largest difference of two rows' predictors by agreed ranges."""
@@ -412,4 +420,6 @@ def _floats(values: ArrayLike, *, what: str) -> FloatArray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{what} must be numbers: {error}") from None
+        raise InvalidInputError(
+            f"{what} must be numbers: {error}", code="not-numbers"
+        ) from None

@@ -76,7 +76,8 @@ def errors_of(name: str | None) -> Errors | None:
         return None
     raise InvalidInputError(
         f"errors must be one of model, {', '.join(known)}, found {name!r}: HC3 for "
-        "responses that scatter unequally, cluster for parties that differ as a whole"
+        "responses that scatter unequally, cluster for parties that differ as a whole",
+        code="unknown-errors",
     )
 
 
@@ -267,7 +268,8 @@ class Meat:
             raise InvalidInputError(
                 f"{self.errors} divides by what is left beside a row's leverage, and "
                 f"in {near} rows that is next to nothing: use HC1, or "
-                "leave out columns that only a few rows have"
+                "leave out columns that only a few rows have",
+                code="leverage-too-high",
             )
         whole = found[self.key]
         if not whole.any():

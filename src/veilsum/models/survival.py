@@ -57,18 +57,21 @@ class TimeGrid:
         if found.ndim != 1 or not found.size:
             raise InvalidInputError(
                 "times must be a list of one number or more, such as [90, 180, 365], "
-                f"found shape {found.shape}"
+                f"found shape {found.shape}",
+                code="times-not-list",
             )
         if found[0] < 0.0:
             raise InvalidInputError(
                 f"times are counted from 0, and the first is {found[0]:g}: leave out "
-                "what is before 0"
+                "what is before 0",
+                code="times-negative",
             )
         for before, after in pairwise(found.tolist()):
             if not before < after:
                 raise InvalidInputError(
                     f"times must ascend, and after {before:g} stands {after:g}: sort "
-                    "them, and name each one once"
+                    "them, and name each one once",
+                    code="times-not-ascending",
                 )
 
     @classmethod
@@ -253,7 +256,8 @@ class SurvivalCurve:
                 half = z * self._relative_error / logs
                 return np.exp(logs * np.exp(-half)), np.exp(logs * np.exp(half))
         raise InvalidInputError(
-            f"conf_type must be one of {', '.join(CONF_TYPES)}, found {conf_type!r}"
+            f"conf_type must be one of {', '.join(CONF_TYPES)}, found {conf_type!r}",
+            code="unknown-conf-type",
         )
 
     def quantile(
@@ -264,7 +268,10 @@ class SurvivalCurve:
         Where the curve is flat at that level, it is the middle, as in R.
         """
         if not 0.0 < p < 1.0:
-            raise InvalidInputError(f"a quantile's p is between 0 and 1, found {p}")
+            raise InvalidInputError(
+                f"a quantile's p is between 0 and 1, found {p}",
+                code="quantile-out-of-range",
+            )
         curves = (self.survival, *self.interval(level, conf_type))
         return Estimate(*(self._reached(one, 1.0 - p) for one in curves))
 
@@ -295,7 +302,8 @@ class SurvivalCurve:
         if not 0.0 < end <= self.times[-1]:
             raise InvalidInputError(
                 f"a restricted mean is up to a time above 0, {self.times[-1]:g} at "
-                f"most, found {until}"
+                f"most, found {until}",
+                code="times-beyond-range",
             )
         kept = self.times <= end
         edges = np.concatenate([[0.0], self.times[kept], [end]])
@@ -340,5 +348,7 @@ def log_rank(ends: Ends) -> LogRank | None:
 
 def _normal(level: float) -> float:
     if not 0.0 < level < 1.0:
-        raise InvalidInputError(f"a level is between 0 and 1, found {level}")
+        raise InvalidInputError(
+            f"a level is between 0 and 1, found {level}", code="level-out-of-range"
+        )
     return float(scipy.special.ndtri(0.5 + level / 2.0))

@@ -78,7 +78,8 @@ class System:
         if empty:
             raise InvalidInputError(
                 "a column with nothing but zeros has no coefficient: leave out "
-                f"{listed(empty)}"
+                f"{listed(empty)}",
+                code="zero-column",
             )
         numbers, denominator = over_common(table.ravel().tolist())
         whole = fmpz_mat(n, n, numbers)
@@ -201,7 +202,8 @@ def dependent(
     return InvalidInputError(
         f"the columns {listed(names)} are linearly dependent, so their coefficients "
         f"are not determined: leave out {dimension} of them"
-        + (" or use ridge" if ridge else "")
+        + (" or use ridge" if ridge else ""),
+        code="dependent-columns",
     )
 
 
@@ -252,7 +254,7 @@ def pinned(
     if exact is not None:
         return np.array([_quotient(int(one.p), int(one.q)) for one in exact()])
     if looked is None:
-        raise NumericalError(UNDETERMINED)
+        raise NumericalError(UNDETERMINED, code="undetermined")
     return np.array(
         [0.0 if one.contains(0) else _float(one.mid()) for one in looked[0]]
     )
@@ -287,7 +289,7 @@ def symmetric(balls: Callable[[], arb_mat]) -> Gram:
         matrix = _at(precision, look)
         if matrix is not None:
             return matrix
-    raise NumericalError(UNDETERMINED)
+    raise NumericalError(UNDETERMINED, code="undetermined")
 
 
 Found = TypeVar("Found")
@@ -320,7 +322,9 @@ def _quotient(top: int, bottom: int) -> float:
         return top / bottom  # of integers: Python rounds it once
     except OverflowError:
         raise NumericalError(
-            "a coefficient or its variance is beyond 1e308: give columns in other units"
+            "a coefficient or its variance is beyond 1e308: give columns in other "
+            "units",
+            code="result-too-large",
         ) from None
 
 
@@ -337,7 +341,10 @@ def penalties(
     """
     penalty = as_vector(ridge, dim=n_columns, what="ridge").copy()
     if (penalty < 0.0).any():
-        raise InvalidInputError(f"ridge must not be negative, found {penalty.min():g}")
+        raise InvalidInputError(
+            f"ridge must not be negative, found {penalty.min():g}",
+            code="ridge-negative",
+        )
     if np.ndim(ridge) == 0 and intercept is not None:
         penalty[intercept] = 0.0
     return penalty
@@ -347,7 +354,8 @@ def column_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]
     found = tuple(f"x{k}" for k in range(n_columns)) if names is None else tuple(names)
     if len(found) != n_columns or len(set(found)) != n_columns:
         raise InvalidInputError(
-            f"{n_columns} columns need as many different names, found {listed(found)}"
+            f"{n_columns} columns need as many different names, found {listed(found)}",
+            code="names-not-different",
         )
     return found
 
@@ -356,7 +364,8 @@ def check_intercept(intercept: int | None, n_columns: int) -> None:
     if intercept is not None and not 0 <= intercept < n_columns:
         raise InvalidInputError(
             f"the intercept must be one of the columns 0 to {n_columns - 1}, "
-            f"found {intercept}"
+            f"found {intercept}",
+            code="intercept-out-of-range",
         )
 
 
@@ -366,5 +375,6 @@ def check_rows(n_rows: float, degrees: float) -> None:
     if n_rows - degrees < 0.5:
         raise InvalidInputError(
             f"{degrees:.4g} coefficients need more rows than that, found {n_rows:.0f}: "
-            "use more rows, fewer columns, or a greater ridge"
+            "use more rows, fewer columns, or a greater ridge",
+            code="too-few-rows",
         )

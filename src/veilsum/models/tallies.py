@@ -58,7 +58,9 @@ class Histogram:
         """
         if not 0.0 < share < 1.0:
             raise InvalidInputError(
-                f"a quantile is above 0 and below 1, found {share:g}: 0.5 is the median"
+                f"a quantile is above 0 and below 1, found {share:g}: 0.5 is the "
+                "median",
+                code="quantile-out-of-range",
             )
         held = np.array([self.below, *self.counts, self.above])
         if not (n := int(self.total)):
@@ -110,12 +112,14 @@ class Bins:
     def __post_init__(self) -> None:
         if self.edges.ndim != 1 or self.edges.size < 2:
             raise InvalidInputError(
-                f"bins need at least two edges, found shape {self.edges.shape}"
+                f"bins need at least two edges, found shape {self.edges.shape}",
+                code="too-few-edges",
             )
         if not (np.diff(self.edges) > 0.0).all():
             raise InvalidInputError(
                 "edges must ascend, each above the one before it: sort them, and "
-                "name each one once"
+                "name each one once",
+                code="edges-not-ascending",
             )
 
     @classmethod
@@ -169,12 +173,14 @@ class CrossTable:
         if not self.levels or min(self.levels) < 1:
             raise InvalidInputError(
                 "a table needs axes with at least one level each, "
-                f"found levels {self.levels}"
+                f"found levels {self.levels}",
+                code="no-levels",
             )
         if self.size > MOST_CELLS:
             raise InvalidInputError(
                 f"levels {self.levels} make {self.size} cells, more than {MOST_CELLS}: "
-                "leave out an axis or merge levels"
+                "leave out an axis or merge levels",
+                code="too-many-cells",
             )
 
     @property
@@ -198,14 +204,17 @@ class CrossTable:
         found = as_floats(codes, what="codes of categories")
         # Whole floats, as tables often hold them, will do.
         if (found != np.rint(found)).any():
-            raise InvalidInputError("codes of categories must be whole numbers")
+            raise InvalidInputError(
+                "codes of categories must be whole numbers", code="codes-not-whole"
+            )
         rows = found.astype(np.int64)
         if rows.ndim == 1 and len(self.levels) == 1:
             rows = rows[:, None]
         if rows.ndim != 2 or rows.shape[1] != len(self.levels):
             raise InvalidInputError(
                 f"expected one row of {len(self.levels)} codes for each observation, "
-                f"found shape {rows.shape}"
+                f"found shape {rows.shape}",
+                code="wrong-shape",
             )
         for axis, n_levels in enumerate(self.levels):
             here = rows[:, axis]
@@ -214,7 +223,8 @@ class CrossTable:
                 raise RangeError(
                     f"axis {axis} has the codes 0 to {n_levels - 1}, found "
                     f"{strange[0]}: agree on more levels, or leave out rows with "
-                    "missing codes"
+                    "missing codes",
+                    code="code-out-of-range",
                 )
         return rows
 
@@ -223,15 +233,19 @@ def _flat_numbers(values: ArrayLike) -> FloatArray:
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"values to count must be numbers: {error}") from None
+        raise InvalidInputError(
+            f"values to count must be numbers: {error}", code="not-numbers"
+        ) from None
     if found.ndim != 1:
         raise InvalidInputError(
-            f"expected one column of values, found shape {found.shape}"
+            f"expected one column of values, found shape {found.shape}",
+            code="wrong-shape",
         )
     if np.isnan(found).any():
         raise InvalidInputError(
             f"{np.isnan(found).sum()} values are missing (nan) and belong to no bin: "
-            "leave them out"
+            "leave them out",
+            code="missing-values",
         )
     return found
 
@@ -239,5 +253,6 @@ def _flat_numbers(values: ArrayLike) -> FloatArray:
 def _check_size(total: Integers, size: int, *, what: str) -> None:
     if total.shape != (size,):
         raise InvalidInputError(
-            f"{what} have a total of {size} numbers, found shape {total.shape}"
+            f"{what} have a total of {size} numbers, found shape {total.shape}",
+            code="wrong-shape",
         )

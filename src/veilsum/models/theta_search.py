@@ -223,7 +223,8 @@ class ThetaSearch:
                     "random effects vary more than "
                     f"{2**MOST_THETA_BITS} times as much as rows within parties do: "
                     "the fit within parties is nearly perfect. Use absorb = true, or "
-                    "a smaller unit of the response"
+                    "a smaller unit of the response",
+                    code="random-effects-too-large",
                 )
             after = after * (limit / largest)
         theta = []
@@ -285,7 +286,7 @@ class _Metric:
         whole = _floats(here.spread.inv() * fmpq(here.n_parties))
         root = _cholesky(whole)
         if root is None:
-            raise NumericalError(UNDETERMINED)
+            raise NumericalError(UNDETERMINED, code="undetermined")
         back = _lower_inverse(root)
         covariance = _product(_product(back, _floats(here.covariance)), back.T)
         scaled = _product(_product(root.T, _slope(here)), root)

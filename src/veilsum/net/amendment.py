@@ -118,7 +118,8 @@ def _check_no_former(identity: Identity) -> None:
         return
     raise InvalidInputError(
         f"{there[-1]} is there, of the renewal before: move it away once no run needs "
-        "it any more, then renew again"
+        "it any more, then renew again",
+        code="former-key-exists",
     )
 
 
@@ -140,9 +141,14 @@ def _renewal_from(table: Any) -> Renewal:
         (found.former, found.certificate), found.signatures, strict=True
     ):
         if certificate_name(text) != found.name:
-            raise InvalidInputError(f"a certificate in it is not {found.name}'s")
+            raise InvalidInputError(
+                f"a certificate in it is not {found.name}'s",
+                code="certificate-of-other-member",
+            )
         if not _signed(text, signed, signature):
-            raise InvalidInputError("a signature in it is not good")
+            raise InvalidInputError(
+                "a signature in it is not good", code="bad-signature"
+            )
     return found
 
 
@@ -237,11 +243,14 @@ class Amendment:
         if (former.digest.hex(), new.digest.hex()) != (self.former, self.consortium):
             raise InvalidInputError(
                 "the amendment is of other files: its digests are "
-                f"{self.former[:16]}... before and {self.consortium[:16]}... after"
+                f"{self.former[:16]}... before and {self.consortium[:16]}... after",
+                code="amendment-of-other-files",
             )
         one, other = former.to_table(), new.to_table()
         if other.pop("former", None) != self.former:
-            raise InvalidInputError("the new file does not name the former one")
+            raise InvalidInputError(
+                "the new file does not name the former one", code="former-not-named"
+            )
         for table in (one, other):
             if not is_study(table):
                 del table["run"]
@@ -253,7 +262,8 @@ class Amendment:
         ):
             raise InvalidInputError(
                 f"the files differ in more than certificates, namely in "
-                f"{listed(differ)}: that is a new agreement; join it as one"
+                f"{listed(differ)}: that is a new agreement; join it as one",
+                code="more-than-certificates-changed",
             )
         willing = {(one.former, one.certificate) for one in self.renewals}
         return tuple(
@@ -288,7 +298,9 @@ class Amendment:
         agreed = dict(self.agreed)
         for other in others:
             if (other.former, other.consortium) != (self.former, self.consortium):
-                raise InvalidInputError("two amendments are of different files")
+                raise InvalidInputError(
+                    "two amendments are of different files", code="amendments-differ"
+                )
             # A bad one takes no good one's place.
             bad = other.missing(new)
             agreed |= {k: v for k, v in other.agreed.items() if k not in bad}
@@ -347,7 +359,8 @@ def check_amendment(file: Path, agreed: Agreement) -> None:
     if not path.exists():
         raise InvalidInputError(
             f"{file} amends an earlier consortium file, and {path} is missing, in "
-            "which its members say yes to it: ask the organiser for it"
+            "which its members say yes to it: ask the organiser for it",
+            code="missing-amendment",
         )
     found = read_amendment(path)
     digest = agreed.digest.hex()
@@ -357,9 +370,12 @@ def check_amendment(file: Path, agreed: Agreement) -> None:
         agreed.former,
         digest,
     ):
-        raise InvalidInputError(f"{path} is of another file than {file}")
+        raise InvalidInputError(
+            f"{path} is of another file than {file}", code="amendment-of-other-files"
+        )
     if missing := found.missing(agreed):
         raise InvalidInputError(
             f"{listed(missing)} did not agree to {file} yet: each runs veilsum "
-            f"consortium agree, and everybody gets the {path.name} that all signed"
+            f"consortium agree, and everybody gets the {path.name} that all signed",
+            code="amendment-not-agreed",
         )

@@ -76,7 +76,8 @@ try:
 except ImportError:
     raise MissingExtraError(
         "files that parties carry need the package cryptography, version 47 or later: "
-        f"{installing('net')}"
+        f"{installing('net')}",
+        code="missing-extra",
     ) from None
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ def _check_names(consortium: Consortium) -> None:
                 raise InvalidInputError(
                     f"letters from {sender!r} to {receiver!r} and from {other[0]!r} to "
                     f"{other[1]!r} have the same names, and in one folder one would "
-                    "take the other's place: give a member another name"
+                    "take the other's place: give a member another name",
+                    code="letter-names-clash",
                 )
 
 
@@ -241,7 +243,9 @@ class DropFolder:
                 if not _is_there(self.path / name, raw):
                     write_files(self.path, {name: raw})
             except OutputError as error:
-                raise StoreError(f"{error}; nothing is lost, try again") from None
+                raise StoreError(
+                    f"{error}; nothing is lost, try again", code=error.code
+                ) from None
 
     def remove(self, name: str) -> None:
         """Take away a letter of one's own that has arrived."""
@@ -449,7 +453,8 @@ class Drop(Secret):
             f"{self._store.path} does not know of letters that this party has written, "
             f"and {evidence}: the file is an old copy, or a new one. Put the last one "
             "back. Without it this party cannot go on with this run, and the organiser "
-            "makes a new consortium file"
+            "makes a new consortium file",
+            code="stale-run-file",
         )
 
     def _introduce(self, peer: Correspondent) -> None:
@@ -482,7 +487,9 @@ class Drop(Secret):
                 await asyncio.sleep(0)
             elif self._folder.once:
                 raise WaitingError(
-                    self._waits(), tuple(one.name for one in self._awaited())
+                    self._waits(),
+                    tuple(one.name for one in self._awaited()),
+                    code="waiting-for-files",
                 )
             else:
                 for peer in self._peers.values():
@@ -735,7 +742,8 @@ class Drop(Secret):
                 seen = {one.name: one for one in self._ordinary(entries)}
         except OSError as error:
             raise StoreError(
-                f"cannot look into {self._folder.path}: {error.strerror}"
+                f"cannot look into {self._folder.path}: {error.strerror}",
+                code="cannot-read",
             ) from None
         self._known = {
             name: self._read(name, found)
@@ -754,7 +762,8 @@ class Drop(Secret):
             if count >= MOST_FILES:
                 raise StoreError(
                     f"{self._folder.path} has more than {MOST_FILES:,} files: take out "
-                    "what is not of this run, or what is old"
+                    "what is not of this run, or what is old",
+                    code="too-many-files",
                 )
             # One that begins with a dot is being written, here or by a carrier.
             if entry.name.startswith(".") or not entry.is_file(follow_symlinks=False):

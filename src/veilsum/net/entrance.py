@@ -65,7 +65,8 @@ def public_context(certificate: str | Path, key: str | Path) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
         raise InvalidInputError(
-            f"cannot use {certificate} with {key}: {error.strerror or error}"
+            f"cannot use {certificate} with {key}: {error.strerror or error}",
+            code="unusable-certificate",
         ) from None
     return context
 

@@ -134,7 +134,9 @@ def evidence_from(table: Any) -> Evidence:
     public_key(content["certificate"])
     pairs = {key: tuple(content.get(key, ())) for key in ("records", "left_out")}
     if bool(pairs["records"]) == bool(pairs["left_out"]):
-        raise InvalidInputError("records must be two, or left out and none")
+        raise InvalidInputError(
+            "records must be two, or left out and none", code="records-not-two"
+        )
     return Evidence(**{**content, **pairs})
 
 
@@ -200,17 +202,27 @@ def _check_place(
 ) -> None:
     """Refuse what is not about this consortium and these receipts."""
     if certificate_name(evidence.certificate) != evidence.party:
-        raise InvalidInputError("the certificate in it names somebody else")
+        raise InvalidInputError(
+            "the certificate in it names somebody else",
+            code="certificate-of-other-member",
+        )
     if any(one.plan != evidence.plan for one in receipts):
-        raise InvalidInputError("it is of another plan than the receipts")
+        raise InvalidInputError(
+            "it is of another plan than the receipts", code="other-plan"
+        )
     if consortium is None:
         return
     known = consortium.certificates.get(evidence.party)
     if known is None or der_of(known) != der_of(evidence.certificate):
-        raise InvalidInputError("the certificate in it is not that of a member")
+        raise InvalidInputError(
+            "the certificate in it is not that of a member",
+            code="certificate-of-other-member",
+        )
     here = (consortium.run, consortium.digest.hex())
     if (evidence.run, evidence.consortium) != here:
-        raise InvalidInputError("it is of another run or consortium file")
+        raise InvalidInputError(
+            "it is of another run or consortium file", code="other-run"
+        )
 
 
 def _proved(evidence: Evidence) -> Contradiction:
@@ -219,24 +231,33 @@ def _proved(evidence: Evidence) -> Contradiction:
         raise InvalidInputError(
             "its two records are not in it, for they are too long for a file of "
             f"{MOST_BYTES:,} bytes; whoever wrote it has them with what it kept of the "
-            "run"
+            "run",
+            code="records-too-long",
         )
     codec = Codec(MOST_BYTES // 8)
     frames = [base64.b64decode(one) for one in evidence.records]
     one, other = (_record(frame, evidence, codec) for frame in frames)
     digests = codec.content_digest(one), codec.content_digest(other)
     if digests[0] == digests[1]:
-        raise InvalidInputError("the two records are one and the same")
+        raise InvalidInputError(
+            "the two records are one and the same", code="records-identical"
+        )
     pair = Contradiction.of((frames[0], frames[1]), codec)
     if pair.anew:
         raise InvalidInputError(
-            "the records are of two starts, and whoever has lost its disk starts anew"
+            "the records are of two starts, and whoever has lost its disk starts anew",
+            code="records-of-two-starts",
         )
     plan = bytes.fromhex(evidence.plan)
     if not contradict(one, other, digests, plan, codec):
-        raise InvalidInputError("an honest party signs both records")
+        raise InvalidInputError(
+            "an honest party signs both records", code="nothing-contradictory"
+        )
     if not pair.is_a_lie:
-        raise InvalidInputError("whoever goes on with an old copy leaves twice")
+        raise InvalidInputError(
+            "whoever goes on with an old copy leaves twice",
+            code="nothing-contradictory",
+        )
     return pair
 
 
@@ -247,17 +268,24 @@ def _record(frame: bytes, evidence: Evidence, codec: Codec) -> Record:
     try:
         found = codec.decode(frame)
     except MalformedMessageError as error:
-        raise InvalidInputError(f"a record cannot be read: {error}") from None
+        raise InvalidInputError(
+            f"a record cannot be read: {error}", code="unreadable-record"
+        ) from None
     if not isinstance(found, Record):
-        raise InvalidInputError("it has a message in it that nobody signs")
+        raise InvalidInputError(
+            "it has a message in it that nobody signs", code="record-never-signed"
+        )
     if found.party != evidence.party:
-        raise InvalidInputError(f"a record is of {found.party!r}")
+        raise InvalidInputError(
+            f"a record is of {found.party!r}", code="record-of-other-kind"
+        )
     content = to_sign(codec.content_digest(found), bytes.fromhex(evidence.plan))
     try:
         public_key(evidence.certificate).verify(found.signature, content)
     except InvalidSignature:
         kind = type(found).__name__
         raise InvalidInputError(
-            f"the signature under a {kind} is not of this party, plan and start"
+            f"the signature under a {kind} is not of this party, plan and start",
+            code="bad-signature",
         ) from None
     return found

@@ -73,7 +73,8 @@ class Limits:
             if not getattr(self, one.name) > 0:
                 raise InvalidInputError(
                     f"a limit must be above 0, found {one.name} = "
-                    f"{getattr(self, one.name)}"
+                    f"{getattr(self, one.name)}",
+                    code="limit-not-positive",
                 )
 
     def within(self, deadline: float) -> Limits:

@@ -53,7 +53,8 @@ try:
     from veilsum.net.passphrase import password_of, written
 except ImportError:
     raise MissingExtraError(
-        f"identities need the package cryptography: {installing('net')}"
+        f"identities need the package cryptography: {installing('net')}",
+        code="missing-extra",
     ) from None
 
 # Raised about certificates and keys that are damaged.
@@ -93,7 +94,8 @@ class _KeyHolder(Secret):
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise SecretError(
             f"a {type(self).__name__} can sign for its party and is never pickled or "
-            "copied; read the key file again instead"
+            "copied; read the key file again instead",
+            code="not-copyable",
         )
 
 
@@ -121,7 +123,8 @@ class Identity(_KeyHolder):
         if key.public_key() != public_key(self.certificate):
             raise InvalidInputError(
                 f"{self.key_file} has become another key since this began: go on with "
-                f"the former one, --identity {self.name}.former.key if it was renewed"
+                f"the former one, --identity {self.name}.former.key if it was renewed",
+                code="key-renewed",
             )
         return key.sign(content)
 
@@ -211,7 +214,8 @@ def new_identity(
     check_name(name)
     if not 1 <= days <= LONGEST_DAYS:
         raise InvalidInputError(
-            f"a certificate is good for 1 to {LONGEST_DAYS:,} days, found {days}"
+            f"a certificate is good for 1 to {LONGEST_DAYS:,} days, found {days}",
+            code="days-out-of-range",
         )
     key_file, certificate_file = (
         folder / f"{name}{stem}{suffix}" for suffix in (".key", ".crt")
@@ -268,7 +272,8 @@ def _write_pair(
         key_file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
-            f"cannot make the folder {key_file.parent}: {error.strerror}"
+            f"cannot make the folder {key_file.parent}: {error.strerror}",
+            code="cannot-write",
         ) from None
     _write_new(key_file, content, 0o600)
     try:
@@ -285,10 +290,13 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
     except FileExistsError:
         raise OutputError(
             f"{path} is there already and is left as it is: an identity is never "
-            "replaced; choose another folder, or move it away"
+            "replaced; choose another folder, or move it away",
+            code="file-exists",
         ) from None
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        raise OutputError(
+            f"cannot write {path}: {error.strerror}", code="cannot-write"
+        ) from None
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
@@ -296,7 +304,9 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
             os.fsync(stream.fileno())
     except OSError as error:
         path.unlink(missing_ok=True)
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        raise OutputError(
+            f"cannot write {path}: {error.strerror}", code="cannot-write"
+        ) from None
 
 
 def read_identity(key_file: str | Path, passphrase: str | None = None) -> Identity:
@@ -320,7 +330,8 @@ def read_identity(key_file: str | Path, passphrase: str | None = None) -> Identi
     if public_key(certificate) != own:
         raise InvalidInputError(
             f"{key_file} does not fit {certificate_file}, or one of them is damaged: "
-            "put the certificate back that was made with this key"
+            "put the certificate back that was made with this key",
+            code="key-certificate-mismatch",
         )
     name = certificate_name(certificate)
     return Identity(name, certificate, key_file, certificate_file, password)
@@ -339,13 +350,15 @@ def _opened(path: Path, content: bytes, password: bytes | None) -> Ed25519Privat
         if password is not None:
             raise InvalidInputError(
                 f"{path} does not open with this passphrase, or is damaged: try again, "
-                "or put the file back from a copy"
+                "or put the file back from a copy",
+                code="wrong-passphrase",
             ) from None
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidInputError(
             f"{path} is not an Ed25519 key, or is damaged: give the .key file that "
-            "veilsum identity new made, or put the file back from a copy"
+            "veilsum identity new made, or put the file back from a copy",
+            code="not-a-key",
         )
     return key
 
@@ -357,19 +370,24 @@ def _read_private(path: Path) -> bytes:
             found, content = os.fstat(stream.fileno()), stream.read(MOST_BYTES)
     except FileNotFoundError:
         raise InvalidInputError(
-            f"cannot read {path}: there is no such file; {LOST_KEY}"
+            f"cannot read {path}: there is no such file; {LOST_KEY}",
+            code="no-such-file",
         ) from None
     except OSError as error:
-        raise InvalidInputError(f"cannot read {path}: {error.strerror}") from None
+        raise InvalidInputError(
+            f"cannot read {path}: {error.strerror}", code="cannot-read"
+        ) from None
     if CERTIFICATE in content and KEY not in content and path.suffix != ".key":
         raise InvalidInputError(
             f"{path} is a certificate, which everybody may see: give the key file that "
-            f"was made with it, {path.with_suffix('.key')}"
+            f"was made with it, {path.with_suffix('.key')}",
+            code="certificate-not-key",
         )
     if (why := why_open(path, found)) is not None:
         raise InvalidInputError(
             f"a key is for its owner alone, and {why}; if anybody may have read or "
-            f"exchanged it, {NEW_IDENTITY}"
+            f"exchanged it, {NEW_IDENTITY}",
+            code="key-file-exposed",
         )
     return content
 
@@ -380,7 +398,8 @@ def public_key(certificate: str) -> Ed25519PublicKey:
     if not isinstance(found, Ed25519PublicKey):
         raise InvalidInputError(
             "found a certificate whose key is not Ed25519: make it with veilsum "
-            "identity new"
+            "identity new",
+            code="not-ed25519",
         )
     return found
 
@@ -404,7 +423,9 @@ def certificate_name(certificate: str) -> str:
         others = list(found.extensions.get_extension_for_class(kind).value)
     if not name or others != [_uri(name)]:
         raise InvalidInputError(
-            "found a certificate that names no party: make it with veilsum identity new"
+            "found a certificate that names no party: make it with veilsum "
+            "identity new",
+            code="certificate-without-name",
         )
     return check_name(name)
 
@@ -459,5 +480,6 @@ def _readable() -> Iterator[None]:
         raise
     except UNREADABLE:
         raise InvalidInputError(
-            "found a certificate that cannot be read: send the .crt file again"
+            "found a certificate that cannot be read: send the .crt file again",
+            code="unreadable-certificate",
         ) from None

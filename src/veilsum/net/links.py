@@ -465,7 +465,11 @@ class Meetings(Secret):
             self.hear(link.name, item)
             return
         if not is_bye(item):
-            raise PeerProtocolError(link.name, "a text that is no control message")
+            raise PeerProtocolError(
+                link.name,
+                "a text that is no control message",
+                code="not-a-control-message",
+            )
         if not link.said_bye:
             link.said_bye = self.peers[link.name].finished = True
             self.left(link.name)
@@ -794,4 +798,4 @@ def cannot_listen(address: Address, error: OSError) -> NotReadyError:
     }
     why = "no such host" if error.errno is None or error.errno < 0 else error.strerror
     fix = fixes.get(error.errno or 0, f"{why}: say where to listen with --listen")
-    return NotReadyError(f"cannot listen at {address}: {fix}")
+    return NotReadyError(f"cannot listen at {address}: {fix}", code="cannot-listen")

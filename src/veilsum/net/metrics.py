@@ -83,7 +83,8 @@ def loopback(text: str) -> Address:
         raise InvalidInputError(
             "numbers are shown on this computer only, at an address such as "
             f"127.0.0.1:9464 or [::1]:9464, found {text!r}; to collect them from "
-            "elsewhere put a proxy of your own before it, which asks who is there"
+            "elsewhere put a proxy of your own before it, which asks who is there",
+            code="address-not-local",
         )
     return address
 
@@ -121,7 +122,8 @@ class MetricsServer:
         except OSError as error:
             raise InvalidInputError(
                 f"cannot show numbers at {address}: {error.strerror}; choose another "
-                "port"
+                "port",
+                code="cannot-listen",
             ) from None
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()

@@ -116,10 +116,13 @@ def new_token(path: Path) -> str:
     except FileExistsError:
         raise OutputError(
             f"{path} is there already and is left as it is: members may hold copies; "
-            "choose another name"
+            "choose another name",
+            code="file-exists",
         ) from None
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        raise OutputError(
+            f"cannot write {path}: {error.strerror}", code="cannot-write"
+        ) from None
     return token_digest(token)
 
 
@@ -127,7 +130,9 @@ def read_token(path: Path) -> str:
     """Return the token in a file; refuse one that others may read."""
     text = contents(path, _MOST_BYTES, NotReadyError).decode("ascii", "replace")
     if (why := why_open(path, path.stat())) is not None:
-        raise NotReadyError(f"{why}; it holds a relay's token")
+        raise NotReadyError(
+            f"{why}; it holds a relay's token", code="token-file-exposed"
+        )
     return _checked(text, str(path))
 
 
@@ -136,7 +141,8 @@ def _checked(text: str, where: str) -> str:
     if not _TOKEN.fullmatch(token):
         raise NotReadyError(
             f"{where} holds no relay's token, which is 64 hexadecimal digits: ask the "
-            "organiser for the file that veilsum relay token made"
+            "organiser for the file that veilsum relay token made",
+            code="not-a-token",
         )
     return token
 
@@ -161,6 +167,7 @@ def own_token(relays: Relays, given: Path | None, folder: Path) -> str | None:
     if not hmac.compare_digest(token_digest(token), relays.token):
         raise NotReadyError(
             f"{where} holds another token than the one that the consortium file has "
-            "the SHA-256 of: ask the organiser for that one"
+            "the SHA-256 of: ask the organiser for that one",
+            code="other-token",
         )
     return token

@@ -57,7 +57,8 @@ def password_of(path: Path, content: bytes, passphrase: str | None) -> bytes | N
     if found is None:
         raise InvalidInputError(
             f"{path} is encrypted, but not by veilsum: write it without a password, or "
-            "make a new identity with veilsum identity new --passphrase"
+            "make a new identity with veilsum identity new --passphrase",
+            code="foreign-encryption",
         )
     if passphrase is None:
         passphrase = _asked(path)
@@ -69,7 +70,8 @@ def check_strength(passphrase: str) -> str:
     if len(passphrase) < LEAST or len(set(passphrase)) < LEAST // 2:
         raise InvalidInputError(
             f"a passphrase has at least {LEAST} characters, {LEAST // 2} of them "
-            "different: four words that nobody says in a row are easy to remember"
+            "different: four words that nobody says in a row are easy to remember",
+            code="weak-passphrase",
         )
     return passphrase
 
@@ -92,7 +94,8 @@ def _asked(path: Path) -> str:
         return getpass(f"Passphrase of {path}: ")
     raise InvalidInputError(
         f"{path} opens with a passphrase, and nobody is there to be asked: start this "
-        f"at a terminal, or name a file that holds it in {FILE_NAME}"
+        f"at a terminal, or name a file that holds it in {FILE_NAME}",
+        code="passphrase-missing",
     )
 
 
@@ -101,10 +104,17 @@ def _first_line(path: Path, *, private: bool) -> str:
         with path.open("rb") as stream:
             found, content = os.fstat(stream.fileno()), stream.read(4096)
     except OSError as error:
-        raise InvalidInputError(f"cannot read {path}: {error.strerror}") from None
+        raise InvalidInputError(
+            f"cannot read {path}: {error.strerror}", code="cannot-read"
+        ) from None
     if private and (why := why_open(path, found)) is not None:
-        raise InvalidInputError(f"{why}; it holds a passphrase: choose another")
+        raise InvalidInputError(
+            f"{why}; it holds a passphrase: choose another",
+            code="passphrase-file-exposed",
+        )
     lines = content.decode(errors="replace").splitlines()
     if not lines or not lines[0]:
-        raise InvalidInputError(f"{path} is to hold a passphrase: found nothing")
+        raise InvalidInputError(
+            f"{path} is to hold a passphrase: found nothing", code="passphrase-missing"
+        )
     return lines[0]

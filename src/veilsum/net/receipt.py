@@ -182,7 +182,9 @@ def read_as(path: Path, what: str, made: Callable[[Any], T]) -> T:
     try:
         return made(_parsed(found.decode()))
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{path} is not {what}: {error}") from None
+        raise InvalidInputError(
+            f"{path} is not {what}: {error}", code="wrong-file-kind"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -201,21 +203,27 @@ def result_from(table: Any) -> ResultFile:
     """Return what plain values say of a result; refuse what cannot be compared."""
     if not isinstance(table, dict) or not isinstance(table.get("guarantee"), dict):
         raise InvalidInputError(
-            "expected the JSON that veilsum join writes to result.json"
+            "expected the JSON that veilsum join writes to result.json",
+            code="not-a-result",
         )
     for key, kind in DERIVED.items():
         if key in table:
             raise InvalidInputError(
                 f"it is of {kind}, and such a file holds what follows from the signed "
                 "numbers, not these themselves; compare the parties' files with each "
-                "other"
+                "other",
+                code="derived-file",
             )
     answer = table.get("minimiser")
     if not _is_list(_is_number)(answer):
-        raise InvalidInputError("its minimiser must be a list of numbers")
+        raise InvalidInputError(
+            "its minimiser must be a list of numbers", code="malformed-minimiser"
+        )
     if not _is_hex(SEAL_DIGITS)(table.get("seal")):
         raise InvalidInputError(
-            f"its seal must be {SEAL_DIGITS} hexadecimal digits, as veilsum join writes"
+            f"its seal must be {SEAL_DIGITS} hexadecimal digits, as veilsum join "
+            "writes",
+            code="malformed-seal",
         )
     numbers = np.array(answer, dtype=np.float64)
     digest = keyed_digest(numbers, bytes.fromhex(table["seal"]))
@@ -261,7 +269,9 @@ def check_format(table: Any, *kinds: str) -> None:
         if known
         else ""
     )
-    raise InvalidInputError(f"expected JSON with the format {wanted}{told}")
+    raise InvalidInputError(
+        f"expected JSON with the format {wanted}{told}", code="wrong-format"
+    )
 
 
 def checked(
@@ -272,12 +282,13 @@ def checked(
     content = {key: value for key, value in table.items() if key != "format"}
     if odd := sorted((content.keys() ^ fields.keys()) - (optional - content.keys())):
         raise InvalidInputError(
-            f'expected exactly the fields of "{kind}"; missing or unknown: {odd}'
+            f'expected exactly the fields of "{kind}"; missing or unknown: {odd}',
+            code="wrong-fields",
         )
     for key, value in content.items():
         fits, words = fields[key]
         if not fits(value):
-            raise InvalidInputError(f"{key} must be {words}")
+            raise InvalidInputError(f"{key} must be {words}", code="wrong-field-value")
     return content
 
 
@@ -509,7 +520,9 @@ def verify_receipts(
     signature is bad still takes part in the other findings.
     """
     if not receipts:
-        raise InvalidInputError("expected the receipts of a run, found none")
+        raise InvalidInputError(
+            "expected the receipts of a run, found none", code="no-receipts"
+        )
 
     def each(check: str, holds: Callable[[Receipt], Any]) -> Finding:
         return of_each(check, receipts, (r.party for r in receipts if not holds(r)))

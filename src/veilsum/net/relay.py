@@ -88,7 +88,8 @@ class RelayLimits:
         for name, value in asdict(self).items():
             if value is not None and not value > 0:
                 raise InvalidInputError(
-                    f"a limit must be above 0, found {name} = {value}"
+                    f"a limit must be above 0, found {name} = {value}",
+                    code="limit-not-positive",
                 )
 
 

@@ -206,7 +206,7 @@ class Runner(Secret):
         first = self.machine.resume(stored)
         for effect in first:
             if isinstance(effect, Abort) and effect.reason == "input":
-                raise InvalidInputError(effect.detail)
+                raise InvalidInputError(effect.detail, code="run-failed")
         self._left.update(
             key.removeprefix("bye/") for key in stored if key.startswith("bye/")
         )
@@ -242,12 +242,16 @@ class Runner(Secret):
             fault = self.machine.accused.get(sender, "")
             said = f": {fault.removeprefix(f'{sender!r}: ')}" if fault else ""
             raise PeerProtocolError(
-                sender, f"sent too much that no honest party sends{said}"
+                sender,
+                f"sent too much that no honest party sends{said}",
+                code="sends-too-much",
             )
         before = self.machine.n_in_vain(sender)
         self._do(self.machine.receive, sender, frame)
         if self.machine.n_in_vain(sender) > before and self._floods(sender):
-            raise PeerProtocolError(sender, "floods this party with what it has")
+            raise PeerProtocolError(
+                sender, "floods this party with what it has", code="sends-too-much"
+            )
 
     def _floods(self, sender: str) -> bool:
         """Count a message in vain; say whether they come faster than anybody needs."""

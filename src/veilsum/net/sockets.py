@@ -230,7 +230,8 @@ try:
     from websockets.protocol import State
 except ImportError:
     raise MissingExtraError(
-        f"parties on a network need the package websockets: {installing('net')}"
+        f"parties on a network need the package websockets: {installing('net')}",
+        code="missing-extra",
     ) from None
 
 if TYPE_CHECKING:

@@ -251,10 +251,12 @@ def has_begun(keys: Iterable[str]) -> bool:
 
 def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
     if connection.execute(_ODD).fetchone() is not None:
-        raise STORE.damaged(path, "what it holds is of another type")
+        raise STORE.damaged(
+            path, "what it holds is of another type", code="record-of-wrong-type"
+        )
     rows = connection.execute("SELECT plan, party FROM owner").fetchall()
     if len(rows) != 1:
-        raise STORE.damaged(path, "it does not say whose it is")
+        raise STORE.damaged(path, "it does not say whose it is", code="owner-missing")
     keys = {
         key.decode(errors="replace")
         for (key,) in connection.execute("SELECT key FROM entry")
@@ -280,7 +282,8 @@ def _check_owner(
         raise StoreError(
             f"{path} is the store of {printable(found.party)!r}, not of "
             f"{wanted.party!r}, or is damaged: every party has its own; give another "
-            "path, or put a sound copy back"
+            "path, or put a sound copy back",
+            code="store-of-other-party",
         )
     of_other_file = found.begun and not (
         None in (found.agreed, wanted.agreed) or found.agreed == wanted.agreed
@@ -296,12 +299,14 @@ def _check_owner(
         sections = listed(differing(found.sections, wanted.sections))
         raise StoreError(
             f"{path} belongs to a run that began with another consortium file, which "
-            f"differs from this one in {sections}{damaged}: {WHAT_TO_DO}"
+            f"differs from this one in {sections}{damaged}: {WHAT_TO_DO}",
+            code="store-of-other-run",
         )
     if found.begun and found.plan != wanted.plan:
         raise StoreError(
             f"{path} belongs to the plan {found.plan.hex()[:16]}, this run has the "
             f"plan {wanted.plan.hex()[:16]}: it began with another consortium file or "
-            f"version of veilsum; {WHAT_TO_DO}"
+            f"version of veilsum; {WHAT_TO_DO}",
+            code="store-of-other-run",
         )
     return found

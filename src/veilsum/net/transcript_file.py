@@ -86,7 +86,8 @@ def write_transcript(
     if len(content) > MOST_BYTES:
         raise OutputError(
             f"the transcript has {len(content):,} bytes, and {MOST_BYTES:,} are the "
-            f"most that are read again: {path} is left as it was"
+            f"most that are read again: {path} is left as it was",
+            code="transcript-too-large",
         )
     start = b"".join((FORMAT, *_digests(identity, run)))
     whole = start + identity.seal(content, start)
@@ -114,26 +115,33 @@ def read_transcript(
     if version is not None and not found.startswith(FORMAT):
         raise InvalidInputError(
             f"{path} is a transcript of format {version[1].decode()}, and this veilsum "
-            "reads format 2: read it with the version of veilsum that wrote it"
+            "reads format 2: read it with the version of veilsum that wrote it",
+            code="wrong-format",
         )
     if version is None:
         raise InvalidInputError(
             f"{path} is not a transcript: give a file that "
-            "veilsum join --transcript has written"
+            "veilsum join --transcript has written",
+            code="not-a-transcript",
         )
     start = found[:_START]
     of_run, of_party = _digests(identity, run or "")
     if start[len(FORMAT) + DIGEST_BYTES :] != of_party:
         raise InvalidInputError(
             f"{path} is another party's transcript: only its owner's key opens it, and "
-            f"{identity.key_file} is the key of {identity.name}"
+            f"{identity.key_file} is the key of {identity.name}",
+            code="transcript-of-other-party",
         )
     if run is not None and start[len(FORMAT) :][:DIGEST_BYTES] != of_run:
-        raise InvalidInputError(f"{path} is the transcript of another run than {run}")
+        raise InvalidInputError(
+            f"{path} is the transcript of another run than {run}",
+            code="transcript-of-other-run",
+        )
     if (content := identity.unseal(found[_START:], start)) is None:
         raise InvalidInputError(
             f"{path} was changed or damaged, and nothing in it can be relied on: put "
-            "back the copy that veilsum join wrote"
+            "back the copy that veilsum join wrote",
+            code="transcript-damaged",
         )
     try:
         made = _transcript(msgspec.msgpack.decode(content, type=_Content))
@@ -142,7 +150,8 @@ def read_transcript(
         # Whoever has the key can seal anything; none of it is repeated.
         raise InvalidInputError(
             f"{path} was sealed with the key of {identity.name}, but does not hold "
-            "what veilsum join has written: it is no transcript of a run"
+            "what veilsum join has written: it is no transcript of a run",
+            code="not-a-transcript",
         ) from None
     return made
 
@@ -206,7 +215,8 @@ def earlier_transcript(
     except InvalidInputError as error:
         raise OutputError(
             f"{error}; it is left as it is, and nothing was sent: give another file "
-            "with --transcript"
+            "with --transcript",
+            code=error.code,
         ) from None
 
 

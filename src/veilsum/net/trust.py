@@ -60,14 +60,17 @@ def check_identity(identity: Identity, certificates: Mapping[str, str]) -> None:
     if agreed is None:
         raise InvalidInputError(
             f"{name!r} is no member of this consortium; its members are "
-            f"{listed(list(certificates))}: give the key of one of them with --identity"
+            f"{listed(list(certificates))}: give the key of one of them with "
+            "--identity",
+            code="not-a-member",
         )
     if der_of(agreed) != der_of(identity.certificate):
         raise InvalidInputError(
             f"the consortium file has another certificate of {name!r}: there "
             f"{fingerprint(agreed)}, here {fingerprint(identity.certificate)}; use "
             "that key, or send the organiser the certificate that is here for a new "
-            "consortium file"
+            "consortium file",
+            code="other-certificate",
         )
 
 
@@ -77,7 +80,8 @@ def check_dates(certificates: Mapping[str, str]) -> None:
         problem = out_of_date(text)
         if problem is not None:
             raise InvalidInputError(
-                f"the certificate of {name!r} is not good: {problem}"
+                f"the certificate of {name!r} is not good: {problem}",
+                code="certificate-expired",
             )
 
 
@@ -88,11 +92,14 @@ def check_certificates(certificates: Mapping[str, str]) -> None:
             found = certificate_name(text)
             public_key(text)
         except InvalidInputError as error:
-            raise InvalidScenarioError(f"member {name!r}: {error}") from None
+            raise InvalidScenarioError(
+                f"member {name!r}: {error}", code=error.code
+            ) from None
         if found != name:
             raise InvalidScenarioError(
                 f"member {name!r} has a certificate that says {found!r}: give each "
-                "member its own, under the name it has"
+                "member its own, under the name it has",
+                code="certificate-name-differs",
             )
 
 
@@ -101,7 +108,10 @@ def _context(
 ) -> ssl.SSLContext:
     others = [text for name, text in certificates.items() if name != identity.name]
     if not others:
-        raise InvalidInputError("a party needs others to talk to: found no certificate")
+        raise InvalidInputError(
+            "a party needs others to talk to: found no certificate",
+            code="no-certificate",
+        )
     # Not `create_default_context`: that one trusts the system's authorities too, and
     # writes down session keys where the environment asks for it.
     context = ssl.SSLContext(side)
@@ -115,6 +125,7 @@ def _context(
     except (OSError, ssl.SSLError) as error:
         raise InvalidInputError(
             f"cannot use {identity.key_file} or a member's certificate: "
-            f"{error.strerror or error}"
+            f"{error.strerror or error}",
+            code="unusable-certificate",
         ) from None
     return context

@@ -40,9 +40,13 @@ def as_floats(values: ArrayLike, *, what: str) -> FloatArray:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         wanted = f"{what} must be numbers"
-        raise InvalidInputError(f"{wanted}: {error}", plain=wanted) from None
+        raise InvalidInputError(
+            f"{wanted}: {error}", plain=wanted, code="not-numbers"
+        ) from None
     if not np.isfinite(array).all():
-        raise InvalidInputError(f"{what} must be finite numbers, found nan or inf")
+        raise InvalidInputError(
+            f"{what} must be finite numbers, found nan or inf", code="not-finite"
+        )
     array.setflags(write=False)
     return array
 
@@ -51,7 +55,8 @@ def as_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
     array = as_floats(values, what=what)
     if array.shape not in {(), (dim,)}:
         raise InvalidInputError(
-            f"{what} must be one number or {dim} numbers, found shape {array.shape}"
+            f"{what} must be one number or {dim} numbers, found shape {array.shape}",
+            code="wrong-shape",
         )
     return frozen(np.broadcast_to(array, (dim,)).copy())
 
@@ -63,7 +68,8 @@ def as_rows(values: ArrayLike, *, n_parties: int, what: str) -> PartyRows:
     if rows.ndim != 2 or len(rows) != n_parties:
         raise InvalidInputError(
             f"{what} must have one row for each of {n_parties} parties, "
-            f"found shape {array.shape}"
+            f"found shape {array.shape}",
+            code="wrong-shape",
         )
     return rows
 
@@ -90,10 +96,14 @@ def is_whole(found: object) -> TypeGuard[int]:
 def as_whole(found: object, *, what: str, least: int) -> int:
     """Return a whole number as Python's own; refuse one that is below the least."""
     if not is_whole(found):
-        raise InvalidInputError(f"{what} must be a whole number, found {found!r}")
+        raise InvalidInputError(
+            f"{what} must be a whole number, found {found!r}", code="not-whole"
+        )
     if found < least:
         bound = f"be at least {least}" if least else "not be negative"
-        raise InvalidInputError(f"{what} must {bound}, found {found}")
+        raise InvalidInputError(
+            f"{what} must {bound}, found {found}", code="whole-out-of-range"
+        )
     return int(found)
 
 

@@ -140,7 +140,8 @@ class Statistic:
         expected = self.shape[0] if self.symmetric else self.size
         if self.ranges and len(self.ranges) != expected:
             raise InvalidInputError(
-                f"{self.key!r} needs {expected} ranges, found {len(self.ranges)}"
+                f"{self.key!r} needs {expected} ranges, found {len(self.ranges)}",
+                code="wrong-range-count",
             )
 
     def row_ranges(self) -> list[RowRange]:
@@ -169,7 +170,8 @@ class Statistic:
         if whole.shape != self.shape or (whole.size and whole.dtype.kind not in "iuO"):
             raise InvalidInputError(
                 f"{self.key!r} has whole numbers of shape {self.shape}, found "
-                f"{whole.dtype} of shape {whole.shape}"
+                f"{whole.dtype} of shape {whole.shape}",
+                code="layout-shape-differs",
             )
         return (triangle(whole) if self.symmetric else whole.ravel()).astype(object)
 
@@ -245,7 +247,9 @@ class Layout:
     def __post_init__(self) -> None:
         keys = [each.key for each in self.statistics if each.key != PADDING]
         if len({*keys}) < len(keys):
-            raise InvalidInputError(f"a layout has every key once, found {keys}")
+            raise InvalidInputError(
+                f"a layout has every key once, found {keys}", code="duplicate-key"
+            )
 
     def __add__(self, other: Layout) -> Layout:
         return Layout((*self.statistics, *other.statistics))
@@ -326,7 +330,8 @@ class Layout:
         """
         if values.keys() != self.places.keys():
             raise InvalidInputError(
-                f"a sum of {[*self.places]} cannot be packed of {[*values]}"
+                f"a sum of {[*self.places]} cannot be packed of {[*values]}",
+                code="layout-keys-differ",
             )
         parts = [
             np.zeros(each.size, dtype=object)
@@ -345,7 +350,8 @@ class Layout:
         if total.shape != (self.size,):
             raise InvalidInputError(
                 f"a sum of {[*self.places]} has {self.size} numbers, found shape "
-                f"{total.shape}"
+                f"{total.shape}",
+                code="layout-size-differs",
             )
         return {
             each.key: each.restore(total[self.places[each.key]])

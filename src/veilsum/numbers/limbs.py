@@ -40,7 +40,8 @@ _HALF = np.uint64(2**32 - 1)
 def limb_type(words: int) -> np.dtype[Any]:
     if not 1 <= words <= MOST_LIMBS:
         raise InvalidInputError(
-            f"a number has between 1 and {MOST_LIMBS} limbs, found {words}"
+            f"a number has between 1 and {MOST_LIMBS} limbs, found {words}",
+            code="limbs-out-of-range",
         )
     return np.dtype([("limbs", np.uint64, (words,))])
 
@@ -228,7 +229,9 @@ class Moduli:
             if count < 1 or not 1 <= bits <= LIMB_BITS * MOST_LIMBS:
                 raise InvalidInputError(
                     "a field has at least 1 number, modulo 2^1 to "
-                    f"2^{LIMB_BITS * MOST_LIMBS}, found {count} numbers modulo 2^{bits}"
+                    f"2^{LIMB_BITS * MOST_LIMBS}, found {count} numbers modulo "
+                    f"2^{bits}",
+                    code="malformed-field",
                 )
 
     @cached_property
@@ -303,7 +306,8 @@ class Moduli:
         """
         if limbs.shape != (self.length,):
             raise InvalidInputError(
-                f"expected {self.length} limbs, found {limbs.shape[0]}"
+                f"expected {self.length} limbs, found {limbs.shape[0]}",
+                code="limb-count-differs",
             )
         if self.words > 1 and self.length == self.size * self.words:
             # Limbs lie side by side: no copy.
@@ -314,7 +318,8 @@ class Moduli:
             masks = self._masks[:, 0] if self.words == 1 else self._masks
             if (limbs & ~masks).any():
                 raise InvalidInputError(
-                    "expected residues below their modulus, found larger ones"
+                    "expected residues below their modulus, found larger ones",
+                    code="residues-too-large",
                 )
         return limbs if self.words == 1 else from_limbs(limbs)
 

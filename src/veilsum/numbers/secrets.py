@@ -28,7 +28,8 @@ class Secret:
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise SecretError(
             f"a {type(self).__name__} is private and is never pickled or copied; "
-            "send its effective cost instead"
+            "send its effective cost instead",
+            code="not-copyable",
         )
 
 

@@ -92,14 +92,15 @@ def unit_of(given: object, *, what: str = "unit", more: str = "") -> Fraction:
                 else Fraction(int(given))
             )
         else:
-            raise InvalidInputError(wanted)
+            raise InvalidInputError(wanted, code="malformed-unit")
     except (ValueError, ZeroDivisionError, OverflowError):
-        raise InvalidInputError(wanted) from None
+        raise InvalidInputError(wanted, code="malformed-unit") from None
     if not unit > 0:
-        raise InvalidInputError(wanted)
+        raise InvalidInputError(wanted, code="malformed-unit")
     if not -MOST_BITS <= log2(unit.numerator) - log2(unit.denominator) <= MOST_BITS:
         raise InvalidInputError(
-            f"{what} must be between 2^-{MOST_BITS} and 2^{MOST_BITS}, found {given!r}"
+            f"{what} must be between 2^-{MOST_BITS} and 2^{MOST_BITS}, found {given!r}",
+            code="unit-out-of-range",
         )
     return unit
 
@@ -133,13 +134,15 @@ class Measure:
         if not self.unit > 0 or self.least > self.most:
             raise InvalidInputError(
                 f"a measure counts from a least to a most, in a unit above 0, found "
-                f"{self.least} to {self.most} in {self.unit}"
+                f"{self.least} to {self.most} in {self.unit}",
+                code="malformed-measure",
             )
         if self.bits > MOST_BITS:
             raise InvalidInputError(
                 f"a range of {self.low:.6g} to {self.high:.6g} has 2^{self.bits} of "
                 f"the unit {self.unit}, and at most 2^{MOST_BITS} can be summed: agree "
-                "on a coarser unit, or a narrower range"
+                "on a coarser unit, or a narrower range",
+                code="range-too-wide",
             )
 
     @classmethod
@@ -234,6 +237,7 @@ class Measure:
                 f"{np.count_nonzero(beyond)} values are outside {limits}, the first is "
                 f"{strange:.6g}; correct them, or agree on another range",
                 plain=f"values are outside {limits}; agree on another range",
+                code="value-out-of-range",
             )
         return found
 
@@ -321,7 +325,9 @@ def inferred_measure(values: FloatArray) -> Measure:
         return Measure(Fraction(1), 0, 0)
     low, high = float(values.min()), float(values.max())
     if not (isfinite(low) and isfinite(high)):
-        raise InvalidInputError("only finite numbers can be counted, found nan or inf")
+        raise InvalidInputError(
+            "only finite numbers can be counted, found nan or inf", code="not-finite"
+        )
     found = decimal_unit(values)
     if found is not None and high - low >= float(found * 2**BITS):
         found = None
@@ -333,7 +339,9 @@ def _exact_counts(values: Array[Any], unit: Fraction) -> Array[Any]:
     counts = np.empty(len(flat), dtype=object)
     for place, value in enumerate(flat):
         if not isfinite(value):
-            raise InvalidInputError("only finite numbers can be counted")
+            raise InvalidInputError(
+                "only finite numbers can be counted", code="not-finite"
+            )
         counts[place] = round(Fraction(value) / unit)
     return counts.reshape(np.shape(values))
 
@@ -621,7 +629,8 @@ def products(units: Sequence[Fraction]) -> list[Fraction]:
     if (size := n * (n + 1) // 2) > MOST_PRODUCTS:
         raise InvalidInputError(
             f"{n:,} columns have {size:,} products of two of them, and "
-            f"{MOST_PRODUCTS:,} is the most that is summed: ask about fewer columns"
+            f"{MOST_PRODUCTS:,} is the most that is summed: ask about fewer columns",
+            code="too-many-columns",
         )
     # A table has many columns and few units, and fractions are slow to multiply.
     known = list(dict.fromkeys(units))
@@ -666,7 +675,8 @@ class Counts:
         in_fields = sum(count for count, _ in self.fields)
         if self.fields and in_fields != len(self.units):
             raise InvalidInputError(
-                f"{in_fields} numbers are in fields, and {len(self.units)} have a unit"
+                f"{in_fields} numbers are in fields, and {len(self.units)} have a unit",
+                code="units-not-per-number",
             )
 
     @property

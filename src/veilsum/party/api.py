@@ -165,7 +165,8 @@ def join(
         return _call(consortium, identity, consent, options)()
     raise LocalProtocolError(
         "join waits for the others, and an event loop runs here that would stand still "
-        "meanwhile (a notebook has one): await veilsum.join_async(...) instead"
+        "meanwhile (a notebook has one): await veilsum.join_async(...) instead",
+        code="event-loop-running",
     )
 
 
@@ -263,11 +264,12 @@ def _call(
 
 def _agreed_beforehand(digest: str | None, page: Consent) -> bool:
     if digest is None:
-        raise ConsentError(NOBODY.format(page.digest), page)
+        raise ConsentError(NOBODY.format(page.digest), page, code="nobody-asked")
     if digest.replace(" ", "").lower() != page.digest:
         raise ConsentError(
             f"the page that was agreed to has the digest {digest}, and this one "
             f"{page.digest}; nothing was sent: read this one",
             page,
+            code="other-page-agreed",
         )
     return True

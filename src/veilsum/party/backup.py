@@ -64,7 +64,9 @@ def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:
     A ledger may be in use meanwhile.
     """
     if out.exists():
-        raise OutputError(f"{out} is there already and is left as it is")
+        raise OutputError(
+            f"{out} is there already and is left as it is", code="file-exists"
+        )
     found: dict[str, bytes] = {}
     copying = {f"{name}.ledger": copy_ledger, STORE: copy_store}
     for file in _wanted(name):
@@ -78,7 +80,9 @@ def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:
         else:
             found[file] = path.read_bytes()
     if f"{name}.key" not in found:
-        raise InvalidInputError(f"{folder} has no {name}.key: nothing was written")
+        raise InvalidInputError(
+            f"{folder} has no {name}.key: nothing was written", code="missing-key"
+        )
     found[CHECKSUMS] = _checksums(found)
     packed = io.BytesIO()
     plain = tarfile.GNU_FORMAT  # a name in any letters is one header
@@ -108,28 +112,33 @@ def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
         name = check_name(next(iter(keys), ""))
         if odd := [one for one in found if one not in _wanted(name)]:
             raise InvalidInputError(
-                f"it holds {listed([printable(one) for one in odd])}"
+                f"it holds {listed([printable(one) for one in odd])}",
+                code="backup-of-other-content",
             )
     except (tarfile.TarError, ValueError) as error:
         raise InvalidInputError(
-            f"{backup} is not a backup of veilsum, or is damaged: {error}"
+            f"{backup} is not a backup of veilsum, or is damaged: {error}",
+            code="not-a-backup",
         ) from None
     if sums is None:
         raise InvalidInputError(
             f"{backup} has format 1, without {CHECKSUMS}: put it back with the version "
-            "of veilsum that made it"
+            "of veilsum that made it",
+            code="wrong-format",
         )
     if sums != _checksums(found):
         raise InvalidInputError(
             f"{backup} is damaged (its files do not fit {CHECKSUMS} in it); nothing "
-            "was put back: use another copy"
+            "was put back: use another copy",
+            code="backup-damaged",
         )
     for file in found:
         for path in (folder / file, *files_beside(folder / file)):
             if path.exists():
                 raise OutputError(
                     f"{path} is there already: nothing was put back; choose an empty "
-                    "folder"
+                    "folder",
+                    code="file-exists",
                 )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger = f"{name}.ledger"
@@ -154,10 +163,15 @@ def _unpacked(raw: bytes) -> dict[str, bytes]:
         start = at + block
         at = start + -(-entry.size // block) * block
         if entry.type != tarfile.REGTYPE or not start <= at <= len(raw):
-            raise InvalidInputError("it holds something else than whole, plain files")
+            raise InvalidInputError(
+                "it holds something else than whole, plain files",
+                code="backup-not-plain-files",
+            )
         found[entry.name] = raw[start : start + entry.size]
         if len(found) > len(_wanted("")) + 1:
-            raise InvalidInputError("it holds more than a party's files")
+            raise InvalidInputError(
+                "it holds more than a party's files", code="backup-has-more-files"
+            )
     return found
 
 
@@ -215,7 +229,8 @@ def resume_surveys(
             f"{store} knows nothing of {listed(sorted({*missing}))}, of which there "
             "are receipts beside it: give the folder with each one's closed file and "
             "submissions.jsonl (--closed); if nobody has them any more, name it with "
-            "--uncounted, and be a delegate of no survey that asks guests of it"
+            "--uncounted, and be a delegate of no survey that asks guests of it",
+            code="survey-not-known",
         )
     put_in_use(store, [one for _, one in given])
     return tuple(survey_terms(file).title for file, _ in given)
@@ -234,7 +249,8 @@ def _check_same_set(
                 f"{folder} names the set {one.set[:16]} of a survey of which the "
                 f"receipt of {receipt.run} shows that {str(terms.set)[:16]} was added: "
                 "give the closed file and submissions.jsonl of that one, and ask "
-                "whoever handed out the other"
+                "whoever handed out the other",
+                code="set-not-known",
             )
 
 
@@ -244,7 +260,8 @@ def _answered(folder: Path) -> tuple[Consortium, AnsweredSurvey]:
     if len(found) != 1:
         raise InvalidInputError(
             f"{folder} must hold one closed file of a survey and its {SUBMISSIONS}, "
-            f"found {len(found)} such files"
+            f"found {len(found)} such files",
+            code="not-one-closed-file",
         )
     terms = survey_terms(found[0])
     most = (longest_line(terms) + 1) * len(terms.guests)
@@ -272,7 +289,8 @@ def resume(ledger: Path, statement: str, uncounted: Sequence[str] = ()) -> None:
     if not statement.strip():
         raise InvalidInputError(
             "say in a few words what was run since the copy was made, or that nothing "
-            "was: whoever reads the ledger later will see them"
+            "was: whoever reads the ledger later will see them",
+            code="reason-missing",
         )
     with open_ledger(ledger) as kept:
         history = kept.history()
@@ -284,7 +302,8 @@ def resume(ledger: Path, statement: str, uncounted: Sequence[str] = ()) -> None:
             raise InvalidInputError(
                 f"{ledger} knows nothing of {listed(missing)}, of which there are "
                 "receipts beside it: none of the numbers that became known in them are "
-                "counted. If there is no newer copy, give each with --uncounted"
+                "counted. If there is no newer copy, give each with --uncounted",
+                code="run-not-known",
             )
         kept.resume(statement, uncounted=uncounted)
 

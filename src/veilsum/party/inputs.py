@@ -233,7 +233,8 @@ def own_part(
         what = "its own cost" if on_cost else "its own table"
         raise InvalidInputError(
             f"this consortium has a [{question.heading}]: a party gives {what} with "
-            f"{wanted} FILE, and nothing else"
+            f"{wanted} FILE, and nothing else",
+            code="wrong-input-option",
         )
     is_file, name = isinstance(given, str | Path), IN_MEMORY
     if is_file:
@@ -241,7 +242,8 @@ def own_part(
     elif how:
         raise InvalidInputError(
             f"{listed([*how])} says how a file is written, and this is a table in "
-            "memory: leave it out"
+            "memory: leave it out",
+            code="format-option-unused",
         )
     if on_cost:
         entries = read_toml(Path(given)) if is_file else given

@@ -186,13 +186,15 @@ def local_run(
     if isinstance(file.asked, SurveySpec):
         raise InvalidInputError(
             "a survey has guests, who are no parties: veilsum collect asks them, and "
-            "its delegates join the run of the closed file"
+            "its delegates join the run of the closed file",
+            code="survey-not-local",
         )
     parts = _own_parts(file, scenario)
     if folder.exists() and any(folder.iterdir()):
         raise InvalidInputError(
             f"{folder} is not empty, and holds perhaps another run's keys: give an "
-            "empty folder with --out, or remove it"
+            "empty folder with --out, or remove it",
+            code="folder-not-empty",
         )
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)

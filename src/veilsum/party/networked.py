@@ -120,14 +120,16 @@ class Networked(Secret):
             raise NotReadyError(
                 "no member of this consortium has an address: all meet through files; "
                 "give the folder for these with --drop, or have the organiser make a "
-                "consortium file with addresses"
+                "consortium file with addresses",
+                code="no-addresses",
             )
         alone = self.consortium.only_relayed(self.party)
         if alone and self.token is None and self.drop is None:
             raise NotReadyError(
                 f"{self.party} and {listed(alone)} meet at a relay only, which admits "
                 f"who has its token: ask the organiser for it, and keep it as "
-                f"{TOKEN_FILE} beside the key, or give --relay-token FILE"
+                f"{TOKEN_FILE} beside the key, or give --relay-token FILE",
+                code="token-missing",
             )
 
     @property
@@ -182,7 +184,8 @@ class Networked(Secret):
         if begun and not hmac.compare_digest(stored.get(DATA, b""), mark):
             raise NotReadyError(
                 "the data have changed since this run began, and all its sums are to "
-                "be about the same: put the old ones back, or start a new run"
+                "be about the same: put the old ones back, or start a new run",
+                code="data-changed",
             )
         if not begun or TRIED in stored:  # what was reserved was given back
             self._before(assignment)
@@ -222,7 +225,8 @@ class Networked(Secret):
             way = "through files: add --drop" if by_files else "without --drop"
             raise StoreError(
                 f"{self.state} is of a run that began {way}; go on like that, or give "
-                "this run another path with --state"
+                "this run another path with --state",
+                code="way-changed",
             )
 
     def _before(self, assignment: Assignment) -> None:
@@ -285,7 +289,9 @@ class Networked(Secret):
         ending = end.ending
         if ending.finish is None:
             reason = _reason(ending, self._shown(ending))
-            raise GivenUpError({self.party: reason}, ending.sums, end=end)
+            assert ending.abort is not None
+            code = ending.abort.code or "given-up"
+            raise GivenUpError({self.party: reason}, ending.sums, end=end, code=code)
         sums = len(ending.sums)
         rounds = int(ending.notes["rounds"]) or sums * rounds_of_a_sum(end.plan)
         return Released(

@@ -186,7 +186,8 @@ class OwnRules:
             whose = self.source or f"no {FILE_NAME}{usual_rules}"
             raise OwnRulesError(
                 f"this party's own rules ({whose}) refuse: {'; '.join(found)}. Nothing "
-                "was sent."
+                "was sent.",
+                code="own-rules-refuse",
             )
 
     def _on_what(self, consortium: Consortium) -> Iterator[str]:
@@ -296,10 +297,11 @@ def read_own_rules(path: str | Path) -> OwnRules:
                 if name not in known:
                     raise InvalidScenarioError(
                         f"{key} has {name!r}; {nearest(name, known)}choose from "
-                        f"{', '.join(known)}"
+                        f"{', '.join(known)}",
+                        code="unknown-key",
                     )
     except InvalidScenarioError as error:
-        raise InvalidScenarioError(f"{path}: {error}") from None
+        raise InvalidScenarioError(f"{path}: {error}", code=error.code) from None
     floors = {} if file.floors is None else file.floors.given()
     lists: dict[str, Any] = {k: v for k, v in file.given().items() if k != "floors"}
     return OwnRules(source=str(path), floors=floors, **lists)

@@ -98,7 +98,8 @@ class OwnSurvey(Secret):
         if survey.set is None:
             raise InvalidInputError(
                 "this survey is open: delegates join with the closed file, which the "
-                "host writes when it closes it, and which names the set"
+                "host writes when it closes it, and which names the set",
+                code="survey-still-open",
             )
         most = (longest_line(survey) + 1) * len(survey.guests)
         return read_submissions(contents(path, most, InvalidInputError), survey)
@@ -160,7 +161,9 @@ class OwnSurvey(Secret):
         if not path.exists():
             raise InvalidInputError(
                 f"{self.folder} has no {STORE}, which holds the key that was made for "
-                "this survey: give the folder in which veilsum collect delegate made it"
+                "this survey: give the folder in which veilsum collect delegate "
+                "made it",
+                code="survey-store-missing",
             )
         return DelegateStore.open(path)
 
@@ -181,12 +184,15 @@ def own_survey(consortium: Consortium, data: Any, cost: Any) -> OwnSurvey:
     if data is None or cost is not None or not isinstance(data, str | Path):
         raise InvalidInputError(
             "this consortium has a [survey]: a delegate gives the folder with its "
-            f"{STORE} and the host's {SUBMISSIONS} with --data FOLDER, and nothing else"
+            f"{STORE} and the host's {SUBMISSIONS} with --data FOLDER, and nothing "
+            "else",
+            code="wrong-input-option",
         )
     folder = Path(data)
     if not folder.is_dir():
         raise InvalidInputError(
             f"{folder} is no folder; a delegate's folder holds {STORE} and "
-            f"{SUBMISSIONS}"
+            f"{SUBMISSIONS}",
+            code="not-a-folder",
         )
     return OwnSurvey(consortium=consortium, folder=folder)

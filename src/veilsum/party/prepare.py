@@ -31,17 +31,20 @@ def prepare(
     elif agreed.former:
         raise InvalidInputError(
             "this consortium amends an earlier one, and whether its members said yes "
-            "to that stands beside its file: give the file's path"
+            "to that stands beside its file: give the file's path",
+            code="path-needed",
         )
     if isinstance(agreed, Consortium):
         if inputs.without:
             raise InvalidInputError(
-                "--without only applies to studies; this file asks a single question"
+                "--without only applies to studies; this file asks a single question",
+                code="option-for-studies",
             )
         return prepare_run(agreed, identity, inputs)
     if inputs.state is not None:
         raise InvalidInputError(
             "--state names the file of one run, and a study has one for each "
-            "question, beside the key: leave --state out"
+            "question, beside the key: leave --state out",
+            code="option-not-for-studies",
         )
     return prepare_study(agreed, identity, inputs)

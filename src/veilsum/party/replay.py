@@ -81,7 +81,9 @@ def _numbers(given: Any) -> Array[Any]:
         return np.array([int(one) for one in given], dtype=object)
     if kinds <= {int, float} and kinds:
         return np.array(given, dtype=np.float64)
-    raise InvalidInputError("a sum is a list of numbers, or of whole ones as texts")
+    raise InvalidInputError(
+        "a sum is a list of numbers, or of whole ones as texts", code="malformed-sums"
+    )
 
 
 def read_plain(path: Path) -> dict[str, Any]:
@@ -93,7 +95,8 @@ def _plain_from(table: Any) -> dict[str, Any]:
     seal = table.get("seal") if isinstance(table, dict) else None
     if not isinstance(seal, str) or len(seal) != 128:
         raise InvalidInputError(
-            "expected the JSON that veilsum join writes to result.json, with its seal"
+            "expected the JSON that veilsum join writes to result.json, with its seal",
+            code="not-a-result",
         )
     bytes.fromhex(seal)
     return dict(table)
@@ -113,7 +116,8 @@ class Replayed:
             if one.shape != (size,):
                 raise InvalidInputError(
                     f"sum {number} must have {size} numbers by the consortium "
-                    f"file, found {len(one)}"
+                    f"file, found {len(one)}",
+                    code="wrong-sum-length",
                 )
         return self.released
 
@@ -139,10 +143,14 @@ def replay(
     asked = agreed_on(consortium)
     if sums:
         if asked.recipe.request(sums) is not None:
-            raise InvalidInputError(f"after {len(sums)} sums another one is asked for")
+            raise InvalidInputError(
+                f"after {len(sums)} sums another one is asked for", code="too-few-sums"
+            )
         answer = asked.recipe.among(members).answer(sums)
     elif answer is None or not asked.recipe.round_size:
-        raise InvalidInputError("there is no sum, and the answer follows from sums")
+        raise InvalidInputError(
+            "there is no sum, and the answer follows from sums", code="no-sums"
+        )
     released = Released(
         sums=sums, answer=answer, members=members, rounds=0, bytes=0, sum_of_masks=None
     )

@@ -79,8 +79,8 @@ class ConsentError(InvalidInputError):
         page: what there is to agree to.
     """
 
-    def __init__(self, why: str, page: Consent) -> None:
-        super().__init__(f"{page.text()}\n{why}", plain=why)
+    def __init__(self, why: str, page: Consent, *, code: str = "") -> None:
+        super().__init__(f"{page.text()}\n{why}", plain=why, code=code)
         self.page = page
 
 
@@ -278,7 +278,7 @@ class PreparedRun(Secret):
             if answer is not True:
                 told = answer if answer is False else f"a {type(answer).__name__}"
                 why = f"nobody agreed, nothing was sent: expected True, found {told}"
-                raise ConsentError(why, page)
+                raise ConsentError(why, page, code="consent-declined")
             text = "" if out is None else str(page.write(out)[0])
             feed.tell("agreed", file=text)
 
@@ -485,11 +485,14 @@ def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
         try:
             run = json.loads(text)["shared"]["run"]
         except (ValueError, KeyError, TypeError):
-            raise OutputError(f"{path} is no page of ours; {ANOTHER_OUT}") from None
+            raise OutputError(
+                f"{path} is no page of ours; {ANOTHER_OUT}", code="not-our-page"
+            ) from None
         if run != agreed.run:
             raise OutputError(
                 f"{path} is what was agreed to for the run {run}, and this is the run "
-                f"{agreed.run}; {ANOTHER_OUT}"
+                f"{agreed.run}; {ANOTHER_OUT}",
+                code="page-of-other-run",
             )
     path = folder / "receipt.json"
     if not path.exists():
@@ -497,11 +500,12 @@ def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
     try:
         found = read_receipt(path)
     except InvalidInputError as error:
-        raise OutputError(f"{error}; {ANOTHER_OUT}") from None
+        raise OutputError(f"{error}; {ANOTHER_OUT}", code=error.code) from None
     if (found.run, found.party) != (agreed.run, identity.name):
         raise OutputError(
             f"{path} is the receipt of {found.party} for the run {found.run}, and this "
-            f"is the run {agreed.run} of {identity.name}; {ANOTHER_OUT}"
+            f"is the run {agreed.run} of {identity.name}; {ANOTHER_OUT}",
+            code="receipt-of-other-run",
         )
 
 

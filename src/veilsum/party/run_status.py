@@ -307,7 +307,8 @@ def read_status(path: Path) -> RunStatus:
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise InvalidInputError(
             f"{path} is not the status of a run: remove it; the run's own file is "
-            "another one"
+            "another one",
+            code="not-a-status",
         ) from None
 
 

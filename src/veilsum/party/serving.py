@@ -189,7 +189,8 @@ class Household(Secret):
             raise InvalidInputError(
                 f"the run {agreed.run} has begun, it is {known.state}: whoever agreed "
                 "to it has sent something by now; to leave it, stop veilsum serve and "
-                "take its file out of the folder"
+                "take its file out of the folder",
+                code="run-already-begun",
             )
         self._note(DECLINED, agreed)
         self.agreed(agreed.run).unlink(missing_ok=True)
@@ -219,7 +220,9 @@ class Household(Secret):
         (path,) = write_files(folder, {name: content}, private=True)
         if (why := why_open(path, path.stat())) is not None:
             path.unlink()
-            raise InvalidInputError(f"others could answer in your place: {why}")
+            raise InvalidInputError(
+                f"others could answer in your place: {why}", code="answers-exposed"
+            )
 
     def _answer(self, name: str, run: str) -> Path:
         return self.folder(run) / name
@@ -246,7 +249,8 @@ class Household(Secret):
         if content != first * 2:
             raise InvalidInputError(
                 f"{path} is damaged (its two halves differ): remove it, and answer "
-                "again with veilsum serve --agree or --refuse"
+                "again with veilsum serve --agree or --refuse",
+                code="answer-damaged",
             )
         return first.strip() == digest.encode()
 
@@ -482,11 +486,11 @@ class Serving(Secret):
             return
         try:
             if why := all_refused(rules, agreed):
-                raise InvalidInputError("; ".join(why))
+                raise InvalidInputError("; ".join(why), code="file-refused")
             page = self._page(agreed)
             by_person = home.has_agreed(agreed.run, page)
             if not by_person and home.has_declined(agreed.run, page):
-                raise InvalidInputError(BY_A_PERSON)
+                raise InvalidInputError(BY_A_PERSON, code="person-must-agree")
         except InvalidInputError as error:
             self._write(agreed, path, "refused", reason=error.plain)
             return

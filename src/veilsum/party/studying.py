@@ -157,12 +157,15 @@ def read_status(folder: Path) -> StudyStatus:
     if not path.exists():
         raise InvalidInputError(
             f"there is no {STATUS} in {folder}: give the folder that veilsum join had "
-            "with --out"
+            "with --out",
+            code="no-status",
         )
     try:
         table = json.loads(contents(path, MOST_BYTES, InvalidInputError))
     except ValueError:
-        raise InvalidInputError(f"{path} is no JSON, and not what join wrote") from None
+        raise InvalidInputError(
+            f"{path} is no JSON, and not what join wrote", code="not-json"
+        ) from None
     found = read(table, StudyStatus, str(path))
     _ = found.stages  # refuses what no question can be
     return found
@@ -195,7 +198,8 @@ def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
             f"{folder / STATUS} is about the study {old.run} of {old.party} in the "
             f"edition {old.study[:16]}, and this file is no later edition of that, and "
             "does not amend it; it is left as it is, and nothing was sent: give "
-            "another folder with --out, or the file that was agreed to"
+            "another folder with --out, or the file that was agreed to",
+            code="status-of-other-study",
         )
     known = {name: one for name, one in old.stages.items() if one.stage != "open"}
     rows = [known.get(name, one).given() for name, one in fresh.stages.items()]
@@ -269,7 +273,8 @@ def looked_at(
     if odd:
         raise InvalidInputError(
             f"there is no question {odd[0]!r}; {nearest(odd[0], study.questions)}the "
-            f"study has {', '.join(study.questions)}"
+            f"study has {', '.join(study.questions)}",
+            code="unknown-question",
         )
     wanted, begun, no = dict[str, Wanted](), list[str](), dict(refused or {})
     wished = [name for name in asked if name not in without and name not in no]
@@ -313,9 +318,11 @@ def _checked(ledger: Ledger, wanted: Mapping[str, Wanted]) -> None:
     try:
         ledger.check_all(wanted)
     except DisclosureError as error:
-        raise DisclosureError(error.rule, f"{error}. {ALL_OR_NONE}") from None
+        raise DisclosureError(
+            error.rule, f"{error}. {ALL_OR_NONE}", code=error.code
+        ) from None
     except BudgetError as error:
-        raise BudgetError(f"{error}. {ALL_OR_NONE}") from None
+        raise BudgetError(f"{error}. {ALL_OR_NONE}", code=error.code) from None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -444,7 +451,7 @@ class PreparedStudy(Secret):
                 page = replace(self.page, own=self._own(home, ledger))
                 if consent(page) is not True:
                     why = "this party did not agree to the study, and nothing was sent"
-                    raise ConsentError(why, page)
+                    raise ConsentError(why, page, code="consent-declined")
                 page.write(self.out)
                 ledger.reserve_all(home.wanted)
             status.write(self.out)
@@ -619,7 +626,10 @@ def _over(asked: Consent | Coroutine[Any, Any, Any]) -> NoReturn:
     """Neither ask nor meet anybody about a question that is over."""
     if not isinstance(asked, Consent):
         asked.close()
-    raise StoreError("this question is over, and its run's file does not know it")
+    raise StoreError(
+        "this question is over, and its run's file does not know it",
+        code="run-file-stale",
+    )
 
 
 def _all_waits(waits: Mapping[str, WaitingError]) -> WaitingError:
@@ -628,4 +638,8 @@ def _all_waits(waits: Mapping[str, WaitingError]) -> WaitingError:
     rows = [f"{name}: {row}" for name, rows in said.items() for row in rows[1:-1]]
     first = next(iter(said.values()))
     names = dict.fromkeys(who for one in waits.values() for who in one.names)
-    return WaitingError("\n  ".join([first[0], *rows, first[-1]]), tuple(names))
+    return WaitingError(
+        "\n  ".join([first[0], *rows, first[-1]]),
+        tuple(names),
+        code="waiting-for-files",
+    )

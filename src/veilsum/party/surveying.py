@@ -106,7 +106,8 @@ class SurveyPart:
         if not is_signature(public_key(certificate), self.signed, signature):
             raise InvalidInputError(
                 f"the part of {self.member!r} is not signed with the key of its "
-                "certificate: have it sent again"
+                "certificate: have it sent again",
+                code="bad-signature",
             )
 
 
@@ -122,13 +123,20 @@ def read_names(path: Path) -> tuple[str, ...]:
     try:
         text = contents(path, MOST_BYTES, InvalidInputError).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InvalidInputError(f"{path} is no text in UTF-8: save it so") from None
+        raise InvalidInputError(
+            f"{path} is no text in UTF-8: save it so", code="not-utf8"
+        ) from None
     found = [" ".join(line.split()) for line in text.splitlines()]
     names = tuple(check_guest_name(name) for name in found if name)
     if len(names) > MOST_GUESTS:
-        raise InvalidInputError(f"{path} names more than {MOST_GUESTS:,} guests")
+        raise InvalidInputError(
+            f"{path} names more than {MOST_GUESTS:,} guests", code="too-many-guests"
+        )
     if len(set(names)) < len(names):
-        raise InvalidInputError(f"{path} names somebody twice: invite everybody once")
+        raise InvalidInputError(
+            f"{path} names somebody twice: invite everybody once",
+            code="duplicate-guest",
+        )
     return names
 
 
@@ -165,18 +173,21 @@ def draft_survey(
     section = file.asked
     if not isinstance(section, SurveySpec):
         raise InvalidScenarioError(
-            f"{plan} has no [survey]: say its title, unit, rows, columns and range"
+            f"{plan} has no [survey]: say its title, unit, rows, columns and range",
+            code="missing-section",
         )
     if section.guest or section.delegates or section.set:
         raise InvalidScenarioError(
             f"{plan}: guests, delegates and set of a [survey] come from members' parts "
-            "and from closing it: leave them out"
+            "and from closing it: leave them out",
+            code="survey-keys-reserved",
         )
     given = tuple(parts)
     members = [one.member for one in given]
     if len(set(members)) < len(members):
         raise InvalidInputError(
-            "there are two parts of one member: give the one that it sent last"
+            "there are two parts of one member: give the one that it sent last",
+            code="duplicate-part",
         )
     rows = tuple(
         {"name": name, "key": key, "invited_by": one.member}
@@ -190,7 +201,9 @@ def draft_survey(
         plan, file=structs.replace(file, survey=asked), **known
     )
     if not isinstance(drafted, Consortium):
-        raise InvalidScenarioError(f"{plan}: a survey is no question of a study")
+        raise InvalidScenarioError(
+            f"{plan}: a survey is no question of a study", code="survey-in-study"
+        )
     terms = survey_terms(drafted)
     certificates = drafted.certificates
     for one in given:
@@ -210,7 +223,8 @@ def read_codes(path: Path) -> dict[str, str]:
     if not rows or tuple(rows[0]) != CODES or any(len(row) != 2 for row in rows):
         raise InvalidInputError(
             f"{path} is no table of codes: expected the columns {', '.join(CODES)}, as "
-            "veilsum collect delegate writes them"
+            "veilsum collect delegate writes them",
+            code="not-a-code-table",
         )
     return dict(rows[1:])
 
@@ -257,7 +271,8 @@ def letters(
         raise InvalidInputError(
             f"the survey's file and these codes differ about {listed(odd[:5])}: whom "
             f"{member!r} vouches for was changed on the way; send nothing, and speak "
-            "with whoever wrote the file"
+            "with whoever wrote the file",
+            code="codes-changed",
         )
     words = catalogue(language, "survey")["letter"]
     # Against whom the proof is.
@@ -306,7 +321,8 @@ def published(
     if missing := [name for name in names if name not in {one.party for one in signed}]:
         raise InvalidInputError(
             f"there is no receipt of {listed(missing)}: guests are shown what every "
-            "delegate has signed; give it with --receipt"
+            "delegate has signed; give it with --receipt",
+            code="missing-receipt",
         )
     sums, plain = read_sums(run / SUMS), read_plain(run / "result.json")
     verdict = verify_receipts(signed, closed)
@@ -317,13 +333,16 @@ def published(
     ]
     if wrong := [one for one in findings if not one.good]:
         raise InvalidInputError(
-            f"the result is not what was signed: {wrong[0].check}: {wrong[0].detail}"
+            f"the result is not what was signed: {wrong[0].check}: {wrong[0].detail}",
+            code="result-not-signed",
         )
     found = replay(closed, sums=sums, members=tuple(names))
     assert isinstance(found, SurveyResult)
     survey, width = found.survey, len(found.survey.columns)
     if taken.digest != survey.set:
-        raise InvalidInputError("the run was of another set than this host's")
+        raise InvalidInputError(
+            "the run was of another set than this host's", code="other-set"
+        )
     totals = [
         None if one is None else in_full(one * survey.unit) for one in found.counts
     ]

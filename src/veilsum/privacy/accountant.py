@@ -76,14 +76,16 @@ class Budget:
             if found is not None and not (isfinite(found) and found >= 0):
                 raise InvalidInputError(
                     f"a budget's {name} must be finite and not negative, found "
-                    f"{found}; None sets no limit"
+                    f"{found}; None sets no limit",
+                    code="limit-negative",
                 )
         least = {"minimum_rows": 1, "minimum_honest": 1, "tolerate": 0}
         for name, lowest in least.items():
             if getattr(self, name) < lowest:
                 raise InvalidInputError(
                     f"a budget's {name} must be at least {lowest}, found "
-                    f"{getattr(self, name)}"
+                    f"{getattr(self, name)}",
+                    code="limit-too-small",
                 )
 
     def stricter(self, run: RunLimits) -> Budget:
@@ -150,7 +152,8 @@ class KnownSum:
         if not all(map(isfinite, self.point)):
             raise InvalidInputError(
                 f"the point of {self.statistic!r} must be finite numbers, found "
-                f"{self.point}"
+                f"{self.point}",
+                code="point-not-finite",
             )
 
 
@@ -198,7 +201,8 @@ def _check_numbers(entry: KnownSum | Reservation) -> None:
     object.__setattr__(entry, "columns", tuple(sorted(entry.columns)))
     if entry.numbers < 0:
         raise InvalidInputError(
-            f"{entry.statistic!r} has {entry.numbers} numbers: give how many there are"
+            f"{entry.statistic!r} has {entry.numbers} numbers: give how many there are",
+            code="counts-missing",
         )
 
 

@@ -142,7 +142,8 @@ def allocate_noise(
     if vertex_connectivity(topology, at_most=tolerate + 1) <= tolerate:
         raise InvalidGraphError(
             f"{tolerate} colluding parties can cut this graph, or it is cut already: "
-            "no allocation of noise helps; add the links that `examine` proposes"
+            "no allocation of noise helps; add the links that `examine` proposes",
+            code="graph-not-tolerant",
         )
     problem = _Problem(topology, tolerate)
     with watched(progress) as opening:
@@ -371,7 +372,8 @@ def _solved(blocks: list[FloatArray], m: int) -> tuple[FloatArray, list[FloatArr
         import clarabel
     except ImportError:
         raise MissingExtraError(
-            f"allocating noise needs clarabel: {installing('plan')}"
+            f"allocating noise needs clarabel: {installing('plan')}",
+            code="missing-extra",
         ) from None
     # A triangle of r (r + 1) / 2 entries has r rows.
     sizes = [round((np.sqrt(8 * len(block) + 1) - 1) / 2) for block in blocks]

@@ -52,11 +52,13 @@ class Exposure:
         if self.epsilon is not None and self.status != "private":
             raise InvalidInputError(
                 f"a run that is {self.status} has no epsilon, found {self.epsilon}; "
-                "leave it None"
+                "leave it None",
+                code="epsilon-not-expected",
             )
         if self.tolerate is not None and self.tolerate < 0:
             raise InvalidInputError(
-                f"tolerate must not be negative, found {self.tolerate}"
+                f"tolerate must not be negative, found {self.tolerate}",
+                code="tolerate-negative",
             )
 
     @classmethod
@@ -160,20 +162,23 @@ class Charge:
             raise InvalidInputError(
                 "masks must be a fingerprint of the shares, and None exactly when "
                 f'law = "none"; found {"none" if self.masks is None else "masks"} '
-                f'with law = "{self.law}"'
+                f'with law = "{self.law}"',
+                code="masks-fingerprint",
             )
 
     def _check_exposures(self) -> None:
         if not self.exposures:
             raise InvalidInputError(
-                f"epoch {self.epoch!r} names no coalition: give at least one exposure"
+                f"epoch {self.epoch!r} names no coalition: give at least one exposure",
+                code="exposure-missing",
             )
         for exposure in self.exposures:
             strangers = sorted({*exposure.coalition} - {*self.parties})
             if strangers:
                 raise InvalidInputError(
                     f"epoch {self.epoch!r} has a coalition with {listed(strangers)}, "
-                    f"not among its parties {listed(self.parties)}"
+                    f"not among its parties {listed(self.parties)}",
+                    code="coalition-of-strangers",
                 )
 
 
@@ -265,21 +270,30 @@ def in_words(coalition: tuple[str, ...] | int) -> str:
 def party_set(names: Iterable[str], *, least: int = 0) -> tuple[str, ...]:
     """Return names sorted; refuse too few, and a repeated or unprintable one."""
     if isinstance(names, str):
-        raise InvalidInputError(f"expected several names, found the text {names!r}")
+        raise InvalidInputError(
+            f"expected several names, found the text {names!r}",
+            code="names-not-collection",
+        )
     ordered = tuple(sorted(names))
     for name in ordered:
         check_name(name, what="a party")
     if len(set(ordered)) < len(ordered):
-        raise InvalidInputError(f"a party is named twice among {listed(ordered)}")
+        raise InvalidInputError(
+            f"a party is named twice among {listed(ordered)}", code="duplicate-party"
+        )
     if len(ordered) < least:
-        raise InvalidInputError(f"at least {least} party must be named, found none")
+        raise InvalidInputError(
+            f"at least {least} party must be named, found none", code="no-party"
+        )
     return ordered
 
 
 def check_name(name: str, *, what: str) -> None:
     """Refuse what cannot be shown on one line of a table."""
     if not name or not name.isprintable():
-        raise InvalidInputError(f"{what} needs a printable name, found {name!r}")
+        raise InvalidInputError(
+            f"{what} needs a printable name, found {name!r}", code="malformed-name"
+        )
 
 
 def check_fingerprint(text: str, *, what: str) -> None:
@@ -287,7 +301,8 @@ def check_fingerprint(text: str, *, what: str) -> None:
     if not _FINGERPRINT.fullmatch(text):
         raise InvalidInputError(
             f"{what} must be a keyed fingerprint, 64 hexadecimal digits, as "
-            f"Ledger.fingerprint gives; found {len(text)} characters"
+            f"Ledger.fingerprint gives; found {len(text)} characters",
+            code="malformed-fingerprint",
         )
 
 
@@ -301,7 +316,9 @@ def _checked_bound(epsilon: float | None) -> float | None:
     if epsilon is None or epsilon == inf:
         return None
     if not epsilon >= 0:
-        raise InvalidInputError(f"epsilon must not be negative, found {epsilon}")
+        raise InvalidInputError(
+            f"epsilon must not be negative, found {epsilon}", code="epsilon-negative"
+        )
     return float(epsilon)
 
 

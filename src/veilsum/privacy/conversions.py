@@ -115,7 +115,10 @@ class Leakage(Shown):
 def check_divergence(divergence: float) -> float:
     """Return a KL divergence; refuse a negative one and nan."""
     if not divergence >= 0:
-        raise InvalidInputError(f"a divergence is not negative, found {divergence}")
+        raise InvalidInputError(
+            f"a divergence is not negative, found {divergence}",
+            code="divergence-negative",
+        )
     return float(divergence)
 
 
@@ -136,7 +139,8 @@ def renyi(divergence: float, *, order: float) -> float:
     """
     if not 0 < order < inf:
         raise InvalidInputError(
-            f"a Renyi order must be positive and finite, found {order}"
+            f"a Renyi order must be positive and finite, found {order}",
+            code="order-not-positive",
         )
     return order * check_divergence(divergence)
 
@@ -161,7 +165,8 @@ def divergence_for_success(success: float) -> float:
     if not 0.5 < success < 1:
         raise InvalidInputError(
             "an attacker's success must be above 0.5, which a coin reaches, and below "
-            f"1, which needs no masks; found {success}"
+            f"1, which needs no masks; found {success}",
+            code="success-out-of-range",
         )
     return 2.0 * float(scipy.special.ndtri(success)) ** 2
 
@@ -192,7 +197,8 @@ def power(divergence: float, *, level: float) -> float:
     """
     if not 0 < level < 1:
         raise InvalidInputError(
-            f"a test's level must be between 0 and 1, found {level}"
+            f"a test's level must be between 0 and 1, found {level}",
+            code="level-out-of-range",
         )
     return float(
         scipy.special.ndtr(gaussian_mu(divergence) + scipy.special.ndtri(level))
@@ -228,7 +234,10 @@ def dp_delta(divergence: float, *, dp_epsilon: float) -> float:
     0.07149
     """
     if not dp_epsilon >= 0:
-        raise InvalidInputError(f"dp_epsilon must not be negative, found {dp_epsilon}")
+        raise InvalidInputError(
+            f"dp_epsilon must not be negative, found {dp_epsilon}",
+            code="epsilon-negative",
+        )
     mu = gaussian_mu(divergence)
     if mu == 0 or isinf(dp_epsilon):
         return 0.0
@@ -244,7 +253,9 @@ def dp_epsilon(divergence: float, *, delta: float) -> float:
     2.9432
     """
     if not 0 < delta < 1:
-        raise InvalidInputError(f"delta must be between 0 and 1, found {delta}")
+        raise InvalidInputError(
+            f"delta must be between 0 and 1, found {delta}", code="delta-out-of-range"
+        )
     mu = gaussian_mu(divergence)
     if total_variation(divergence) <= delta:
         return 0.0

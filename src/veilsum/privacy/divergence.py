@@ -108,7 +108,8 @@ def kl_divergence(
     rows_a, rows_b = _rows(topology, a, "A"), _rows(topology, b, "B")
     if rows_a.shape != rows_b.shape:
         raise InvalidPairError(
-            f"A and B differ in shape: {rows_a.shape} and {rows_b.shape}"
+            f"A and B differ in shape: {rows_a.shape} and {rows_b.shape}",
+            code="shapes-differ",
         )
     sigmas = _per_column(check_sigma(sigma), rows_a, "sigma")
     own = _own_noise(tau, rows_a)
@@ -178,7 +179,8 @@ def effective_resistance(
     if ends & colluders:
         raise InvalidPairError(
             f"{listed(topology.names(ends & colluders))} is corrupted and knows its "
-            "own value; choose two honest parties"
+            "own value; choose two honest parties",
+            code="party-corrupted",
         )
     graph = topology.without(colluders)
     i, j = graph.index(first), graph.index(second)
@@ -224,7 +226,8 @@ def check_pair(
         gap = np.abs((a[honest] - b[honest]).sum(axis=0)).max()
         raise InvalidPairError(
             "A and B must have the same sum over the honest parties, which every view "
-            f"reveals; the sums differ by {gap:.6g}"
+            f"reveals; the sums differ by {gap:.6g}",
+            code="sums-differ",
         )
 
 
@@ -236,7 +239,8 @@ def check_agreement(
     if moved:
         raise InvalidPairError(
             "A and B must agree on every corrupted party, which knows its own "
-            f"coefficients; they differ on {listed(topology.names(moved))}"
+            f"coefficients; they differ on {listed(topology.names(moved))}",
+            code="corrupted-differ",
         )
 
 
@@ -246,7 +250,8 @@ def _rows(topology: Topology, values: ArrayLike, name: str) -> PartyRows:
     if rows.ndim != 2 or len(rows) != topology.n_parties:
         raise InvalidPairError(
             f"{name} must have one row for each of {topology.n_parties} parties, "
-            f"found shape {array.shape}"
+            f"found shape {array.shape}",
+            code="wrong-shape",
         )
     return rows
 
@@ -256,7 +261,8 @@ def _per_column(array: FloatArray, rows: PartyRows, name: str) -> PerColumn:
     if array.shape not in {(), (width,)}:
         raise InvalidInputError(
             f"{name} must be one number or {width}, one for each coefficient, "
-            f"found {array.size}"
+            f"found {array.size}",
+            code="wrong-shape",
         )
     return np.broadcast_to(array, (width,))
 
@@ -267,7 +273,8 @@ def _own_noise(tau: ArrayLike, rows: PartyRows) -> PerColumn:
     if not ((array > 0).all() or (array == 0).all()):
         raise InvalidInputError(
             "tau must be positive, or zero for every coefficient: a coefficient "
-            f"without it has its exact sum released; found {array}"
+            f"without it has its exact sum released; found {array}",
+            code="tau-not-positive",
         )
     return noise
 
@@ -385,7 +392,8 @@ class Circuit:
         else:
             raise InvalidGraphError(
                 "the edge weights are too far apart for a divergence to be certain: "
-                "bring them closer together"
+                "bring them closer together",
+                code="weights-too-uneven",
             )
         # |sqrt(P) - sqrt(P')| <= |rest| sqrt(R), wherever the rest belongs.
         if 4 * rest**2 * self._resistance > Fraction(CERTAIN) ** 2 * power:
@@ -393,7 +401,8 @@ class Circuit:
                 "two sums are equal up to rounding only, and with edge weights as far "
                 "apart as these it matters whose rounding that is: give numbers whose "
                 "sums are equal exactly, such as whole ones, or bring the weights "
-                "closer together"
+                "closer together",
+                code="rounding-undecided",
             )
         return potentials, float(power)
 
@@ -464,7 +473,8 @@ class Circuit:
         if not (relative > 1e-290).all():
             raise InvalidGraphError(
                 "the edge weights are too far apart for float64: bring them closer "
-                "together"
+                "together",
+                code="weights-too-uneven",
             )
         return np.array(i), np.array(j), relative
 
@@ -508,11 +518,13 @@ class DegenerateGaussian:
     def __post_init__(self) -> None:
         if not 0 < self.scale < np.inf:
             raise InvalidInputError(
-                f"the scale c must be positive and finite, found {self.scale}"
+                f"the scale c must be positive and finite, found {self.scale}",
+                code="scale-not-positive",
             )
         if not is_connected(self.topology):
             raise InvalidGraphError(
-                "N+(0, cL) needs a connected graph; take its components one by one"
+                "N+(0, cL) needs a connected graph; take its components one by one",
+                code="graph-disconnected",
             )
 
     @cached_property

@@ -204,12 +204,14 @@ def _checked(*values: float) -> Triple:
     if not all(isfinite(value) and abs(value) < LARGEST_VALUE for value in values):
         shown = ", ".join(f"{value:g}" for value in values)
         raise InvalidInputError(
-            f"the values must be finite numbers below {LARGEST_VALUE:g}, found {shown}"
+            f"the values must be finite numbers below {LARGEST_VALUE:g}, found {shown}",
+            code="values-out-of-range",
         )
     if values[0] == values[1]:
         raise InvalidInputError(
             "the first two values must be different, found "
-            f"{values[0]:g} twice: swapping them must change something"
+            f"{values[0]:g} twice: swapping them must change something",
+            code="values-equal",
         )
     one, two, three = map(float, values)
     return one, two, three
@@ -222,7 +224,9 @@ def _counted(excluded: Flags, errors: Runs) -> FloatLeak:
 
 def _in_pieces(runs: int, some: Callable[[int], FloatLeak]) -> FloatLeak:
     if runs < 1:
-        raise InvalidInputError(f"there must be at least 1 run, found {runs}")
+        raise InvalidInputError(
+            f"there must be at least 1 run, found {runs}", code="runs-not-positive"
+        )
     parts = [some(min(PIECE, runs - start)) for start in range(0, runs, PIECE)]
     return FloatLeak(
         runs=sum(part.runs for part in parts),

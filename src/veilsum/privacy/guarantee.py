@@ -338,7 +338,8 @@ class _Lattice(_Gaussian):
         if self.masks.grid is None:
             raise InvalidInputError(
                 f'law = "{self.masks.law}" needs a grid: the number of bits q of its '
-                "step 2^-q"
+                "step 2^-q",
+                code="grid-missing",
             )
 
     @cached_property
@@ -472,7 +473,8 @@ def epsilon_bound(*, sigma: float, mu2: float, shares_per_edge: int = 2) -> floa
     if not 0 < epsilon < np.inf:
         raise InvalidInputError(
             f"sigma = {sigma:g} puts epsilon outside the range of float64; "
-            "choose sigma nearer to the size of the coefficients"
+            "choose sigma nearer to the size of the coefficients",
+            code="sigma-out-of-range",
         )
     return epsilon
 
@@ -551,7 +553,8 @@ def success_at(
     """
     if distance is not None and not 0 <= distance < float("inf"):
         raise InvalidInputError(
-            f"a distance must be a number not below zero, found {distance}"
+            f"a distance must be a number not below zero, found {distance}",
+            code="distance-negative",
         )
     if distance is None or status == "vacuous":
         return None

@@ -197,7 +197,9 @@ def flow_divergence(
     for part in components(topology):
         if rows[list(part)].sum(axis=0).any():
             names = listed(topology.names(part))
-            raise InvalidPairError(f"the shift must add up to zero over {names}")
+            raise InvalidPairError(
+                f"the shift must add up to zero over {names}", code="shift-not-zero"
+            )
     rows = rows[:, (rows != 0).any(axis=0)]
     sizes, least = np.abs(rows).max(axis=0, initial=0), deviation.min(initial=inf)
     flows = electrical_flow(
@@ -294,7 +296,10 @@ def epsilon_excess(excess: float, grid_step: float) -> float:
     0.00048828125
     """
     if not 0 < grid_step < inf:
-        raise InvalidInputError(f"a grid's step must be positive, found {grid_step}")
+        raise InvalidInputError(
+            f"a grid's step must be positive, found {grid_step}",
+            code="step-not-positive",
+        )
     fraction, exponent = frexp(grid_step)
     try:
         return ldexp(check_divergence(excess) / (2.0 * fraction**2), -2 * exponent)
@@ -324,7 +329,9 @@ def worst_excess(
     are then known to be short, and fewer steps of the grid suffice.
     """
     if tolerate < 0:
-        raise InvalidInputError(f"tolerate must not be negative, found {tolerate}")
+        raise InvalidInputError(
+            f"tolerate must not be negative, found {tolerate}", code="tolerate-negative"
+        )
     if tolerate == 0:
         return lattice_excess(topology, deviations)
     deviation = _deviations(topology, deviations)
@@ -363,7 +370,8 @@ def _deviations(topology: Topology, deviations: ArrayLike) -> PerLink:
     if not ((array > 1e-100) & (array < 1e150)).all():
         raise InvalidInputError(
             "deviations must be positive, and their squares within float64; they are "
-            "standard deviations in steps of the grid"
+            "standard deviations in steps of the grid",
+            code="deviation-not-positive",
         )
     return array
 
@@ -385,7 +393,8 @@ def _quantised_shift(
     rows_b = as_rows(b, n_parties=topology.n_parties, what="B")
     if rows_a.shape != rows_b.shape:
         raise InvalidPairError(
-            f"A and B differ in shape: {rows_a.shape} and {rows_b.shape}"
+            f"A and B differ in shape: {rows_a.shape} and {rows_b.shape}",
+            code="shapes-differ",
         )
     check_agreement(topology, rows_a, rows_b, corrupted)
     whole_a, whole_b = (as_python_integers(grid.quantise(x)) for x in (rows_a, rows_b))
@@ -396,7 +405,8 @@ def _quantised_shift(
         raise InvalidPairError(
             "A and B must have the same quantised sum over the honest parties, which "
             f"every view reveals; the quantised sums differ by {steps} steps of "
-            f"2^{-grid.bits}"
+            f"2^{-grid.bits}",
+            code="quantised-sums-differ",
         )
     return shift
 
@@ -408,10 +418,13 @@ def _whole_rows(topology: Topology, shift: ArrayLike) -> WholeRows:
     if rows.ndim != 2 or len(rows) != topology.n_parties:
         raise InvalidInputError(
             f"the shift must have one row for each of {topology.n_parties} parties, "
-            f"found shape {array.shape}"
+            f"found shape {array.shape}",
+            code="wrong-shape",
         )
     if not all(isinstance(x, int | np.integer) for x in rows.ravel()):
-        raise InvalidInputError("the shift must be whole numbers of grid steps")
+        raise InvalidInputError(
+            "the shift must be whole numbers of grid steps", code="shift-not-whole"
+        )
     return as_python_integers(rows)
 
 

@@ -141,7 +141,8 @@ def plan(
     if law not in RATINGS:
         raise InvalidInputError(
             f"a plan is for masks that hide something, found law = {law!r}; choose "
-            f"from {', '.join(RATINGS)}"
+            f"from {', '.join(RATINGS)}",
+            code="law-not-planned",
         )
     rating = RATINGS[law](wanted, tolerate)
     with watched(progress) as opening, shared_by(on) as workers:
@@ -162,11 +163,13 @@ def target(
 ) -> Target:
     if (attacker_success is None) == (epsilon is None):
         raise InvalidInputError(
-            "give one target: an attacker's success at a distance, or an epsilon"
+            "give one target: an attacker's success at a distance, or an epsilon",
+            code="target-missing",
         )
     if distance is not None and not 0 < distance < inf:
         raise InvalidInputError(
-            f"a distance to plan for must be positive and finite, found {distance}"
+            f"a distance to plan for must be positive and finite, found {distance}",
+            code="distance-not-positive",
         )
     if epsilon is not None:
         return Target(
@@ -177,7 +180,8 @@ def target(
     if distance is None:
         raise InvalidInputError(
             "an attacker's success needs a distance, ||A - B|| of the inputs not to be "
-            "told apart: give it, or the columns' ranges to compute it from"
+            "told apart: give it, or the columns' ranges to compute it from",
+            code="distance-missing",
         )
     return Target(
         epsilon=_positive(divergence / distance / distance),
@@ -189,7 +193,8 @@ def target(
 def _positive(epsilon: float) -> float:
     if not 0 < epsilon < inf:
         raise InvalidInputError(
-            f"a target epsilon must be positive and finite, found {epsilon}"
+            f"a target epsilon must be positive and finite, found {epsilon}",
+            code="epsilon-not-positive",
         )
     return float(epsilon)
 
@@ -199,15 +204,20 @@ def _checked_parties(parties: int | None, given: Candidate | None) -> int:
         n = given.topology.n_parties
         if parties not in {None, n}:
             raise InvalidInputError(
-                f"the graph has {n} parties, not {parties}; leave the number out"
+                f"the graph has {n} parties, not {parties}; leave the number out",
+                code="party-count-differs",
             )
         return n
     if parties is None:
-        raise InvalidInputError("say how many parties there are, or give a graph")
+        raise InvalidInputError(
+            "say how many parties there are, or give a graph",
+            code="party-count-missing",
+        )
     if not 2 <= parties <= MOST_PARTIES:
         raise InvalidInputError(
             f"networks are searched for 2 to {MOST_PARTIES} parties, found {parties}; "
-            "for more, name a graph"
+            "for more, name a graph",
+            code="parties-out-of-range",
         )
     return parties
 
@@ -219,14 +229,16 @@ def _check_degree(count: int, tolerate: int, degree: int | None) -> None:
     if not 1 <= degree < count:
         raise InvalidInputError(
             f"a degree budget for {count} parties is between 1 and {count - 1}, found "
-            f"{degree}"
+            f"{degree}",
+            code="degree-out-of-range",
         )
     most = _most_tolerated(count, degree)
     if tolerate > most:
         raise InvalidInputError(
             f"no graph of {count} parties with at most {degree} links each tolerates "
             f"{tolerate}: the most is {_or_none(most)}; allow "
-            f"{_least_degree(count, tolerate)} links, or tolerate less"
+            f"{_least_degree(count, tolerate)} links, or tolerate less",
+            code="degree-too-small",
         )
 
 
@@ -272,7 +284,8 @@ class _Planning:
         if not self.plans:
             raise InvalidGraphError(
                 f"no sigma meets the target on this graph: {self.refused[0].reason}; "
-                "change its links, or tolerate fewer"
+                "change its links, or tolerate fewer",
+                code="target-unreachable",
             )
         return self._result()
 
@@ -288,7 +301,8 @@ class _Planning:
         self._refuse_the_star()
         if not self.plans:
             raise InvalidInputError(
-                "stopped before any network was rated; give the search more time"
+                "stopped before any network was rated; give the search more time",
+                code="search-stopped",
             )
         return self._result()
 

@@ -80,19 +80,22 @@ def record_exchange_distance(
     """
     if model not in MODELS:
         raise InvalidInputError(
-            f"no model is called {model!r}; choose from {', '.join(MODELS)}"
+            f"no model is called {model!r}; choose from {', '.join(MODELS)}",
+            code="unknown-model",
         )
     measures, words = _checked(columns), STATISTICS[model]
     if model in {"sum", "mean"}:
         if response is not None:
             raise InvalidInputError(
-                f"the model {model!r} has no response: list it among the columns"
+                f"the model {model!r} has no response: list it among the columns",
+                code="response-missing",
             )
         squared, exact = sum(_width(_range(one)) ** 2 for one in measures), True
     else:
         if response is None:
             raise InvalidInputError(
-                f"the model {model!r} needs the range of its response, as in y:0:300"
+                f"the model {model!r} needs the range of its response, as in y:0:300",
+                code="response-range-missing",
             )
         target = _measure(response, "the response")
         if intercept:
@@ -113,7 +116,8 @@ def record_exchange_distance(
 def _checked(columns: Mapping[str, Range | Measure]) -> list[Measure]:
     if not columns:
         raise InvalidInputError(
-            "found no columns; give each a range, as in age:0:100,bmi:10:60"
+            "found no columns; give each a range, as in age:0:100,bmi:10:60",
+            code="no-columns",
         )
     return [_measure(bounds, name) for name, bounds in columns.items()]
 
@@ -126,7 +130,8 @@ def _measure(bounds: Range | Measure, name: str) -> Measure:
     if not -float("inf") < low < high < float("inf"):
         raise InvalidInputError(
             f"the range of {name!r} must be two finite numbers, the least first, "
-            f"found {low:g} to {high:g}"
+            f"found {low:g} to {high:g}",
+            code="malformed-range",
         )
     return Measure.of(low, high)
 

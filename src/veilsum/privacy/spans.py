@@ -104,7 +104,8 @@ def _light(
             f"sums of this data set are known over {len(rows)} different sets of "
             f"parties, which tell {rows.shape[1]} groups of parties apart: too many to "
             "make sure that nobody is given away by adding and subtracting them; keep "
-            "to one set of parties"
+            "to one set of parties",
+            code="history-too-large",
         )
     checks, before = _orthogonal(rows), _orthogonal(rows[:n_known])
     mixed = _mixed(checks, rows.shape[1], min(few, rows.shape[1]))[:, near]

@@ -194,12 +194,15 @@ class Transcript(Shown, Secret):
         """
         members = list(transcripts)
         if not members:
-            raise InvalidInputError("a coalition has members: give their transcripts")
+            raise InvalidInputError(
+                "a coalition has members: give their transcripts", code="no-transcripts"
+            )
         first = members[0]
         if any(_agreed(one) != _agreed(first) for one in members):
             raise InvalidInputError(
                 "these are transcripts of different runs: give those of one run, one "
-                "of each member"
+                "of each member",
+                code="transcripts-of-other-run",
             )
         found: dict[int, list[Exchange]] = {}
         for one in members:
@@ -225,7 +228,8 @@ class Transcript(Shown, Secret):
         if not 0 <= round < len(self.rounds):
             raise InvalidInputError(
                 f"this transcript has {len(self.rounds)} rounds, counted from 0; "
-                f"found {round}"
+                f"found {round}",
+                code="round-out-of-range",
             )
         return _view(self, self.rounds[round])
 
@@ -294,7 +298,8 @@ def _take(into: dict[Any, Array[Any]], found: Held, what: str, epoch: int) -> No
 def _disagree(epoch: int, what: str) -> None:
     raise InvalidInputError(
         f"two transcripts disagree about epoch {epoch}, {what}: they are of different "
-        "runs, or one of them is not what was exchanged"
+        "runs, or one of them is not what was exchanged",
+        code="transcripts-disagree",
     )
 
 
@@ -314,7 +319,8 @@ def _view(transcript: Transcript, exchange: Exchange) -> View:
     if missing:
         raise InvalidInputError(
             f"epoch {exchange.epoch} is not whole: what {listed(missing)} had is "
-            "missing; it was given up, or the party was stopped and began again"
+            "missing; it was given up, or the party was stopped and began again",
+            code="epoch-incomplete",
         )
     honest = [n for n in names if n not in corrupted and n in exchange.masked]
     size = next((one.size for one in exchange.masked.values()), 0)

@@ -272,11 +272,14 @@ def check_tolerate(topology: Topology, tolerate: int) -> None:
     """Refuse a number of colluders that makes no sense on this graph."""
     n = topology.n_parties
     if tolerate < 0:
-        raise InvalidInputError(f"tolerate must not be negative, found {tolerate}")
+        raise InvalidInputError(
+            f"tolerate must not be negative, found {tolerate}", code="tolerate-negative"
+        )
     if tolerate >= n - 1:
         raise InvalidInputError(
             f"tolerate must be below n - 1 = {n - 1}, found {tolerate}: only one "
-            f"honest party is left, and nothing can be hidden from {n - 1} colluders"
+            f"honest party is left, and nothing can be hidden from {n - 1} colluders",
+            code="tolerate-out-of-range",
         )
 
 

@@ -226,6 +226,7 @@ class Book:
             raise PeerProtocolError(
                 sender,
                 f"passed on a record of {record.party!r}, who is not in the plan",
+                code="stranger-record",
             )
         self._check_form(record, sender)
         known = self._records.get(record.id)
@@ -285,15 +286,28 @@ class Book:
                     f"{sender!r} {whose} the plan {record.plan.hex()[:16]}, "
                     f"{self._me!r} has {self._plan.digest.hex()[:16]}: compare the two "
                     "files",
+                    code="plan-differs",
                 )
             case Join() if record.epoch != Join.number(record.incarnation):
-                raise PeerProtocolError(sender, "a Join's epoch is not its start's")
+                raise PeerProtocolError(
+                    sender,
+                    "a Join's epoch is not its start's",
+                    code="join-epoch-differs",
+                )
             case Lost() | Ready():
                 self._check_lost(record, sender)
             case Quit() if record.reason not in Quit.reasons:
-                raise PeerProtocolError(sender, "left for a reason nobody knows")
+                raise PeerProtocolError(
+                    sender,
+                    "left for a reason nobody knows",
+                    code="unknown-leave-reason",
+                )
             case Result() | Agreed() if record.epoch != 0:
-                raise PeerProtocolError(sender, "an answer belongs to the whole run")
+                raise PeerProtocolError(
+                    sender,
+                    "an answer belongs to the whole run",
+                    code="answer-not-of-run",
+                )
             case Result():
                 wanted = (np.dtype(np.float64), self._plan.answer_size)
                 check_numbers(sender, record.numbers, wanted)
@@ -304,14 +318,22 @@ class Book:
     def _check_lost(self, record: Lost | Ready, sender: str) -> None:
         """Refuse names that cannot be lost, and epochs that do not go with them."""
         if not set(record.lost) <= self._parties - {record.party}:
-            raise PeerProtocolError(sender, "cannot lose itself or a stranger")
+            raise PeerProtocolError(
+                sender, "cannot lose itself or a stranger", code="cannot-lose-self"
+            )
         if record.lost != tuple(sorted(set(record.lost))):
-            raise PeerProtocolError(sender, "names lost parties out of order or twice")
+            raise PeerProtocolError(
+                sender,
+                "names lost parties out of order or twice",
+                code="lost-out-of-order",
+            )
         count, within = len(record.lost), record.epoch % self._plan.epochs_per_sum
         fits = record.epoch < count if isinstance(record, Lost) else within == count
         if not fits:
             raise PeerProtocolError(
-                sender, f"epoch {record.epoch} does not go with {count} lost parties"
+                sender,
+                f"epoch {record.epoch} does not go with {count} lost parties",
+                code="epoch-lost-mismatch",
             )
 
     def _check_allowed(self, record: Lost | Ready) -> None:
@@ -323,6 +345,7 @@ class Book:
             raise PeerProtocolError(
                 record.party,
                 f"goes on without {listed(record.lost)}, against the plan: {why}",
+                code="loss-not-allowed",
             )
 
     def is_signed(self, record: Record, digest: bytes) -> bool:
@@ -333,14 +356,18 @@ class Book:
         """Refuse a record that its author did not sign."""
         if not self.is_signed(record, digest):
             raise PeerProtocolError(
-                sender, f"passed on a record that {record.party!r} did not sign"
+                sender,
+                f"passed on a record that {record.party!r} did not sign",
+                code="bad-signature",
             )
 
     def check_joined(self, record: Record) -> None:
         """Refuse what comes before its author's Join: it may be of any start."""
         if record.party not in self.joins and not isinstance(record, Join):
             kind = type(record).__name__
-            raise UntimelyError(record.party, f"has not joined, and signs a {kind}")
+            raise UntimelyError(
+                record.party, f"has not joined, and signs a {kind}", code="not-joined"
+            )
 
     def has_left(self, party: str) -> bool:
         """Say whether a party has quit: it does so once, in whatever epoch."""

@@ -92,7 +92,8 @@ class Codec:
         if self.max_numbers < 0 or not 0 < self.max_header < 1 << 32:
             raise InvalidInputError(
                 "a codec's limits must be max_numbers >= 0 and 0 < max_header < 2^32, "
-                f"found {self.max_numbers} and {self.max_header}"
+                f"found {self.max_numbers} and {self.max_header}",
+                code="codec-limits",
             )
         most = _START + self.max_header + self.max_numbers * WORD_BYTES
         object.__setattr__(self, "max_frame", most)
@@ -112,11 +113,11 @@ class Codec:
             _parse(header)  # as a receiver will
         except MalformedMessageError as error:
             raise LocalProtocolError(
-                f"a message nobody would accept: {error}"
+                f"a message nobody would accept: {error}", code=error.code
             ) from None
         except _UNREADABLE:
             raise LocalProtocolError(
-                "a message with a field of the wrong type"
+                "a message with a field of the wrong type", code="field-of-wrong-type"
             ) from None
         holder = message.masked if type(message) is Deposit else message
         numbers = getattr(holder, "numbers", None)
@@ -125,7 +126,8 @@ class Codec:
         if len(header) > self.max_header or count > self.max_numbers:
             raise LocalProtocolError(
                 f"a message has at most {self.max_header} bytes of header and "
-                f"{self.max_numbers} numbers, found {len(header)} and {count}"
+                f"{self.max_numbers} numbers, found {len(header)} and {count}",
+                code="message-too-large",
             )
         return _PREFIX.pack(MAGIC, VERSION, len(header)), header, raw
 
@@ -216,23 +218,31 @@ class Codec:
         try:
             found = layout.unpack(limbs)
         except InvalidInputError as error:
-            raise MalformedMessageError(str(error)) from None
+            raise MalformedMessageError(str(error), code=error.code) from None
         found.setflags(write=False)
         return found
 
 
 def _refuse(expected: str, found: object) -> NoReturn:
-    raise MalformedMessageError(f"expected {expected}, found {found}")
+    raise MalformedMessageError(
+        f"expected {expected}, found {found}", code="unexpected-bytes"
+    )
 
 
 def _describe(layout: Moduli | None, value: object) -> tuple[str, int, int]:
     """Say what a header says in place of an array (msgspec's encoding hook)."""
     if type(value) is not ndarray or value.ndim != 1:
-        raise LocalProtocolError("a message carries plain one-dimensional arrays only")
+        raise LocalProtocolError(
+            "a message carries plain one-dimensional arrays only",
+            code="array-not-plain",
+        )
     if (code := _CODES.get(value.dtype)) is not None:
         return code, value.size, WORD_BYTES
     if not is_wide(value):
-        raise LocalProtocolError(f"a message carries no numbers of type {value.dtype}")
+        raise LocalProtocolError(
+            f"a message carries no numbers of type {value.dtype}",
+            code="unsupported-number-type",
+        )
     return "l", len(_limbs(value, layout)), WORD_BYTES
 
 
@@ -255,7 +265,9 @@ def _raw(numbers: Numbers, layout: Moduli | None) -> bytes | memoryview:
     few = numbers.size <= _FEW
     raw = numbers.tobytes() if few else np.ascontiguousarray(numbers).data.cast("B")
     if code == "f" and not _finite(numbers, raw, 0):
-        raise LocalProtocolError("a message carries finite numbers, found nan or inf")
+        raise LocalProtocolError(
+            "a message carries finite numbers, found nan or inf", code="not-finite"
+        )
     return raw
 
 
@@ -263,13 +275,18 @@ def _integers(numbers: Numbers) -> tuple[tuple[str, int, int], bytes | memoryvie
     """Return a descriptor and bytes of Python integers, for digests alone."""
     values = numbers.tolist()
     if not set(map(type, values)) <= {int}:
-        raise LocalProtocolError("an array of objects must hold Python integers only")
+        raise LocalProtocolError(
+            "an array of objects must hold Python integers only", code="not-integers"
+        )
     whole = narrowed(numbers)
     least, largest = ends_of(whole)
     width = max(largest, ~least).bit_length() // 8 + 1
     words = -(-width // WORD_BYTES)
     if words > MOST_LIMBS:
-        raise LocalProtocolError(f"whole numbers of {width} bytes have no digest")
+        raise LocalProtocolError(
+            f"whole numbers of {width} bytes have no digest",
+            code="no-digest-of-objects",
+        )
     limbs = limbs_of(from_integers(whole, words)).astype(_DTYPES["u"], copy=False)
     raw = limbs.view(np.uint8).reshape(-1, WORD_BYTES * words)[:, :width].tobytes()
     return ("b", len(values), width), raw
@@ -294,7 +311,9 @@ def _parse(header: bytes) -> Any:
         reason = str(error)
     # Of msgspec's texts these name types and lengths; the others quote what they found.
     if reason.startswith("Expected"):
-        raise MalformedMessageError(f"a field of the header: {reason}")
+        raise MalformedMessageError(
+            f"a field of the header: {reason}", code="malformed-header"
+        )
     _refuse("the header of a known kind of message", "none")
 
 

@@ -102,12 +102,14 @@ class Abort:
 
     `reason` is one word of a fixed list, `detail` says more; both are for this party
     alone, and others are told a word that may be less (`Quit`). Where it is not `final`
-    the others are told nothing: the party may be started again, and goes on.
+    the others are told nothing: the party may be started again, and goes on. `code` is
+    that of this party's own error, where one ended the run.
     """
 
     reason: str
     detail: str
     final: bool = True
+    code: str = ""
 
 
 Effect: TypeAlias = (

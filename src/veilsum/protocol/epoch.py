@@ -212,7 +212,9 @@ class Epoch(Secret):
         if epoch != self.number:
             self._refuse_epoch(sender, epoch)
         if sender not in self.place.neighbours:
-            raise UntimelyError(sender, "has been lost and is not in this epoch")
+            raise UntimelyError(
+                sender, "has been lost and is not in this epoch", code="party-lost"
+            )
 
     def check_vote(self, sender: str, epoch: int) -> None:
         """Refuse a record of the past, or of later than the next sum."""
@@ -223,7 +225,9 @@ class Epoch(Secret):
     def _refuse_epoch(self, sender: str, epoch: int) -> NoReturn:
         when = "past" if epoch < self.number else "future"
         raise UntimelyError(
-            sender, f"speaks of the {when} epoch {epoch}; now is {self.number}"
+            sender,
+            f"speaks of the {when} epoch {epoch}; now is {self.number}",
+            code="other-epoch",
         )
 
     def check_kind(self, sender: str, numbers: Numbers) -> None:
@@ -268,6 +272,7 @@ class Epoch(Secret):
                 sender,
                 f"goes on without {listed(share.lost) or 'nobody'}, "
                 f"{self.place.me!r} without {listed(self.lost) or 'nobody'}",
+                code="loss-differs",
             )
         self.check_kind(sender, share.numbers)
         if early:
@@ -280,7 +285,9 @@ class Epoch(Secret):
             )
             if not same:
                 raise PeerProtocolError(
-                    sender, f"sent two different shares for epoch {self.number}"
+                    sender,
+                    f"sent two different shares for epoch {self.number}",
+                    code="two-shares",
                 )
             return []
         return [self.keep(sender, share, frame)] if phase in BEFORE_READY else []
@@ -307,7 +314,9 @@ class Epoch(Secret):
         both = sender in self.got and sender in self.sent
         if both and not self._agrees(sender, confirm):
             raise PeerProtocolError(
-                sender, "confirms other shares than those held here"
+                sender,
+                "confirms other shares than those held here",
+                code="confirms-other-shares",
             )
         self.confirmations[sender] = confirm
 
@@ -354,13 +363,17 @@ class Epoch(Secret):
         self.check_now(sender, message.epoch)
         self.check_kind(sender, message.numbers)
         if self._plan.spread != "tree":
-            raise PeerProtocolError(sender, "sums along a tree, and the plan has none")
+            raise PeerProtocolError(
+                sender, "sums along a tree, and the plan has none", code="no-tree"
+            )
         if isinstance(message, Up) and sender in self.place.children:
             self._from_below.setdefault(sender, message.numbers)
         elif isinstance(message, Down) and sender == self.place.parent:
             self._from_above = message.numbers
         else:
-            raise PeerProtocolError(sender, "is elsewhere in the tree")
+            raise PeerProtocolError(
+                sender, "is elsewhere in the tree", code="other-tree-place"
+            )
 
     def pass_up(self) -> list[Effect]:
         """Send the subtree's sum to the parent, once, when it is complete."""

@@ -68,14 +68,18 @@ class Iteration(Secret):
     def take(self, sender: str, message: Round) -> bool:
         """Keep a neighbour's numbers; say whether the round is complete."""
         if self._method is None:
-            raise PeerProtocolError(sender, "sends rounds, and the plan has none")
+            raise PeerProtocolError(
+                sender, "sends rounds, and the plan has none", code="no-rounds"
+            )
         index, numbers = message.index, message.numbers
         wanted = self._method.expected(index, self._place.members)
         check_numbers(sender, numbers, wanted)
         now = 0 if self._state is None else self._state.index
         # A party that repeats rounds hears everything again that it missed.
         if index > now + 1 + self._plan.checkpoint:
-            raise UntimelyError(sender, f"is at round {index}, this party at {now}")
+            raise UntimelyError(
+                sender, f"is at round {index}, this party at {now}", code="other-round"
+            )
         if index < now:
             return False
         heard = self._heard.setdefault(index, {})

@@ -240,7 +240,7 @@ class Machine(Secret):
         try:
             self._epoch.private = self._first_input()
         except VeilsumError as error:
-            self._abort("input", error.plain)
+            self._abort("input", error.plain, error.code)
             return self._effects()
         self._ask()
         self._out.append(SetTimer("resend", self.plan.policy.resend))
@@ -257,7 +257,7 @@ class Machine(Secret):
         try:
             self._restore(read)
         except VeilsumError as error:
-            self._abort("input", error.plain)
+            self._abort("input", error.plain, error.code)
         if self.phase not in CLOSED:
             self._ask()
             self._out.append(SetTimer("resend", self.plan.policy.resend))
@@ -272,9 +272,13 @@ class Machine(Secret):
         """
         self._check_started()
         if sender not in self._peers.names:
-            raise PeerProtocolError(sender, f"is not a neighbour of {self.me!r}")
+            raise PeerProtocolError(
+                sender, f"is not a neighbour of {self.me!r}", code="not-a-neighbour"
+            )
         if self._peers.is_deaf_to(sender):
-            raise PeerProtocolError(sender, "is not listened to any more")
+            raise PeerProtocolError(
+                sender, "is not listened to any more", code="party-ignored"
+            )
         if self._book.has_seen(frame):
             self._peers.in_vain[sender] += 1
             return []
@@ -292,7 +296,7 @@ class Machine(Secret):
         try:
             message = self.plan.codec.decode(frame)
         except MalformedMessageError as error:
-            raise PeerProtocolError(sender, str(error)) from None
+            raise PeerProtocolError(sender, str(error), code=error.code) from None
         handle = self.hears[self.phase].get(type(message))
         if handle is not None and handle(self, sender, message, frame):
             if not isinstance(message, Status):
@@ -329,7 +333,8 @@ class Machine(Secret):
         self._check_started()
         if reason not in (known := (*Quit.refusals, *Quit.reasons)):
             raise LocalProtocolError(
-                f"a party leaves for one of {listed(known, most=99)}, found {reason!r}"
+                f"a party leaves for one of {listed(known, most=99)}, found {reason!r}",
+                code="unknown-leave-reason",
             )
         if self.phase not in CLOSED:
             self._abort(reason, detail or "stopped by its owner")
@@ -337,12 +342,16 @@ class Machine(Secret):
 
     def _first_call(self) -> None:
         if self._started:
-            raise LocalProtocolError("a machine starts once: make a new one")
+            raise LocalProtocolError(
+                "a machine starts once: make a new one", code="already-started"
+            )
         self._started = True
 
     def _check_started(self) -> None:
         if not self._started:
-            raise LocalProtocolError("start or resume the machine first")
+            raise LocalProtocolError(
+                "start or resume the machine first", code="not-started"
+            )
 
     def _effects(self) -> list[Effect]:
         effects, self._out = self._out, []
@@ -353,7 +362,8 @@ class Machine(Secret):
         if vector is None or vector.shape != (self.plan.size,):
             found = "none" if vector is None else f"shape {vector.shape}"
             raise InvalidInputError(
-                f"the plan sums vectors of {self.plan.size} numbers, found {found}"
+                f"the plan sums vectors of {self.plan.size} numbers, found {found}",
+                code="wrong-length",
             )
         return self.plan.law.encode(vector)
 
@@ -375,7 +385,7 @@ class Machine(Secret):
         except VeilsumError as error:
             # The work failed on what the parties agreed on, or on what only this one
             # was told.
-            self._suspect(error.plain)
+            self._suspect(error.plain, error.code)
 
     def _goes_on(self) -> bool:
         return self.phase not in CLOSED and not self._misfit
@@ -472,16 +482,16 @@ class Machine(Secret):
 
     # What does not fit, and who is to blame
 
-    def _suspect(self, detail: str) -> None:
+    def _suspect(self, detail: str, code: str = "") -> None:
         """Hold still over what does not fit, and compare with the neighbours.
 
         If somebody told two parties different things, some two neighbours hold
         different records of it: what they hold is part of what they tell each other.
         """
         if not self._sums.totals and self.phase in BEFORE_READY:
-            self._abort("result", detail)  # nothing was told by anybody
+            self._abort("result", detail, code)  # nothing was told by anybody
         else:
-            self._compare_before(Abort("result", detail))
+            self._compare_before(Abort("result", detail, code=code))
 
     def _compare_before(self, end: Abort) -> None:
         """Compare records with the neighbours a few times, then end like this."""
@@ -494,7 +504,8 @@ class Machine(Secret):
         """Count a comparison; end after the last one."""
         self._comparisons += 1
         if (end := self._misfit) and self._comparisons > COMPARISONS:
-            self._abort(end.reason, "; ".join((end.detail, *self._blamed())))
+            detail = "; ".join((end.detail, *self._blamed()))
+            self._abort(end.reason, detail, end.code)
 
     def _end_if_proven(self) -> None:
         """Go on no further with a member that is proven to lie."""
@@ -523,7 +534,7 @@ class Machine(Secret):
         )
         return [*{**self._peers.faults, **proofs}.values(), *claims]
 
-    def _abort(self, reason: str, detail: str) -> None:
+    def _abort(self, reason: str, detail: str, code: str = "") -> None:
         """Leave for good, and tell the others one word."""
         erased = self._epoch.wipe()
         self._begin_epoch(self.lost)
@@ -534,7 +545,7 @@ class Machine(Secret):
         self._publish(Quit(party=self.me, epoch=self.epoch, reason=told))
         self._out += erased
         self.phase = ABORTED
-        self._out.append(Abort(reason, detail))
+        self._out.append(Abort(reason, detail, code=code))
 
     def _neighbours_not_in(self, held: Collection[str]) -> list[str]:
         return [name for name in self._epoch.place.neighbours if name not in held]
@@ -828,7 +839,11 @@ class Machine(Secret):
     def _on_record(self, sender: str, record: Record, frame: bytes) -> bool:
         """Look at what everybody gets, unless too much of it comes to nothing."""
         if self._peers.has_wasted(sender):
-            raise UntimelyError(sender, "says too much at once that comes to nothing")
+            raise UntimelyError(
+                sender,
+                "says too much at once that comes to nothing",
+                code="too-much-pending",
+            )
         try:
             return self._take_record(sender, record, frame)
         finally:
@@ -902,16 +917,21 @@ class Machine(Secret):
                 raise UntimelyError(
                     sender,
                     f"shows numbers of epoch {record.epoch}; now is {self.epoch}",
+                    code="other-epoch",
                 )
             case Ready():
                 self._epoch.check_vote(sender, record.epoch)
                 self._check_committed(record)
             case Lost() if self.phase not in CLOSED and not self._droppable():
                 raise UntimelyError(
-                    record.party, "drops a party after the commit, which nobody may"
+                    record.party,
+                    "drops a party after the commit, which nobody may",
+                    code="drop-after-commit",
                 )
             case Quit() if self._book.has_left(record.party):
-                raise UntimelyError(record.party, "has left already")
+                raise UntimelyError(
+                    record.party, "has left already", code="party-has-left"
+                )
 
     def _check_committed(self, ready: Ready) -> None:
         """Refuse a Ready that would take the place of one that counts.
@@ -923,7 +943,9 @@ class Machine(Secret):
             return
         if ready.epoch // width == masked.epoch // width:
             raise UntimelyError(
-                ready.party, "is ready for another epoch of a sum that is committed"
+                ready.party,
+                "is ready for another epoch of a sum that is committed",
+                code="other-epoch",
             )
 
     def _is_awaited(self, epoch: int) -> bool:
@@ -954,7 +976,9 @@ class Machine(Secret):
     def _on_deposit(self, sender: str, deposit: Deposit, _: bytes) -> bool:
         masked = deposit.masked
         if masked.party != sender:
-            raise PeerProtocolError(sender, f"deposits for {masked.party!r}")
+            raise PeerProtocolError(
+                sender, f"deposits for {masked.party!r}", code="deposit-for-stranger"
+            )
         self._epoch.check_now(sender, masked.epoch)
         self._epoch.check_kind(sender, masked.numbers)
         if self._is_as_promised(masked):
@@ -1143,7 +1167,8 @@ class Machine(Secret):
             ):
                 raise InvalidInputError(
                     "the file with this run's state has a record that this party did "
-                    "not sign: put a sound copy of it back, or start a new run"
+                    "not sign: put a sound copy of it back, or start a new run",
+                    code="foreign-record-stored",
                 )
         if self.continues:
             self._peers.incarnation = self._book.start
@@ -1186,7 +1211,8 @@ class Machine(Secret):
         if bound is not None and not hmac.compare_digest(bound, now):
             raise InvalidInputError(
                 "the data have changed since this run began, and its masks hide the "
-                "old ones only: put them back, or start a new run"
+                "old ones only: put them back, or start a new run",
+                code="data-changed",
             )
 
     def _restored_phase(self, stored: Stored) -> str:

@@ -221,4 +221,5 @@ def check_numbers(
             sender,
             f"expected {wanted[1]} numbers of type {type_name(wanted[0])}, found "
             f"{numbers.size} of type {type_name(numbers.dtype)}",
+            code="wrong-numbers",
         )

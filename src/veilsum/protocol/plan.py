@@ -56,7 +56,8 @@ class Policy:
         if not 0 < self.resend <= self.deadline or self.patience < 1:
             raise InvalidInputError(
                 "a policy needs 0 < resend <= deadline and a patience of at least 1, "
-                f"found {self.resend}, {self.deadline} and {self.patience}"
+                f"found {self.resend}, {self.deadline} and {self.patience}",
+                code="policy-limits",
             )
 
     def quorum(self, n_parties: int) -> int:
@@ -124,9 +125,13 @@ class Plan:
     def __post_init__(self) -> None:
         # A method with rounds may do with one way, where all parties are simulated.
         if self.topology.directed and not self.round_size:
-            raise InvalidInputError("a run needs links that carry both ways")
+            raise InvalidInputError(
+                "a run needs links that carry both ways", code="directed-graph"
+            )
         if self.size < 1 or self.answer_size < 1:
-            raise InvalidInputError("a run sums and answers at least one number")
+            raise InvalidInputError(
+                "a run sums and answers at least one number", code="no-numbers"
+            )
 
     @cached_property
     def digest(self) -> bytes:

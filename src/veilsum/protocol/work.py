@@ -96,7 +96,8 @@ def _plain(value: Any) -> Any:
             return {str(key): _plain(one) for key, one in value.items()}
     if not is_dataclass(value):
         raise LocalProtocolError(
-            f"a request is made of plain values, found {type(value).__name__}"
+            f"a request is made of plain values, found {type(value).__name__}",
+            code="not-plain-value",
         )
     return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
 

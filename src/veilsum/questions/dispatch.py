@@ -126,7 +126,9 @@ class PriceRecipe(TriedPrices[State]):
     def settled(self, sums: Sums) -> Settled:
         state = self._places.state(self._tried(sums))
         if not isinstance(state, Settled):
-            raise LocalProtocolError("a price was asked for before it was settled")
+            raise LocalProtocolError(
+                "a price was asked for before it was settled", code="price-not-settled"
+            )
         return state
 
     def total_cost(self, sums: Sums) -> float | None:
@@ -381,7 +383,7 @@ def _contribution(search: Any, party: str, own: Any, *data: Any) -> Contribution
     try:
         search.check(own)
     except InvalidInputError as error:
-        raise InvalidInputError(f"{party}: {error}") from None
+        raise InvalidInputError(f"{party}: {error}", code=error.code) from None
     bent = search.bent(own) if isinstance(search, PeriodSearch) else own
     return Contribution(partial(search.response, bent), data)
 
@@ -412,7 +414,10 @@ class PeriodsRecipe(TriedPrices[Seeking | Cleared]):
         """Return where supply meets demand in all periods."""
         state = self._places.state(sums)
         if not isinstance(state, Cleared):
-            raise LocalProtocolError("prices were asked for before they were settled")
+            raise LocalProtocolError(
+                "prices were asked for before they were settled",
+                code="price-not-settled",
+            )
         return state
 
     def release(self, sums: Sums) -> Release:
@@ -620,7 +625,8 @@ class DispatchSpec(QuestionSpec, frozen=True, kw_only=True):
         for key in wrong:
             if key in self.given():
                 raise InvalidScenarioError(
-                    f"[dispatch] {key} has no meaning {when} periods: take it out"
+                    f"[dispatch] {key} has no meaning {when} periods: take it out",
+                    code="key-without-periods",
                 )
 
 

@@ -75,7 +75,8 @@ class Path(Shown):
         if not places.size:
             raise InvalidInputError(
                 f"the path has no alpha {alpha:g}; choose one of "
-                f"{listed([f'{one:g}' for one in self.alphas])}"
+                f"{listed([f'{one:g}' for one in self.alphas])}",
+                code="unknown-alpha",
             )
         k = int(places[0])
         found = dict(zip(self.names, self.coefficients[k].tolist(), strict=True))
@@ -140,7 +141,8 @@ def elastic_net(
     """
     if not (is_number(l1_ratio) and 0.0 <= l1_ratio <= 1.0):
         raise InvalidInputError(
-            f"l1_ratio must be from 0 (ridge) to 1 (lasso), found {l1_ratio!r}"
+            f"l1_ratio must be from 0 (ridge) to 1 (lasso), found {l1_ratio!r}",
+            code="ratio-out-of-range",
         )
     linear = needed("sklearn.linear_model", extra="sklearn", what="elastic nets")
     names, cross, along, square = _parts(found, response, on)
@@ -160,7 +162,8 @@ def elastic_net(
         if strengths.ndim != 1 or not strengths.size or strengths.min() < 0.0:
             raise InvalidInputError(
                 "alphas must be a list of penalties, each 0 or more, such as "
-                f"[1.0, 0.1], found {alphas!r}"
+                f"[1.0, 0.1], found {alphas!r}",
+                code="malformed-alphas",
             )
     chosen, coefficients, _ = linear.enet_path(
         design * rows,
@@ -295,7 +298,8 @@ def two_stage(
     if len(instruments) < len(on):
         raise InvalidInputError(
             f"{len(on)} columns need at least as many instruments, found "
-            f"{len(instruments)}: name columns that are not confounded in both"
+            f"{len(instruments)}: name columns that are not confounded in both",
+            code="too-few-instruments",
         )
     _check_response(response, [*on, *instruments])
     count, means = found.moments.count, found.moments.mean
@@ -306,7 +310,9 @@ def two_stage(
     scale = 1.0 / np.sqrt(np.diag(inner))
     if np.linalg.cond(inner * np.outer(scale, scale)) > 1.0 / NEGLIGIBLE:
         raise InvalidInputError(
-            f"the instruments {listed(instruments)} depend on each other: leave one out"
+            f"the instruments {listed(instruments)} depend on each other: leave "
+            "one out",
+            code="dependent-instruments",
         )
     first = np.linalg.solve(inner, whole[np.ix_(z, x)])
     system = first.T @ whole[np.ix_(z, x)]
@@ -314,7 +320,8 @@ def two_stage(
     if not np.linalg.cond(system * np.outer(sizes, sizes)) < 1.0 / NEGLIGIBLE:
         raise InvalidInputError(
             f"the instruments {listed(instruments)} do not tell the columns "
-            f"{listed(on)} apart: add one that goes with each"
+            f"{listed(on)} apart: add one that goes with each",
+            code="weak-instruments",
         )
     slopes = np.linalg.solve(system, (first.T @ whole[np.ix_(z, y)])[:, 0])
     left = whole[y[0], y[0]] - 2.0 * slopes @ whole[x, y[0]]
@@ -322,7 +329,8 @@ def two_stage(
     degrees = count - len(on) - 1
     if degrees < 1:
         raise InvalidInputError(
-            f"{len(on) + 1} coefficients need more rows than {count}"
+            f"{len(on) + 1} coefficients need more rows than {count}",
+            code="too-few-rows",
         )
     variance = float(left) / degrees
     spread = variance * np.linalg.inv(system)
@@ -343,19 +351,24 @@ def two_stage(
 
 def _check_response(response: str, names: Sequence[str]) -> None:
     if response in names:
-        raise InvalidInputError(f"the response {response!r} cannot explain itself")
+        raise InvalidInputError(
+            f"the response {response!r} cannot explain itself",
+            code="response-explains-itself",
+        )
 
 
 def _places(found: ReleasedMoments, names: Sequence[str]) -> list[int]:
     if not names:
         raise InvalidInputError(
-            f"no column is named: choose from {listed(found.columns)}"
+            f"no column is named: choose from {listed(found.columns)}",
+            code="no-columns",
         )
     for name in names:
         if name not in found.columns:
             raise InvalidInputError(
                 f"nothing was released about {name!r}; there are moments of "
-                f"{listed(found.columns)}"
+                f"{listed(found.columns)}",
+                code="column-not-released",
             )
     return [found.columns.index(name) for name in names]
 
@@ -369,7 +382,8 @@ def _parts(
     _check_response(response, names)
     if len(set(names)) < len(names):
         raise InvalidInputError(
-            f"a column is in {listed(names)} twice: name each column once"
+            f"a column is in {listed(names)} twice: name each column once",
+            code="duplicate-column",
         )
     x, (y,) = _places(found, names), _places(found, [response])
     whole = found.moments.covariance
@@ -379,7 +393,10 @@ def _parts(
 def _check_varies(names: Sequence[str], variances: Vector) -> None:
     flat = [one for one, size in zip(names, variances, strict=True) if not size > 0.0]
     if flat:
-        raise InvalidInputError(f"{listed(flat)} is the same in all rows: leave it out")
+        raise InvalidInputError(
+            f"{listed(flat)} is the same in all rows: leave it out",
+            code="constant-column",
+        )
 
 
 def _stand_in(cross: Gram, along: Vector, square: float) -> tuple[FloatArray, Vector]:

@@ -105,7 +105,9 @@ def read_job(path: Path, kind: str, *, alone: bool = False) -> JobFile:
         )
         if file.question is not None:
             hint = "; it has several [[question]]: run veilsum up"
-        raise InvalidScenarioError(f"the scenario needs a [{kind}] section{hint}")
+        raise InvalidScenarioError(
+            f"the scenario needs a [{kind}] section{hint}", code="missing-section"
+        )
     rules = file.policy or PolicySection()
     rules.check_for(question)
     schema = None if file.schema is None else file.schema.schema
@@ -161,7 +163,8 @@ def read_data(
     if len(sources) != 1:
         raise InvalidScenarioError(
             "[data] needs exactly one of dataset, file and files, found "
-            f"{', '.join(sources) or 'none'}"
+            f"{', '.join(sources) or 'none'}",
+            code="data-not-one-source",
         )
     if section.dataset is not None:
         return _dataset(section.dataset, section.parties)
@@ -185,14 +188,16 @@ def _check_parties(section: DataSection, files: Collection[str]) -> None:
                 raise InvalidScenarioError(
                     f"[data] {key} is about {party!r}, which has no file of its own; "
                     f"{nearest(party, files)}[data] files names "
-                    f"{', '.join(files) or 'none'}"
+                    f"{', '.join(files) or 'none'}",
+                    code="party-without-file",
                 )
 
 
 def _dataset(name: str, parties: int | None) -> dict[str, Frame]:
     if name not in DATASETS:
         raise InvalidScenarioError(
-            f"[data] dataset is {name!r}; choose from {', '.join(DATASETS)}"
+            f"[data] dataset is {name!r}; choose from {', '.join(DATASETS)}",
+            code="unknown-dataset",
         )
     return dict(DATASETS[name](**({} if parties is None else {"parties": parties})))
 
@@ -202,7 +207,8 @@ def _split(frame: Frame, column: str | None) -> dict[str, Frame]:
     if column not in frame.columns:
         raise InvalidScenarioError(
             "[data] party must name the column that says whose rows they are, found "
-            f"{column!r}; the file has {', '.join(map(str, frame.columns))}"
+            f"{column!r}; the file has {', '.join(map(str, frame.columns))}",
+            code="party-column-missing",
         )
     groups = frame.dropna(subset=[column]).groupby(column, sort=True)
     return {str(name): rows.drop(columns=[column]) for name, rows in groups}

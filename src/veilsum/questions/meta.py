@@ -134,7 +134,9 @@ class MetaRecipe(SumsOnly):
             return None
         totals = self.totals(sums)
         if not totals.weight > 0:
-            raise InvalidInputError("no study has any weight: there is nothing to pool")
+            raise InvalidInputError(
+                "no study has any weight: there is nothing to pool", code="no-weight"
+            )
         return SECOND, totals.tau2
 
     def totals(self, sums: Sums) -> Totals:
@@ -221,19 +223,22 @@ class MetaJob(OnFormula[Study]):
         if kind.is_choice:
             raise InvalidInputError(
                 f'family = "{kind.name}" has coefficients for levels, and one '
-                "coefficient is pooled: use fit, or another family"
+                "coefficient is pooled: use fit, or another family",
+                code="family-without-coefficient",
             )
         base = FormulaJob.of(formula, schema, kind, bits=bits)
         columns = base.formula.columns
         if coefficient not in columns:
             raise InvalidInputError(
                 f"coefficient is {coefficient!r}, which is no column of the formula's "
-                f"design: choose from {listed(columns)}"
+                f"design: choose from {listed(columns)}",
+                code="unknown-coefficient",
             )
         if (effects is None) != (errors is None):
             raise InvalidInputError(
                 "effects and errors go together: the ranges of all parties' estimates "
-                "and of their standard errors"
+                "and of their standard errors",
+                code="ranges-incomplete",
             )
         ranges = None
         if effects is not None and errors is not None:
@@ -252,7 +257,8 @@ class MetaJob(OnFormula[Study]):
         if self.ranges is None:
             raise InvalidInputError(
                 "[meta] needs effects and errors, the ranges of all parties' estimates "
-                "and of their standard errors: these say what sums are counted in"
+                "and of their standard errors: these say what sums are counted in",
+                code="ranges-incomplete",
             )
         return self.ranges
 
@@ -523,7 +529,8 @@ def meta_analysis(
         raise InvalidInputError(
             f"fewer than {LEAST_HONEST} studies of honest parties can be solved for "
             f"from their sums, and {terms.honest} are left here: more parties have to "
-            "take part, or fewer may be curious"
+            "take part, or fewer may be curious",
+            code="too-few-studies",
         )
     released = run_job(
         recipe,
@@ -560,10 +567,13 @@ def _checked(
         estimate, error = map(float, given)
     except (TypeError, ValueError):
         raise InvalidInputError(
-            f"{party}: expected two numbers, an estimate and its standard error"
+            f"{party}: expected two numbers, an estimate and its standard error",
+            code="not-two-numbers",
         ) from None
     if not (isfinite(estimate) and isfinite(error)):
-        raise InvalidInputError(f"{party}: both numbers must be finite")
+        raise InvalidInputError(
+            f"{party}: both numbers must be finite", code="not-finite"
+        )
     with naming_party(party):
         ranges.check(party, estimate, error)
     for what, one in (("estimate", estimate), ("standard error", error)):
@@ -575,6 +585,7 @@ def _checked(
                 f"numbers can find it in the sums: give at least {LEAST_DIGITS}, all "
                 "that your program has; or all agree on few_digits",
                 plain=f"the {what} has too few digits",
+                code="too-few-digits",
             )
     return estimate, error
 

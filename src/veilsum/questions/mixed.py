@@ -183,7 +183,8 @@ class MixedJob(OnFormula[OwnProducts]):
         if method not in get_args(Method):
             raise InvalidInputError(
                 f"method must be reml or ml, found {method!r}: reml for variances, ml "
-                "to compare formulas"
+                "to compare formulas",
+                code="unknown-method",
             )
         columns = base.formula.columns
         known = [
@@ -193,14 +194,16 @@ class MixedJob(OnFormula[OwnProducts]):
         if not random or len(set(random)) < len(random) or len(random) > MOST_RANDOM:
             raise InvalidInputError(
                 f"random must name 1 to {MOST_RANDOM} different columns, such as "
-                f'["1"] or ["1", "age"], found {list(random)!r}'
+                f'["1"] or ["1", "age"], found {list(random)!r}',
+                code="malformed-random",
             )
         for name in random:
             if name not in known:
                 raise InvalidInputError(
                     f"random names {name!r}, which is no column of the formula's "
                     f"design: write it into the formula too, or choose from "
-                    f"{listed(known)}"
+                    f"{listed(known)}",
+                    code="unknown-column",
                 )
         chosen = tuple(known[k] for k in range(len(known)) if known[k] in random)
         return cls(base, chosen, cast("Method", method))

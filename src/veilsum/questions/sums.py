@@ -276,11 +276,12 @@ def _is_whole(array: Array[Any]) -> bool:
 def _shape(arrays: Mapping[str, Array[Any]]) -> tuple[int, ...]:
     shapes = {array.shape for array in arrays.values()}
     if not shapes:
-        raise InvalidInputError("a sum needs parties, found no data")
+        raise InvalidInputError("a sum needs parties, found no data", code="no-data")
     if len(shapes) > 1:
         found = ", ".join(f"{party!r} {a.shape}" for party, a in arrays.items())
         raise InvalidInputError(
-            f"all parties' vectors must have one shape, found {found}"
+            f"all parties' vectors must have one shape, found {found}",
+            code="shapes-differ",
         )
     return shapes.pop()
 
@@ -309,7 +310,8 @@ def _measures(
             raise InvalidInputError(
                 "real numbers are counted in a unit that all parties agree on: give "
                 'unit, such as 0.01 or "2 decimals", or largest, of which 40 bits are '
-                "kept"
+                "kept",
+                code="unit-missing",
             )
         unit = power_unit(2 * limit)
     if unit is not None and limit is None:
@@ -417,6 +419,7 @@ def _counted(party: str, values: Array[Any], places: Places) -> Array[Any]:
                 f"{party}: {beyond}: nothing is clipped; correct it, or sum with wide "
                 "= True or a larger largest",
                 plain=f"{beyond}; agree on a wider one",
+                code="value-out-of-range",
             )
         return values
     found = np.empty(values.size, dtype=object)

@@ -126,7 +126,8 @@ class SurvivalJob(SchemaJob[Ended]):
         if most is not None and grid.times[-1] > most:
             raise InvalidInputError(
                 f"times go up to {grid.times[-1]:g}, and {columns.time!r} is {most:g} "
-                "at most by agreement: leave out times that no row can have"
+                "at most by agreement: leave out times that no row can have",
+                code="times-beyond-range",
             )
         names = {columns.time, columns.event, group}
         used = tuple(one for one in schema.columns if one.name in names)
@@ -134,7 +135,8 @@ class SurvivalJob(SchemaJob[Ended]):
         if made.recipe().size > MOST_CELLS:
             raise InvalidInputError(
                 f"{grid.size} times and {len(made.labels)} groups make more than "
-                f"{MOST_CELLS} numbers: agree on fewer times"
+                f"{MOST_CELLS} numbers: agree on fewer times",
+                code="too-many-cells",
             )
         return made
 

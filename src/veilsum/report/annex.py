@@ -397,7 +397,8 @@ def as_docx(paper: Paper, now: datetime) -> bytes:
         import docx
     except ImportError:
         raise MissingExtraError(
-            "a text document needs the package python-docx: " + installing("officer")
+            "a text document needs the package python-docx: " + installing("officer"),
+            code="missing-extra",
         ) from None
     made = docx.Document()
     made.core_properties.title = printable(paper.title)

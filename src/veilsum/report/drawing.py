@@ -84,7 +84,8 @@ def draw(shown: object, **options: Any) -> Any:
             if name not in known:
                 raise InvalidInputError(
                     f"a figure of a {type(shown).__name__} has no option {name!r}; "
-                    f"{nearest(name, known)}it takes {listed(known) or 'none'}"
+                    f"{nearest(name, known)}it takes {listed(known) or 'none'}",
+                    code="unknown-figure-option",
                 )
     return way(shown, **options)
 
@@ -101,7 +102,8 @@ def drawn(shown: object, **options: Any) -> Any:
     kinds = [one.__name__ for one in drawn.registry if one is not object]
     raise InvalidInputError(
         f"there is no figure of a {type(shown).__name__}; figures are drawn of "
-        f"{', '.join(sorted(kinds))}"
+        f"{', '.join(sorted(kinds))}",
+        code="no-figure",
     )
 
 
@@ -157,7 +159,8 @@ def _(trace: Trace, *, title: str | None = None) -> Any:
     if trace.sent is None:
         raise InvalidInputError(
             "one exchange and a sum leave no curve to draw: draw the run itself, which "
-            "shows what was found beside the pooled answer"
+            "shows what was found beside the pooled answer",
+            code="no-curve",
         )
     return figures.error_figure(trace, _title(title, "How near everybody is"))
 
@@ -204,7 +207,8 @@ def _(found: Executions, *, coefficient: int = 0, title: str | None = None) -> A
     if not 0 <= coefficient < found.stripped.shape[2]:
         raise InvalidInputError(
             f"there are {found.stripped.shape[2]} coefficients, counted from 0; found "
-            f"{coefficient}"
+            f"{coefficient}",
+            code="index-out-of-range",
         )
     sample = found.stripped[:, :, coefficient]
     edges = np.linspace(sample.min(), sample.max(), 31)
@@ -245,7 +249,8 @@ def _(
         if name not in AXES:
             raise InvalidInputError(
                 f"no numbers are called {name!r}; {nearest(name, tuple(AXES))}"
-                f"there are {', '.join(AXES)}"
+                f"there are {', '.join(AXES)}",
+                code="unknown-numbers",
             )
     kept_rows = [row for row in found.rows if row[x] and row[y] is not None]
     # Without masks there is neither sigma nor epsilon: a line over all of them.
@@ -257,7 +262,8 @@ def _(
     left = len(found.rows) - len(kept_rows) - len(bare)
     if not kept_rows:
         raise InvalidInputError(
-            f"no run has both {x} and {y} above 0: choose others of {', '.join(AXES)}"
+            f"no run has both {x} and {y} above 0: choose others of {', '.join(AXES)}",
+            code="nothing-above-zero",
         )
     # What sigma does is along the axis; every other choice that varies has a series.
     choices = ("graph", "law", "method", "tolerate")
@@ -341,7 +347,8 @@ def _(
     if ratio and scaled:
         raise InvalidInputError(
             "ratios have no units, and are not drawn in standard errors: leave out "
-            "scaled, or say exponentiate=False"
+            "scaled, or say exponentiate=False",
+            code="ratios-scaled",
         )
     usual = ratio.replace("ratio", "ratios").capitalize() if ratio else "Coefficients"
     rows = getattr(result.fit, "n_rows", None)
@@ -372,7 +379,8 @@ def _ratio_of(result: Fitted[Any], *, exponentiate: bool | None) -> str:
         if isinstance(result, FitResult):
             return ratio_name(result.fit).partition(" (")[0].partition(" ")[2]
         raise InvalidInputError(
-            "exp(coefficient) is no ratio in a linear model: leave out exponentiate"
+            "exp(coefficient) is no ratio in a linear model: leave out exponentiate",
+            code="not-a-ratio",
         )
     except InvalidInputError:
         if exponentiate:
@@ -492,7 +500,9 @@ def _(
         asked = "of" if wanted is None else f"of {wanted!r}"
         raise InvalidInputError(
             f"nothing {asked} can be drawn; "
-            f"{nearest(str(wanted), tuple(names))}there is {listed(names) or 'nothing'}"
+            f"{nearest(str(wanted), tuple(names))}there is "
+            f"{listed(names) or 'nothing'}",
+            code="nothing-to-draw",
         )
     return ways[wanted](title)
 
@@ -835,7 +845,8 @@ def _network_of(promise: Guarantee, topology: Topology, title: str | None) -> An
     if unknown:
         raise InvalidInputError(
             f"the guarantee is about another network: {listed(sorted(unknown))} is in "
-            "one of them only"
+            "one of them only",
+            code="network-differs",
         )
     worst = promise.worst
     found = dangers(topology, corrupted=promise.corrupted)
@@ -881,7 +892,8 @@ def _epsilons(
     if found.sigma is None:
         raise InvalidInputError(
             "uniform masks have no sigma and epsilon 0: there is nothing to draw but "
-            "the network, with draw(plans, network=True)"
+            "the network, with draw(plans, network=True)",
+            code="nothing-to-draw",
         )
     graph = found.topology
     most = min(found.vertex_connectivity - 1, tolerate + 2, graph.n_parties - 2)

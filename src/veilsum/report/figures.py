@@ -61,7 +61,7 @@ def _kind() -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError(
-            f"figures need matplotlib: {installing('report')}"
+            f"figures need matplotlib: {installing('report')}", code="missing-extra"
         ) from None
 
     class ShownFigure(Figure):

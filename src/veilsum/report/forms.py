@@ -437,12 +437,13 @@ def crate(path: Path, facts: PlanFacts, language: str, now: datetime) -> bytes:
             if ended
             else "a run that is over is wanted, the folder that veilsum join wrote to"
         )
-        raise InvalidInputError(f"no crate is made of {path}: {why}")
+        raise InvalidInputError(f"no crate is made of {path}: {why}", code="no-crate")
     try:
         from rocrate.rocrate import ROCrate
     except ImportError:
         raise MissingExtraError(
-            "a research object needs the package rocrate: " + installing("officer")
+            "a research object needs the package rocrate: " + installing("officer"),
+            code="missing-extra",
         ) from None
     ran = RunFolder(path)
     assert ran.file is not None

@@ -54,6 +54,7 @@ def write(
         if given not in known:
             raise InvalidInputError(
                 f"there is no {what} {given!r} for an officer; choose from "
-                f"{', '.join(known)}"
+                f"{', '.join(known)}",
+                code="unknown-paper",
             )
     return FORMATS[format](path, facts_of(path), language, now or datetime.now(UTC))

@@ -368,7 +368,8 @@ def facts_of(path: Path) -> PlanFacts:
     if "survey" in (table := read_toml(path)) and "members" not in table:
         raise InvalidInputError(
             f"{path} is the plan of a survey, which has no guests yet: veilsum collect "
-            "new makes the open file of it, of which there is an officer's paper"
+            "new makes the open file of it, of which there is an officer's paper",
+            code="survey-plan-without-guests",
         )
     agreed, drawn = read_described(path)
     kind: Kind = "plan"
@@ -385,13 +386,15 @@ def _facts_of_folder(path: Path) -> PlanFacts:
             raise InvalidInputError(
                 f"{path} is the folder of no finished run: it has no receipt.json, and "
                 f"{len(found)} files that a consortium or a study agreed on are in it "
-                "or around it; name one of these files instead"
+                "or around it; name one of these files instead",
+                code="unfinished-run",
             )
         return facts_of(found[0])
     if ran.agreed is None:
         raise InvalidInputError(
             f"{path} has a receipt of {ran.run}, and the consortium file of that run "
-            "is neither in the folder nor around it: put a copy of it there"
+            "is neither in the folder nor around it: put a copy of it there",
+            code="missing-consortium-file",
         )
     # The receipt beside the file, and no key, result or transcript: nothing else of the
     # folder is for an officer.

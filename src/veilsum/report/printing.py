@@ -48,7 +48,8 @@ def as_pdf(page: bytes) -> bytes:
     if program is None:
         raise MissingExtraError(
             "a PDF is printed by Chromium, which is not on this computer: install it, "
-            "or write --format html, open the file in any browser and print it there"
+            "or write --format html, open the file in any browser and print it there",
+            code="missing-browser",
         )
     with TemporaryDirectory(prefix="veilsum-") as place:
         folder = Path(place)
@@ -78,5 +79,6 @@ def as_pdf(page: bytes) -> bytes:
         except (OSError, subprocess.SubprocessError) as error:
             raise OutputError(
                 f"{program} did not print the page ({type(error).__name__}): write "
-                "--format html, open the file in a browser and print it there"
+                "--format html, open the file in a browser and print it there",
+                code="printing-failed",
             ) from None

@@ -98,7 +98,9 @@ def report(what: Path, *, receipts: Sequence[Path] = ()) -> RunReport:
     if not what.is_dir():
         raise InvalidInputError(
             f"{what} is no folder: a report is about the folder that veilsum join "
-            "wrote to (--out); of a plan there is a page for an officer, with --for dpo"
+            "wrote to (--out); of a plan there is a page for an officer, with "
+            "--for dpo",
+            code="not-a-folder",
         )
     seats = [one for one in sorted(what.glob("*/out")) if _is_of_join(one)]
     if seats and not _is_of_join(what):
@@ -146,7 +148,8 @@ class ReportedRun:
         if self.files.receipt is None:
             raise InvalidInputError(
                 f"there is no receipt.json in {self.folder}: give the folder that "
-                "veilsum join had with --out, once the run has ended with an answer"
+                "veilsum join had with --out, once the run has ended with an answer",
+                code="missing-receipt",
             )
         return self.files.receipt
 
@@ -171,7 +174,8 @@ class ReportedRun:
         if self.files.agreed is None:
             raise InvalidInputError(
                 f"the consortium file of the run {self.receipt.run} is neither in "
-                f"{self.folder} nor in the folder around it: copy it there"
+                f"{self.folder} nor in the folder around it: copy it there",
+                code="missing-consortium-file",
             )
         return self.files.agreed
 
@@ -561,12 +565,14 @@ def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
     if not runs:
         raise InvalidInputError(
             f"no question of the study in {folder} has a result: veilsum study status "
-            f"{folder} says how far it is"
+            f"{folder} says how far it is",
+            code="no-results",
         )
     for name, run in runs.items():
         if run.receipt.run != status.stages[name].run:
             raise InvalidInputError(
-                f"{run.folder / 'receipt.json'} is of another run than {STATUS} says"
+                f"{run.folder / 'receipt.json'} is of another run than {STATUS} says",
+                code="other-run",
             )
     first = next(iter(runs.values()))
     findings = [

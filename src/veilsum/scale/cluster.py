@@ -77,17 +77,21 @@ class RayWorkers(Executor):
 
     def __init__(self, address: str, count: int = 0) -> None:
         if find_spec("ray") is None:
-            raise InvalidInputError(f"a Ray cluster needs Ray: {installing('ray')}")
+            raise InvalidInputError(
+                f"a Ray cluster needs Ray: {installing('ray')}", code="missing-ray"
+            )
         if address.startswith("ray://") and find_spec("grpc") is None:
             raise InvalidInputError(
-                f"a client of a Ray cluster needs Ray's client: {installing('ray')}"
+                f"a client of a Ray cluster needs Ray's client: {installing('ray')}",
+                code="missing-ray",
             )
         if not count:
             _check_answers(address)  # Ray itself would try for minutes
         elif tuple(map(int, version("ray").split(".")[:2])) < TOKENS_SINCE:
             raise InvalidInputError(
                 f"Ray {version('ray')} asks nobody for a token, so that others on this "
-                f"computer could have it do anything: {installing('ray')}"
+                f"computer could have it do anything: {installing('ray')}",
+                code="ray-without-token",
             )
         self._address = f"ray:{count}" if count else address
         self._lock, self._numbers = Lock(), numbered()
@@ -103,7 +107,8 @@ class RayWorkers(Executor):
             if not left:
                 raise InvalidInputError(
                     f"the Ray cluster at {self._address} cannot be reached: {found}"
-                    f"{'' if count else _ways_in(address)}"
+                    f"{'' if count else _ways_in(address)}",
+                    code="cluster-unreachable",
                 )
         self.count, self.address = found
         self._hearing = Thread(target=self._hear, daemon=True)
@@ -220,7 +225,8 @@ def _check_answers(address: str) -> None:
         create_connection((_host(address), int(port)), timeout=10).close()
     except (OSError, ValueError, OverflowError) as error:
         raise InvalidInputError(
-            f"the Ray cluster at {address} cannot be reached: {error}"
+            f"the Ray cluster at {address} cannot be reached: {error}",
+            code="cluster-unreachable",
         ) from None
 
 
@@ -349,6 +355,7 @@ def _carry_out(version: str, fn: Any, args: Any, kwargs: Any) -> tuple[bool, Any
     if __version__ != version:
         return False, InvalidInputError(
             f"a worker of the cluster has veilsum {__version__}, and here is "
-            f"{version}: install the same version on all of its computers"
+            f"{version}: install the same version on all of its computers",
+            code="worker-version-differs",
         )
     return carried_out(fn, args, kwargs)

@@ -38,7 +38,8 @@ def workers_on(where: str) -> Executor:
         return cast("Executor", cluster.RayWorkers(address, count))
     raise InvalidInputError(
         "work is done on processes:N, threads:N, ray:N, ray:HOST:PORT or "
-        f"ray://HOST:PORT, N being 1 to 99,999; found {where!r}"
+        f"ray://HOST:PORT, N being 1 to 99,999; found {where!r}",
+        code="malformed-workers",
     )
 
 
@@ -57,5 +58,6 @@ def shared_by(where: str | None) -> Iterator[Executor | None]:
             yield on
     except BrokenExecutor as error:
         raise InvalidInputError(
-            f"those that shared the work have ended before it: {error}. Ask again"
+            f"those that shared the work have ended before it: {error}. Ask again",
+            code="workers-lost",
         ) from None

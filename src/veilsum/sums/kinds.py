@@ -221,7 +221,8 @@ class TableKind(QuestionKind[Q], Generic[Q, J]):
             del frames
             raise InvalidInputError(
                 f"a [{spec.heading}] needs a [schema]: write down what every table "
-                "looks like"
+                "looks like",
+                code="missing-section",
             )
 
         return put(
@@ -291,7 +292,8 @@ def summing_options(rules: PolicySection, masks: Masks | None) -> Options:
         if masks.grid is not None:
             raise InvalidScenarioError(
                 "[masks] grid is for costs of real numbers: leave it out; the schema "
-                "has the units that tables count in"
+                "has the units that tables count in",
+                code="grid-not-accepted",
             )
         chosen |= {key: getattr(masks, key) for key in ("law", "sigma", "largest")}
     return cast("Options", chosen)

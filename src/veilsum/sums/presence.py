@@ -393,6 +393,7 @@ class Screened(SumsOnly):
             f"{found}, so that no sum is about a few parties: {way_out} that are "
             "constant at some parties, or allow it openly with "
             f"{openly(site_terms=True)}. Nothing but such counts of parties was shown",
+            code="tells-parties-apart",
         )
 
     def _check_room(self, total: Array[Any], taken: int) -> None:
@@ -416,6 +417,7 @@ class Screened(SumsOnly):
                     f"and category is {holders[0]}, and sums may be about these "
                     "parties alone: leave out columns that are constant at some "
                     f"parties. Otherwise {error}",
+                    code="differing-parties",
                 ) from None
 
     def _refuse(self, found: str) -> None:
@@ -425,6 +427,7 @@ class Screened(SumsOnly):
             f"a few of them: merge levels or bins, leave the column out ({ABSORB}), or "
             f"allow it openly with {openly(site_terms=True)}. Nothing but such "
             "counts of parties was shown",
+            code="tells-parties-apart",
         )
 
     def answer(self, sums: Sums) -> Vector:

@@ -371,7 +371,7 @@ class ManyRounds(SumsOnly, Generic[S]):
         if cast("Any", state).converged:
             return None
         if len(sums) == self.most_rounds:
-            raise InvalidInputError(self.unfinished(state))
+            raise InvalidInputError(self.unfinished(state), code="not-converged")
         return self.asked(state, sums)
 
 
@@ -470,7 +470,12 @@ class ObjectedError(DisclosureError):
     """A party objected to a sum of a question: the run ends, and no result exists."""
 
     def __init__(
-        self, number: int, reasons: Sequence[str] = (), suspected: str = ""
+        self,
+        number: int,
+        reasons: Sequence[str] = (),
+        suspected: str = "",
+        *,
+        code: str = "",
     ) -> None:
         public = (
             f"A party objected to round {number}: at this point the sums would rest on "
@@ -480,7 +485,7 @@ class ObjectedError(DisclosureError):
         )
         if suspected:
             public = f"{public}. {suspected}"
-        super().__init__("minimum_count", ". ".join((public, *reasons)))
+        super().__init__("minimum_count", ". ".join((public, *reasons)), code=code)
         self._plain, self.number, self.suspected = public, number, suspected
 
 
@@ -537,7 +542,9 @@ class Guarded:
         for k, one in enumerate(sums):
             if any(one[places[OBJECTIONS]]):
                 suspected = self.inner.suspected(own[:k])
-                raise ObjectedError(self.before + k + 1, suspected=suspected)
+                raise ObjectedError(
+                    self.before + k + 1, suspected=suspected, code="party-objected"
+                )
         return own
 
     def check_sum(self, sums: Sums) -> None:
@@ -679,7 +686,7 @@ class PartyWork(Secret):
                 return self._random(answers)
             if isinstance(error, DisclosureError):
                 raise
-            raise NumericalError(UNANSWERED) from error
+            raise NumericalError(UNANSWERED, code="unanswered") from error
         if self.recipe.objects:
             # The rest is 0: the number for objections, and what fills up a sum.
             missing = self.recipe.size - len(vector)
@@ -689,12 +696,14 @@ class PartyWork(Secret):
             if max(int(one).bit_length() for one in vector) >= bits:
                 raise NumericalError(
                     f"{self.recipe.size} whole numbers of at most {bits} bits were "
-                    "agreed on, and this party's are wider: please report it"
+                    "agreed on, and this party's are wider: please report it",
+                    code="internal",
                 )
         if vector.shape != (self.recipe.size,):
             raise NumericalError(
                 f"every request is answered by {self.recipe.size} numbers, found an "
-                f"array of shape {vector.shape}: please report it"
+                f"array of shape {vector.shape}: please report it",
+                code="internal",
             )
         return vector
 

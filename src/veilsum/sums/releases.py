@@ -250,6 +250,7 @@ class ReleaseLimit:
             f"{self.fraction:g} of these is the limit: use fewer columns, agree on "
             f"{agreed_rows(enough)} or more, or raise the limit openly with "
             f"{openly(release_fraction=None)}",
+            code="releases-too-much",
         )
 
 

@@ -296,7 +296,8 @@ def run_job(
     plan = plan_for(recipe, terms, agreed)
     if (counts := terms.law.counted) is not None and len(counts.units) != recipe.size:
         raise InvalidInputError(
-            f"{len(counts.units)} numbers have a unit, and sums have {recipe.size}"
+            f"{len(counts.units)} numbers have a unit, and sums have {recipe.size}",
+            code="units-not-per-number",
         )
     questions = Questions(recipe)
     recipe.request(())  # a job that must not start is refused before anybody does
@@ -357,12 +358,12 @@ def _explain(
         for name in reasons:
             books.objected(name, str(objected))
         raise ObjectedError(
-            objected.number, [*reasons.values()], objected.suspected
+            objected.number, [*reasons.values()], objected.suspected, code=objected.code
         ) from error
     for party, (word, full) in error.reasons.items():
         if word == "input":
             told = full if full.startswith(f"{party}: ") else f"{party}: {full}"
-            raise InvalidInputError(told) from error
+            raise InvalidInputError(told, code="gave-up") from error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -390,7 +391,8 @@ class Bookkeeping(Secret):
             raise BudgetError(
                 f"this ledger was charged for the run {self.terms.run} before, and the "
                 "file with its state is gone or another one: put it back, or give it "
-                "with --state; without it only a new run can be joined"
+                "with --state; without it only a new run can be joined",
+                code="run-already-charged",
             )
         asked = self.wanted(party)
         wishes = (asked.reservation, asked.charge, asked.first)

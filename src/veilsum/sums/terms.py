@@ -41,13 +41,17 @@ def by_name(data: Mapping[Any, T]) -> dict[str, T]:
     if not isinstance(data, Mapping):
         raise InvalidInputError(
             "data must be a mapping of parties' names to what each has, found "
-            f"{type(data).__name__}"
+            f"{type(data).__name__}",
+            code="data-not-mapping",
         )
     named = {str(party): held for party, held in data.items()}
     if len(named) < len(data):
         names = [str(party) for party in data]
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInputError(f"two parties are called {twice!r}: rename one of them")
+        raise InvalidInputError(
+            f"two parties are called {twice!r}: rename one of them",
+            code="duplicate-party",
+        )
     return named
 
 
@@ -120,7 +124,8 @@ def driver_of(given: str | Driver, *, seed: int | None) -> Driver:
         return given
     if given not in DRIVERS:
         raise InvalidInputError(
-            f"a run is driven by one of {', '.join(DRIVERS)}, found {given!r}"
+            f"a run is driven by one of {', '.join(DRIVERS)}, found {given!r}",
+            code="unknown-driver",
         )
     # Here, not above: machines need packages that a plain simulation does not.
     place, name = DRIVERS[given]
@@ -254,7 +259,8 @@ class Terms:
         if strangers:
             raise InvalidInputError(
                 f"there are ledgers of {listed(strangers)}, who take no part; parties "
-                f"are {listed(terms.parties)}"
+                f"are {listed(terms.parties)}",
+                code="ledger-of-stranger",
             )
         return terms
 
@@ -303,7 +309,8 @@ class Terms:
             raise InvalidInputError(
                 f"{reason}; the terms are tolerate = {self.tolerate} and "
                 f"minimum_honest = {self.policy.minimum_honest}: add parties or "
-                "links, or change the terms openly"
+                "links, or change the terms openly",
+                code="terms-not-met",
             )
 
     def spread_of(self, size: int) -> Spread:
@@ -351,13 +358,15 @@ def check_options(options: Mapping[str, Any]) -> None:
         if name not in known:
             raise InvalidInputError(
                 f"this job takes no option {name!r}; {nearest(name, known)}options are "
-                f"{', '.join(known)}"
+                f"{', '.join(known)}",
+                code="unknown-option",
             )
     for name in ("tolerate", "minimum_honest"):
         value = options.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise InvalidInputError(
-                f"{name} must be a whole number of parties, found {value!r}"
+                f"{name} must be a whole number of parties, found {value!r}",
+                code="not-a-count",
             )
 
 
@@ -365,7 +374,8 @@ def check_options(options: Mapping[str, Any]) -> None:
 def _everybody(parties: tuple[str, ...]) -> Topology:
     if len(parties) < 2:
         raise InvalidInputError(
-            f"a job needs two parties or more, found {listed(parties) or 'none'}"
+            f"a job needs two parties or more, found {listed(parties) or 'none'}",
+            code="too-few-parties",
         )
     return Topology.family(f"complete:{len(parties)}").renamed(parties)
 
@@ -385,7 +395,8 @@ def graph_of(
         if graph.n_parties != len(parties):
             raise InvalidInputError(
                 f"the graph {given!r} has {graph.n_parties} parties, and there are "
-                f"data of {len(parties)}: {listed(parties)}"
+                f"data of {len(parties)}: {listed(parties)}",
+                code="graph-size-differs",
             )
         return graph.renamed(parties)
     given = Topology.of(given)
@@ -393,6 +404,7 @@ def graph_of(
     if strangers:
         raise InvalidInputError(
             "the graph and the data must name the same parties; only one of them has "
-            f"{listed(strangers)}"
+            f"{listed(strangers)}",
+            code="graph-names-differ",
         )
     return given

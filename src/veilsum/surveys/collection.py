@@ -55,8 +55,8 @@ class OutOfTurnError(InvalidInputError):
         newest: number and digest of the guest's newest one.
     """
 
-    def __init__(self, message: str, newest: Arrival) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, newest: Arrival, *, code: str = "") -> None:
+        super().__init__(message, code=code)
         self.newest = newest
 
 
@@ -97,7 +97,8 @@ class GuestCollection(OpenFile):
             if found != [(survey.digest.encode(),)]:
                 raise StoreError(
                     f"{path} holds what guests sent for another survey: choose another "
-                    "folder"
+                    "folder",
+                    code="folder-of-other-survey",
                 )
         opened = cls(path, COLLECTION, connect(path, COLLECTION))
         opened._survey = survey
@@ -122,21 +123,28 @@ class GuestCollection(OpenFile):
             if self.is_gone:
                 raise StoreError(
                     f"{self.path} was removed or exchanged while it was open, and what "
-                    "is written now would be lost: put it back"
+                    "is written now would be lost: put it back",
+                    code="file-replaced",
                 )
             kept = self._kept("WHERE guest = ?", new.guest)
             if self._is_closed() and new not in kept:
-                raise ClosedError("the survey is closed: nothing is taken any more")
+                raise ClosedError(
+                    "the survey is closed: nothing is taken any more",
+                    code="survey-closed",
+                )
             try:
                 if is_resent(kept, new):
                     return receipt, False
             except InvalidInputError as error:
-                raise OutOfTurnError(str(error), self._newest(new.guest)) from None
+                raise OutOfTurnError(
+                    str(error), self._newest(new.guest), code=error.code
+                ) from None
             if len(kept) >= MOST_SUBMISSIONS:
                 raise OutOfTurnError(
                     f"{MOST_SUBMISSIONS} submissions of one guest are the most: "
                     "nothing can be corrected any more; speak with whoever invited you",
                     self._newest(new.guest),
+                    code="too-many-submissions",
                 )
             self._put(new, receipt.digest)
         return receipt, True
@@ -199,13 +207,16 @@ class GuestCollection(OpenFile):
             here = {one.guest for one in last}
             if absent := [name for name in without if name not in here]:
                 raise InvalidInputError(
-                    f"{listed(absent)} cannot be left out: nothing came from there"
+                    f"{listed(absent)} cannot be left out: nothing came from there",
+                    code="not-a-submission",
                 )
             used = tuple(one for one in last if one.guest not in without)
             found = set_of(survey, used)
             why = replace(survey, tally=found.tally).closed_refusal()
             if why is not None:
-                raise InvalidInputError(f"the survey cannot be closed: {why}")
+                raise InvalidInputError(
+                    f"the survey cannot be closed: {why}", code="cannot-close"
+                )
             self._live().execute("UPDATE survey SET closed = 1")
         return found, used
 
@@ -247,7 +258,8 @@ class GuestCollection(OpenFile):
             # One of these would keep the whole survey from being closed.
             raise InvalidInputError(
                 f"{new.guest!r}: something of another submission is in this one: every "
-                "share is drawn anew, and sealed anew"
+                "share is drawn anew, and sealed anew",
+                code="submission-repeats-shares",
             ) from None
         live.execute(
             "INSERT INTO submission VALUES (?, ?, ?, ?)",

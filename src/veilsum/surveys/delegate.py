@@ -178,7 +178,8 @@ class DelegateStore(OpenFile):
         if is_copy(path):
             raise StoreError(
                 f"{path} was put back from a backup, and does not know which sets were "
-                "added up since: nothing is added before veilsum backup resume"
+                "added up since: nothing is added before veilsum backup resume",
+                code="store-from-backup",
             )
         connection = connect(path, SURVEYS)
         # What is erased is written over, in the file and in what precedes it.
@@ -218,16 +219,22 @@ class DelegateStore(OpenFile):
         """
         check_guest_name(name)
         if len(key) != KEY_BYTES:
-            raise InvalidInputError(f"the key of {name!r} must have {KEY_BYTES} bytes")
+            raise InvalidInputError(
+                f"the key of {name!r} must have {KEY_BYTES} bytes", code="key-length"
+            )
         with self.transaction():
             self._check_there()
             if self._one("SELECT 1 FROM key WHERE public = ?", survey) is None:
-                raise InvalidInputError("the survey's key was not made by this store")
+                raise InvalidInputError(
+                    "the survey's key was not made by this store",
+                    code="foreign-survey-key",
+                )
             known = self._one("SELECT name FROM invited WHERE key = ?", key)
             if known is not None and known[0].decode() != name:
                 raise InvalidInputError(
                     f"the key of {name!r} is that of {known[0].decode()!r}: invite "
-                    "everybody with a code of their own"
+                    "everybody with a code of their own",
+                    code="duplicate-guest-key",
                 )
             self._live().execute(
                 "INSERT OR IGNORE INTO invited VALUES (?, ?, ?)", (survey, key, name)
@@ -347,7 +354,8 @@ class DelegateStore(OpenFile):
             raise StoreError(
                 f"{self.path} is open in another program, and until that ends the "
                 "survey's key can still be found on the disk: end it, and run this "
-                "again, or veilsum collect erase"
+                "again, or veilsum collect erase",
+                code="file-in-use",
             )
         return tuple(found)
 
@@ -376,7 +384,9 @@ class DelegateStore(OpenFile):
 
     def _check_delegate(self, terms: SurveyTerms, me: str) -> None:
         if me not in terms.names:
-            raise InvalidInputError(f"{me!r} is no delegate of this survey")
+            raise InvalidInputError(
+                f"{me!r} is no delegate of this survey", code="not-a-delegate"
+            )
 
     def _check_one_set(
         self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]
@@ -386,7 +396,8 @@ class DelegateStore(OpenFile):
                 raise BudgetError(
                     f"this survey was closed before with another set ({one.set[:16]}, "
                     f"now {found.digest[:16]}), and a delegate adds up one set of a "
-                    "survey, ever: two sets show the guests they differ by"
+                    "survey, ever: two sets show the guests they differ by",
+                    code="other-set-added",
                 )
 
     def _check_invited(self, terms: SurveyTerms, me: str) -> None:
@@ -394,7 +405,7 @@ class DelegateStore(OpenFile):
 
     def _check_count(self, terms: SurveyTerms, found: SurveySet) -> None:
         if (why := terms.refusal(found.guests)) is not None:
-            raise BudgetError(why)
+            raise BudgetError(why, code="too-few-guests")
 
     def _check_span(
         self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]
@@ -408,7 +419,8 @@ class DelegateStore(OpenFile):
             raise BudgetError(
                 f"beside earlier surveys this one would tell of {listed(shown)} alone: "
                 f"sets of guests must differ by none, or by more than {few} that "
-                "colluding members did not invite"
+                "colluding members did not invite",
+                code="guest-set-differs-little",
             )
         self._check_cells(mine, earlier, coalitions, few)
 
@@ -445,7 +457,8 @@ class DelegateStore(OpenFile):
                 f"did not invite. So it is in {listed([*odd], most=MOST_NAMED)}: ask "
                 "again without these cells, or by coarser rows and columns; where the "
                 "numbers are of another year, in a survey whose title says so"
-                + (UNKNOWN if unknown else "")
+                + (UNKNOWN if unknown else ""),
+                code="cell-set-differs-little",
             )
 
     def _key(self, terms: SurveyTerms, me: str) -> X25519PrivateKey:
@@ -455,7 +468,8 @@ class DelegateStore(OpenFile):
         if found is None:
             raise InvalidInputError(
                 f"the key of {me!r} in the survey's file is not one that this store "
-                "has made"
+                "has made",
+                code="foreign-survey-key",
             )
         private, survey = found
         with self._sound():
@@ -469,12 +483,14 @@ class DelegateStore(OpenFile):
             raise BudgetError(
                 "the delegate's key in this file was made for another survey "
                 f"({printable(str(made_for))[:16]}): shares are not carried over; make "
-                "a new one"
+                "a new one",
+                code="key-of-other-survey",
             )
         if key is None:
             raise InvalidInputError(
                 "this survey is over, and its key was erased: its shares cannot be "
-                "opened again"
+                "opened again",
+                code="survey-over",
             )
         return key
 
@@ -486,7 +502,9 @@ class DelegateStore(OpenFile):
         try:
             yield
         except (AttributeError, TypeError, ValueError, msgspec.MsgspecError):
-            raise SURVEYS.damaged(self.path, "a record cannot be read") from None
+            raise SURVEYS.damaged(
+                self.path, "a record cannot be read", code="record-damaged"
+            ) from None
 
     def _answered(self) -> tuple[AnsweredSurvey, ...]:
         cells: dict[bytes, dict[Cell, bytes]] = {}
@@ -522,7 +540,8 @@ class DelegateStore(OpenFile):
         if self.is_gone:
             raise StoreError(
                 f"{self.path} was deleted or exchanged while it was open, and what is "
-                "written now would be lost: put it back"
+                "written now would be lost: put it back",
+                code="file-replaced",
             )
 
 
@@ -550,13 +569,15 @@ def check_roster(terms: SurveyTerms, me: str, invited: Iterable[Invitation]) -> 
                 f"the roster says that {me!r} invited {guest.name!r} to this "
                 f"survey with the key {guest.key.hex()[:16]}, and it did not: "
                 "whoever wrote the file may have invented that guest, or taken it "
-                "from an earlier survey"
+                "from an earlier survey",
+                code="foreign-invitation",
             )
         if known and guest.invited_by not in known:
             raise BudgetError(
                 f"the roster says that {guest.invited_by!r} invited {guest.name!r}, "
                 f"whose key {guest.key.hex()[:16]} was made by {me!r}: guests count as "
-                "their inviter's; take no part, and speak with whoever wrote the file"
+                "their inviter's; take no part, and speak with whoever wrote the file",
+                code="guest-of-other-delegate",
             )
     there = {guest.key for guest in terms.guests}
     absent = [
@@ -565,7 +586,8 @@ def check_roster(terms: SurveyTerms, me: str, invited: Iterable[Invitation]) -> 
     if absent:
         raise InvalidInputError(
             f"the roster lacks {listed(sorted(absent)[:5])}, whom {me!r} invited: "
-            "speak with whoever wrote the file"
+            "speak with whoever wrote the file",
+            code="guest-missing-in-roster",
         )
 
 
@@ -585,7 +607,9 @@ def _about(cell: Cell) -> Iterator[None]:
     try:
         yield
     except BudgetError as error:
-        raise BudgetError(f"the total of {' x '.join(cell[1:])}: {error}") from None
+        raise BudgetError(
+            f"the total of {' x '.join(cell[1:])}: {error}", code=error.code
+        ) from None
 
 
 def _coalitions(
@@ -597,7 +621,8 @@ def _coalitions(
     if sum(comb(len(people), size) for size in sizes) > MOST_COALITIONS:
         raise BudgetError(
             f"{len(people)} members of whom any {terms.tolerate} may collude are "
-            "more coalitions than can be looked at"
+            "more coalitions than can be looked at",
+            code="too-many-coalitions",
         )
     return [
         frozenset[Inviter]().union(*chosen)
@@ -648,7 +673,8 @@ def _newly_shown(
             f"who was in the sums of {len(known)} earlier surveys differs in too many "
             f"ways to make sure that no {few} guests or fewer are shown by adding and "
             "subtracting them: ask with a smaller tolerate_guests or minimum_honest, "
-            "or other guests"
+            "or other guests",
+            code="history-too-large",
         ) from None
 
 
@@ -715,7 +741,9 @@ def share_sums(
     public = secret.public_key().public_bytes_raw()
     name = next((one for one, known in terms.delegates if known == public), None)
     if name is None:
-        raise InvalidInputError("the key is none of this survey's delegates'")
+        raise InvalidInputError(
+            "the key is none of this survey's delegates'", code="not-a-delegate"
+        )
     total = np.zeros(terms.n_cells, dtype=np.uint64)
     for one in submissions:
         total += open_share(terms, one, name, secret)  # wraps around, as it should

@@ -47,7 +47,8 @@ class SurveyKind(QuestionKind[SurveySpec]):
         """Refuse: guests give numbers in a visit, and members bring no tables."""
         raise InvalidInputError(
             "a survey is not run on tables: collect guests' numbers with veilsum "
-            "collect, or simulate one with veilsum.survey"
+            "collect, or simulate one with veilsum.survey",
+            code="survey-not-on-tables",
         )
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:

@@ -159,12 +159,13 @@ class SurveyRecipe(SumsOnly):
         """
         survey, n = self.survey, len(self.survey.delegates)
         if survey.tally and (why := survey.closed_refusal()) is not None:
-            raise InvalidInputError(why)
+            raise InvalidInputError(why, code="guarantee-not-met")
         if options.get("drop"):
             raise InvalidInputError(
                 "drop = true has no meaning for a survey: every delegate holds a share "
                 "of every guest's numbers, and without one nothing adds up; leave it "
-                "out"
+                "out",
+                code="drop-not-accepted",
             )
         wanted = options.get("minimum_honest", 1)
         if n - survey.tolerate < wanted:
@@ -172,7 +173,8 @@ class SurveyRecipe(SumsOnly):
                 f"with {survey.tolerate} of {n} members colluding {n - survey.tolerate}"
                 f" are honest, and [policy] minimum_honest = {wanted}: leave that out, "
                 "for guests are counted by [survey] minimum_honest; or have more "
-                "members"
+                "members",
+                code="honest-parties-differ",
             )
         among = {"tolerate": min(survey.tolerate, n - 2), "minimum_honest": 2}
         chosen: Any = {**options, **among}
@@ -181,7 +183,8 @@ class SurveyRecipe(SumsOnly):
             raise InvalidInputError(
                 f'a survey is summed under law = "uniform", found {terms.law.name!r}: '
                 "its numbers are spread over all of 64 bits, and no other law hides "
-                "such"
+                "such",
+                code="law-not-uniform",
             )
         return replace(terms, corrupted=worst_members(survey))
 
@@ -263,7 +266,8 @@ class SurveyRecipe(SumsOnly):
         """
         if self.survey.tally is None:
             raise InvalidInputError(
-                "the survey is open: nothing is added up before it is closed"
+                "the survey is open: nothing is added up before it is closed",
+                code="survey-still-open",
             )
         first, at = party == self.survey.names[0], list(self.cells)
 
@@ -555,7 +559,7 @@ def survey(
     """
     tables = {name: as_frame(table) for name, table in by_name(guests).items()}
     if not tables:
-        raise InvalidInputError("a survey needs guests, found none")
+        raise InvalidInputError("a survey needs guests, found none", code="no-guests")
     names = (
         tuple(f"delegate {k + 1}" for k in builtins.range(delegates))
         if isinstance(delegates, int)
@@ -564,7 +568,8 @@ def survey(
     if len(names) < 2:
         raise InvalidInputError(
             "a survey needs two delegates at least: one alone would see every guest's "
-            "numbers"
+            "numbers",
+            code="too-few-delegates",
         )
     if rows is not None:
         names_of_rows = [str(one) for one in rows]
@@ -572,14 +577,16 @@ def survey(
             if len(table) != len(names_of_rows):
                 raise InvalidInputError(
                     f"the table of {name!r} must have {len(names_of_rows)} rows "
-                    f"({listed(names_of_rows)}), found {len(table)}"
+                    f"({listed(names_of_rows)}), found {len(table)}",
+                    code="wrong-row-count",
                 )
             tables[name] = table.set_axis(names_of_rows, axis=0)
     first = next(iter(tables.values()))
     tolerate = options.get("tolerate", 1)
     if tolerate >= len(names):
         raise InvalidInputError(
-            f"tolerate is {tolerate} of {len(names)} delegates: one at least is honest"
+            f"tolerate is {tolerate} of {len(names)} delegates: one at least is honest",
+            code="tolerate-out-of-range",
         )
     terms = SurveyTerms(
         digest="0" * 64,
@@ -600,21 +607,24 @@ def survey(
         delegates=tuple((name, b"") for name in names),
     )
     if (why := terms.refusal([*tables])) is not None:
-        raise InvalidInputError(why)
+        raise InvalidInputError(why, code="guarantee-not-met")
     if minimum_guests <= (least := terms.minimum_honest + tolerate_guests):
         raise InvalidInputError(
             f"minimum_guests must be above minimum_honest + tolerate_guests = {least}, "
-            f"found {minimum_guests}"
+            f"found {minimum_guests}",
+            code="minimum-guests-too-small",
         )
     if terms.least > terms.most:
         raise InvalidInputError(
-            f"range must be the least and the largest of a cell, found {range}"
+            f"range must be the least and the largest of a cell, found {range}",
+            code="malformed-range",
         )
     reach = max(abs(terms.least), abs(terms.most))
     if len(tables) * reach >= 2**TOTAL_BITS:
         raise InvalidInputError(
             f"totals of {len(tables)} guests may be beyond 2^{TOTAL_BITS} units: "
-            "narrow the range, or take a larger unit"
+            "narrow the range, or take a larger unit",
+            code="range-too-wide",
         )
     given = {name: _own_table(terms, name, table) for name, table in tables.items()}
     tally = tally_of(terms, {name: one.filled for name, one in given.items()})
@@ -646,7 +656,8 @@ def _own_table(terms: SurveyTerms, name: str, table: Any) -> GuestTable:
         raise InvalidInputError(
             f"the table of {name!r} must have the rows {listed(terms.rows)} and the "
             f"columns {listed(terms.columns)}, found {listed(rows)} and "
-            f"{listed(columns)}"
+            f"{listed(columns)}",
+            code="table-not-of-survey",
         )
     values = table.to_numpy(dtype=np.float64, na_value=np.nan).tolist()
     cells = [[None if isnan(one) else one for one in row] for row in values]
@@ -654,4 +665,4 @@ def _own_table(terms: SurveyTerms, name: str, table: Any) -> GuestTable:
         return words_of(terms, cells)
     except RangeError as error:
         told = f"{name}: {error.plain}"
-        raise RangeError(f"{name}: {error}", plain=told) from None
+        raise RangeError(f"{name}: {error}", plain=told, code=error.code) from None

@@ -48,7 +48,9 @@ def copy_store(path: Path, to: Path) -> None:
         StoreError: there is no sound store, or something is in the copy's place.
     """
     if to.exists():
-        raise StoreError(f"{to} is there already and is left as it is")
+        raise StoreError(
+            f"{to} is there already and is left as it is", code="file-exists"
+        )
     create(to, COPIED, _filling(_rows(path)))
 
 
@@ -77,14 +79,18 @@ def put_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> None:
         StoreError: it is no copy; or a survey is in it with another set.
     """
     if not is_copy(path):
-        raise StoreError(f"{path} is in use already: it is no copy from a backup")
+        raise StoreError(
+            f"{path} is in use already: it is no copy from a backup",
+            code="store-in-use",
+        )
     rows = _rows(path)
     sets = {survey: digest for survey, digest, *_ in rows["closed"]}
     for one in forgotten:
         if sets.setdefault(one.survey, one.set) != one.set:
             raise StoreError(
                 f"{path} knows another set of the survey {one.survey[:16]} than this: "
-                "only one of them was added up; give its closed file"
+                "only one of them was added up; give its closed file",
+                code="other-set-added",
             )
         if one.survey not in {row[0] for row in rows["closed"]}:
             told = json.dumps(one.guests), json.dumps(one.persons)

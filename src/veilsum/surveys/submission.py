@@ -43,7 +43,8 @@ try:
 except ImportError:
     raise MissingExtraError(
         "surveys need the package cryptography, version 47 or later: "
-        f"{installing('secure')}"
+        f"{installing('secure')}",
+        code="missing-extra",
     ) from None
 
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
@@ -87,14 +88,16 @@ def read_code(text: str) -> str:
         raise InvalidInputError(
             f"an invitation has {SECRET_LETTERS + CHECK_LETTERS} letters and digits, "
             f"in groups of {GROUP}, and no U; this has {len(letters)}: type it as it "
-            "was sent"
+            "was sent",
+            code="malformed-invitation",
         )
     secret = letters[:SECRET_LETTERS]
     found = _shown(secret)
     if not found.replace("-", "").endswith(letters[SECRET_LETTERS:]):
         raise InvalidInputError(
             "the invitation has a typing error: compare it with what was sent, letter "
-            "by letter"
+            "by letter",
+            code="mistyped-invitation",
         )
     return found
 
@@ -212,13 +215,15 @@ def read_submission(text: str | bytes, survey: SurveyTerms) -> Submission:
     if len(text) > most:
         raise InvalidInputError(
             f"a submission to this survey has {most:,} bytes at most, found "
-            f"{len(text):,}"
+            f"{len(text):,}",
+            code="submission-too-large",
         )
     try:
         said = _DECODER.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidInputError(
-            f"this is no submission to a survey: {printable(str(error))[:200]}"
+            f"this is no submission to a survey: {printable(str(error))[:200]}",
+            code="not-a-submission",
         ) from None
     found = Submission(
         survey=said.survey,
@@ -237,39 +242,51 @@ def check_submission(found: Submission, survey: SurveyTerms) -> None:
     """Refuse a submission that is not whole, or not its guest's own for this survey."""
     if found.survey != survey.digest:
         raise InvalidInputError(
-            "the submission is to another survey: open the page of this one again"
+            "the submission is to another survey: open the page of this one again",
+            code="other-survey",
         )
     guest = survey.roster.get(found.guest)
     if guest is None:
         raise InvalidInputError(
-            f"{printable(repr(found.guest))[:200]} is not in the roster of this survey"
+            f"{printable(repr(found.guest))[:200]} is not in the roster of this survey",
+            code="guest-not-in-roster",
         )
     if not 1 <= found.number <= MOST_NUMBERS:
-        raise InvalidInputError(f"{guest.name!r}: number must be from 1 on")
+        raise InvalidInputError(
+            f"{guest.name!r}: number must be from 1 on", code="number-not-positive"
+        )
     check_filled(survey, found.filled)
     vector = survey.n_cells * WORD_BYTES
     if len(found.masked) != vector:
         raise InvalidInputError(
             f"{guest.name!r}: the masked vector has {len(found.masked):,} bytes, and "
-            f"the survey's {survey.n_cells:,} cells have {vector:,}"
+            f"the survey's {survey.n_cells:,} cells have {vector:,}",
+            code="wrong-length",
         )
     if len(found.sealed) != len(survey.delegates):
         raise InvalidInputError(
             f"{guest.name!r}: {len(found.sealed)} sealed shares for "
-            f"{len(survey.delegates)} delegates"
+            f"{len(survey.delegates)} delegates",
+            code="share-count-differs",
         )
     if any(len(one) != vector + SEAL_BYTES for one in found.sealed):
         raise InvalidInputError(
-            f"{guest.name!r}: each sealed share must have {vector + SEAL_BYTES:,} bytes"
+            f"{guest.name!r}: each sealed share must have {vector + SEAL_BYTES:,} "
+            "bytes",
+            code="wrong-length",
         )
     if len(set(found.sealed)) < len(found.sealed):
-        raise InvalidInputError(f"{guest.name!r}: two delegates got one sealed share")
+        raise InvalidInputError(
+            f"{guest.name!r}: two delegates got one sealed share",
+            code="share-used-twice",
+        )
     statement = found.statement(survey.names)
     try:
         Ed25519PublicKey.from_public_bytes(guest.key).verify(found.signature, statement)
     except (InvalidSignature, ValueError):
         raise InvalidInputError(
-            f"{guest.name!r}: the signature is not that of the key in the roster"
+            f"{guest.name!r}: the signature is not that of the key in the roster",
+            code="bad-signature",
         ) from None
 
 
@@ -327,11 +344,13 @@ def open_share(
         raise InvalidInputError(
             f"the share of {found.guest!r}, number {found.number}, does not open for "
             f"{delegate!r}: it was sealed for something else, or changed; close the "
-            "survey without it"
+            "survey without it",
+            code="share-not-opened",
         ) from None
     if len(share) != survey.n_cells * WORD_BYTES:
         raise InvalidInputError(
-            f"the share of {found.guest!r} has the wrong length: close without it"
+            f"the share of {found.guest!r} has the wrong length: close without it",
+            code="wrong-length",
         )
     return words_from(share)
 
@@ -368,7 +387,8 @@ def _sealed(share: bytes, public: bytes, info: bytes) -> bytes:
     except ValueError:
         raise InvalidInputError(
             "nothing can be sealed to a delegate's key: the survey's file is odd, and "
-            "nothing was sent"
+            "nothing was sent",
+            code="unusable-delegate-key",
         ) from None
 
 
@@ -383,7 +403,9 @@ def _bytes(text: Any, what: str) -> bytes:
     except ValueError:
         found = None
     if found is None or _text(found) != text:
-        raise InvalidInputError(f"the submission's {what} is not written in base64")
+        raise InvalidInputError(
+            f"the submission's {what} is not written in base64", code="not-base64"
+        )
     return found
 
 
@@ -395,7 +417,8 @@ def _hex_bytes(text: str) -> bytes:
         found = b""
     if found.hex() != text:
         raise InvalidInputError(
-            "the submission's filled is not written in hexadecimal digits"
+            "the submission's filled is not written in hexadecimal digits",
+            code="not-hexadecimal",
         )
     return found
 
@@ -421,12 +444,15 @@ def visit(
         InvalidInputError: the code or a cell cannot be used; nothing was made.
     """
     if survey.set is not None:
-        raise InvalidInputError("the survey is closed: nothing is taken any more")
+        raise InvalidInputError(
+            "the survey is closed: nothing is taken any more", code="survey-closed"
+        )
     key = guest_key(code)
     public = key.public_key().public_bytes_raw()
     name = next((one.name for one in survey.guests if one.key == public), None)
     if name is None:
         raise InvalidInputError(
-            "the invitation is to another survey, or has a typing error"
+            "the invitation is to another survey, or has a typing error",
+            code="other-survey",
         )
     return make_submission(survey, name, key, words_of(survey, cells), number)

@@ -87,7 +87,8 @@ def is_resent(kept: Iterable[Submission], new: Submission) -> bool:
             f"a correction has the number {newest + 1}"
             if new.number <= newest
             else f"{new.guest!r} has sent number {newest}: next comes {newest + 1}, "
-            f"not {new.number}"
+            f"not {new.number}",
+            code="resent-differently",
         )
     if any(
         (not {one.masked, *one.sealed}.isdisjoint({new.masked, *new.sealed}))
@@ -95,7 +96,8 @@ def is_resent(kept: Iterable[Submission], new: Submission) -> bool:
     ):
         raise InvalidInputError(
             f"{new.guest!r}: a correction must have all shares drawn anew, and this "
-            "has something of an earlier one in it"
+            "has something of an earlier one in it",
+            code="submission-repeats-shares",
         )
     return False
 
@@ -123,12 +125,15 @@ def set_of(survey: SurveyTerms, submissions: Sequence[Submission]) -> SurveySet:
     for one in submissions:
         check_submission(one, survey)
         if one.guest in by_guest:
-            raise InvalidInputError(f"{one.guest!r} is in the set twice")
+            raise InvalidInputError(
+                f"{one.guest!r} is in the set twice", code="duplicate-guest"
+            )
         by_guest[one.guest] = one
         parts = {one.masked, *one.sealed}
         if not seen.isdisjoint(parts):
             raise InvalidInputError(
-                f"what {one.guest!r} sent is in the set under another name, too"
+                f"what {one.guest!r} sent is in the set under another name, too",
+                code="duplicate-submission",
             )
         seen |= parts
     added = [by_guest[name] for name in survey.roster if name in by_guest]
@@ -143,18 +148,21 @@ def closed_set(survey: SurveyTerms, submissions: Sequence[Submission]) -> Survey
     if survey.set is None:
         raise InvalidInputError(
             "the survey is still open: its file does not say which submissions are "
-            "added"
+            "added",
+            code="survey-still-open",
         )
     found = set_of(survey, submissions)
     if found.digest != survey.set:
         raise InvalidInputError(
             f"these {len(submissions)} submissions are not those that the closed file "
-            "names: fetch both again from the host"
+            "names: fetch both again from the host",
+            code="submissions-differ",
         )
     if found.tally != survey.tally:
         raise InvalidInputError(
             "the closed file counts other guests in a cell than have filled it, by "
-            "what they signed: join nothing with it, and ask the host"
+            "what they signed: join nothing with it, and ask the host",
+            code="filled-differs",
         )
     return found
 
@@ -165,13 +173,15 @@ def read_submissions(content: bytes, survey: SurveyTerms) -> tuple[Submission, .
     if len(content) > most:
         raise InvalidInputError(
             f"submissions of {len(survey.guests):,} guests have {most:,} bytes at "
-            f"most, found {len(content):,}"
+            f"most, found {len(content):,}",
+            code="submissions-too-large",
         )
     lines = [line for line in content.split(b"\n") if line.strip()]
     if len(lines) > len(survey.guests):
         raise InvalidInputError(
             f"{len(lines):,} submissions of {len(survey.guests):,} guests: each is "
-            "in the set once"
+            "in the set once",
+            code="submissions-differ",
         )
     return tuple(read_submission(line, survey) for line in lines)
 

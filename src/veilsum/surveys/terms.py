@@ -339,7 +339,8 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
     (said,) = consortium.questions
     if not isinstance(said, SurveySpec):
         raise InvalidScenarioError(
-            f"the consortium file has no [survey], but a [{said.heading}]"
+            f"the consortium file has no [survey], but a [{said.heading}]",
+            code="missing-section",
         )
     members = [member.name for member in consortium.members]
     _check_labels(said.rows, "[survey] rows")
@@ -347,14 +348,16 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
     cells = len(said.rows) * len(said.columns)
     if cells > MOST_CELLS:
         raise InvalidScenarioError(
-            f"[survey] has {cells:,} cells, and {MOST_CELLS:,} are the most"
+            f"[survey] has {cells:,} cells, and {MOST_CELLS:,} are the most",
+            code="too-many-cells",
         )
     with about("survey"):
         unit = unit_of(said.unit)
     if 10 ** unit.denominator.bit_length() % unit.denominator:
         raise InvalidScenarioError(
             "[survey] unit must be a decimal number such as 0.01, which people can "
-            f"type, found {unit}"
+            f"type, found {unit}",
+            code="unit-not-decimal",
         )
     found = SurveyTerms(
         digest=_open_digest(consortium),
@@ -381,15 +384,19 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
         raise InvalidScenarioError(
             f"[survey] minimum_guests must be at least {least}, minimum_honest + "
             f"tolerate_guests + 1, found {found.minimum_guests}: of fewer guests in a "
-            "cell, each would be hidden by fewer others than agreed"
+            "cell, each would be hidden by fewer others than agreed",
+            code="minimum-guests-too-small",
         )
     if found.tolerate >= len(members):
         raise InvalidScenarioError(
             f"[policy] tolerate is {found.tolerate} of {len(members)} members: one "
-            "honest delegate at least must hold a share that the others do not see"
+            "honest delegate at least must hold a share that the others do not see",
+            code="tolerate-out-of-range",
         )
     if (why := found.refusal([*found.roster])) is not None:
-        raise InvalidScenarioError(f"[survey] even if all guests come: {why}")
+        raise InvalidScenarioError(
+            f"[survey] even if all guests come: {why}", code="guarantee-not-met"
+        )
     return _closed(found, said)
 
 
@@ -427,7 +434,8 @@ def words_of(
     ):
         raise InvalidInputError(
             f"the table must have {len(survey.rows)} rows of {len(survey.columns)} "
-            "cells, as the survey has"
+            "cells, as the survey has",
+            code="table-not-of-survey",
         )
     flat = [cell for row in cells for cell in row]
     units = [
@@ -443,7 +451,7 @@ def _units(survey: SurveyTerms, cell: float, place: int) -> int:
     row, column = divmod(place, len(survey.columns))
     where = f"{survey.rows[row]}, {survey.columns[column]}"
     if not is_number(cell) or not -inf < cell < inf:
-        raise RangeError(f"{where}: must be a number, or empty")
+        raise RangeError(f"{where}: must be a number, or empty", code="not-a-number")
     # What was typed, 0.1, and not the float that is nearest to it.
     typed = Fraction(int(cell)) if cell == int(cell) else Fraction(repr(float(cell)))
     counts = typed / survey.unit
@@ -451,9 +459,13 @@ def _units(survey: SurveyTerms, cell: float, place: int) -> int:
         raise RangeError(
             f"{where}: {cell} is no whole number of {survey.unit}: round it",
             plain=f"{where}: is no whole number of {survey.unit}",
+            code="off-grid",
         )
     if not survey.least <= counts <= survey.most:
-        raise RangeError(f"{where}: must be from {survey.low} to {survey.high}")
+        raise RangeError(
+            f"{where}: must be from {survey.low} to {survey.high}",
+            code="value-out-of-range",
+        )
     return int(counts)
 
 
@@ -467,12 +479,14 @@ def check_filled(survey: SurveyTerms, filled: bytes) -> None:
     if len(filled) != size:
         raise InvalidInputError(
             f"which of {survey.n_cells:,} cells are filled must have {size:,} bytes, "
-            f"found {len(filled):,}"
+            f"found {len(filled):,}",
+            code="wrong-length",
         )
     if filled[-1] & ((1 << spare) - 1):
         raise InvalidInputError(
             f"which cells are filled says more than the survey has cells, which are "
-            f"{survey.n_cells:,}"
+            f"{survey.n_cells:,}",
+            code="too-many-cells-filled",
         )
 
 
@@ -598,7 +612,8 @@ def _closed(terms: SurveyTerms, said: SurveySpec) -> SurveyTerms:
         if any(one is not None for one in (said.filled, said.near, said.more_near)):
             raise InvalidScenarioError(
                 "[survey] filled, near and more_near are counted when the survey is "
-                "closed, and stand beside its set: take them out"
+                "closed, and stand beside its set: take them out",
+                code="closed-keys-early",
             )
         return terms
     digest, rows = _checked_hex(said.set, "[survey] set"), said.filled or {}
@@ -613,7 +628,8 @@ def _closed(terms: SurveyTerms, said: SurveySpec) -> SurveyTerms:
         raise InvalidScenarioError(
             "[survey.filled] must have for each member how many of its guests are in "
             "the set, and then how many of these filled each cell, as the host wrote "
-            "it when it closed the survey: fetch the file again"
+            "it when it closed the survey: fetch the file again",
+            code="malformed-filled",
         )
     tally = SurveyTally(
         tuple(one[0] for one in counts), tuple(tuple(one[1:]) for one in counts)
@@ -625,7 +641,8 @@ def _closed(terms: SurveyTerms, said: SurveySpec) -> SurveyTerms:
     ):
         raise InvalidScenarioError(
             f"[survey] near must be {MOST_NEAR} pairs of released cells at most: fetch "
-            "the file again"
+            "the file again",
+            code="malformed-near",
         )
     more = bool(said.more_near)
     return replace(found, tally=replace(tally, near=near, more_near=more))
@@ -641,7 +658,8 @@ def check_guest_name(name: str) -> str:
     if unicodedata.normalize("NFKC", checked).lstrip()[:1] in FORMULA_SIGNS:
         raise InvalidScenarioError(
             f"{_shown(name)}: a spreadsheet would take this name for a formula; begin "
-            "it with a letter or a digit"
+            "it with a letter or a digit",
+            code="name-is-formula",
         )
     return checked
 
@@ -680,21 +698,24 @@ def _check_range(terms: SurveyTerms) -> None:
         raise InvalidScenarioError(
             "[survey] range must be the least and the largest of one guest's cell, "
             f"whole numbers of the unit {terms.unit}, found {terms.low} and "
-            f"{terms.high}"
+            f"{terms.high}",
+            code="malformed-range",
         )
     largest = max(abs(end) for end in ends)
     if largest * max(1, len(terms.guests)) >= 2**TOTAL_BITS:
         raise InvalidScenarioError(
             f"[survey] range is too wide: {len(terms.guests):,} guests with the "
             f"largest number each have a total beyond 2^{TOTAL_BITS} units; narrow the "
-            "range, or take a larger unit"
+            "range, or take a larger unit",
+            code="range-too-wide",
         )
 
 
 def _roster(rows: Sequence[dict[str, object]], members: list[str]) -> tuple[Guest, ...]:
     if len(rows) > MOST_GUESTS:
         raise InvalidScenarioError(
-            f"a survey has {MOST_GUESTS:,} guests at most, found {len(rows):,}"
+            f"a survey has {MOST_GUESTS:,} guests at most, found {len(rows):,}",
+            code="too-many-guests",
         )
     found = []
     names: set[str] = set()
@@ -707,14 +728,16 @@ def _roster(rows: Sequence[dict[str, object]], members: list[str]) -> tuple[Gues
             raise InvalidScenarioError(
                 f"guest {name!r} is invited by {printable(repr(entry.invited_by))}, "
                 f"who is no member; {nearest(entry.invited_by, members)}members are "
-                f"{listed(members)}"
+                f"{listed(members)}",
+                code="inviter-not-member",
             )
         # Two that look alike would be one for whoever reads the list.
         alike = unicodedata.normalize("NFKC", name).casefold()
         if alike in names or entry.key in keys:
             what = "name" if alike in names else "key"
             raise InvalidScenarioError(
-                f"two guests have the {what} of {name!r}: invite everybody once"
+                f"two guests have the {what} of {name!r}: invite everybody once",
+                code="duplicate-guest",
             )
         names.add(alike)
         keys.add(entry.key)
@@ -729,22 +752,26 @@ def _delegates(
         if name not in members:
             raise InvalidScenarioError(
                 f"[survey.delegates] names {printable(repr(name))}, who is no member; "
-                f"{nearest(name, members)}members are {listed(members)}"
+                f"{nearest(name, members)}members are {listed(members)}",
+                code="delegate-not-member",
             )
     absent = [name for name in members if name not in keys]
     if absent:
         raise InvalidScenarioError(
             f"[survey.delegates] has no key of {listed(absent)}: every member makes "
-            "one for this survey"
+            "one for this survey",
+            code="delegate-key-missing",
         )
     if len(members) < 2:
         raise InvalidScenarioError(
             "a survey needs two members at least: one alone would see every guest's "
-            "numbers"
+            "numbers",
+            code="too-few-delegates",
         )
     if len(set(keys.values())) < len(keys):
         raise InvalidScenarioError(
-            "[survey.delegates]: two members have one key; each makes its own"
+            "[survey.delegates]: two members have one key; each makes its own",
+            code="duplicate-delegate-key",
         )
     return tuple(
         (name, bytes.fromhex(_checked_hex(keys[name], f"the key of {name!r}")))
@@ -757,7 +784,8 @@ def _count(said: SurveySpec, key: str) -> int:
     found = said.given().get(key, usual)
     if not least <= found <= most:
         raise InvalidScenarioError(
-            f"[survey] {key} must be from {least} to {most:,}, found {found}"
+            f"[survey] {key} must be from {least} to {most:,}, found {found}",
+            code="count-out-of-range",
         )
     return int(found)
 
@@ -766,7 +794,8 @@ def _checked_hex(text: str, what: str) -> str:
     if not _HEX.fullmatch(text):
         raise InvalidScenarioError(
             f"{what} must be 64 hexadecimal digits, in small letters, found "
-            f"{_shown(text)}"
+            f"{_shown(text)}",
+            code="not-hexadecimal",
         )
     return text
 
@@ -777,7 +806,8 @@ def _checked_day(text: str | None) -> str:
             date.fromisoformat(text if _DAY.fullmatch(text) else "")
     except ValueError:
         raise InvalidScenarioError(
-            f'[survey] closes must be a day such as "2026-12-01", found {_shown(text)}'
+            f'[survey] closes must be a day such as "2026-12-01", found {_shown(text)}',
+            code="malformed-day",
         ) from None
     return text or ""
 
@@ -786,21 +816,26 @@ def _checked_title(text: str) -> str:
     if not text or not is_seen(text) or len(text) > TITLE_LETTERS:
         raise InvalidScenarioError(
             f"[survey] title must be one line of at most {TITLE_LETTERS} letters that "
-            f"can be seen, found {_shown(text)}"
+            f"can be seen, found {_shown(text)}",
+            code="malformed-title",
         )
     return text
 
 
 def _check_labels(labels: Sequence[str], what: str) -> None:
     if not labels:
-        raise InvalidScenarioError(f"{what} must name one at least")
+        raise InvalidScenarioError(f"{what} must name one at least", code="no-labels")
     if len(labels) > MOST_CELLS:
-        raise InvalidScenarioError(f"{what} has more than {MOST_CELLS:,} names")
+        raise InvalidScenarioError(
+            f"{what} has more than {MOST_CELLS:,} names", code="too-many-labels"
+        )
     for label in labels:
         _checked_label(label, what)
     twice = [label for label, count in Counter(labels).items() if count > 1]
     if twice:
-        raise InvalidScenarioError(f"{what} has {twice[0]!r} twice")
+        raise InvalidScenarioError(
+            f"{what} has {twice[0]!r} twice", code="duplicate-label"
+        )
 
 
 def _checked_label(text: str, what: str) -> str:
@@ -814,7 +849,8 @@ def _checked_label(text: str, what: str) -> str:
         raise InvalidScenarioError(
             f"{what} must have 1 to {NAME_LETTERS} letters that can be seen, in their "
             "composed form, with single spaces between words only, found "
-            f"{_shown(text)}"
+            f"{_shown(text)}",
+            code="malformed-label",
         )
     return text
 

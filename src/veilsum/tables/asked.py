@@ -103,7 +103,8 @@ class Question(Section, frozen=True, kw_only=True):
             raise BudgetError(
                 f"the question has {len(made)} letters with its columns and levels, "
                 f"and a ledger keeps {LONGEST_QUESTION}: ask for fewer columns, levels "
-                "or bins"
+                "or bins",
+                code="question-too-long",
             )
         return made
 
@@ -407,6 +408,7 @@ class Asking(Secret):
                 error.rule,
                 f"{error}. It does so together with what was asked of this data set "
                 f"before, and what is known of that cannot be taken back: {named}",
+                code=error.code,
             ) from None
 
     def _look(self, known: Sequence[Question]) -> None:

@@ -55,7 +55,8 @@ class Axis:
             raise InvalidInputError(
                 f"column {column.name!r} holds numbers: count it with histograms, on "
                 "edges, which tables then cross; each value is counted of a category, "
-                f"and of numbers that have {MOST_VALUES} by agreement at most"
+                f"and of numbers that have {MOST_VALUES} by agreement at most",
+                code="table-of-numbers",
             )
         return cls.of_values(column.name, found)
 

@@ -94,8 +94,11 @@ class SchemaError(InvalidInputError):
         column: str | None,
         rule: str,
         message: str,
+        *,
+        code: str = "",
     ) -> None:
-        super().__init__(f"{party}: {message}", plain=f"refused by the schema: {rule}")
+        plain = f"refused by the schema: {rule}"
+        super().__init__(f"{party}: {message}", plain=plain, code=code)
         self.party = party
         self.column = column
         self.rule = rule
@@ -128,11 +131,12 @@ class Column:
     def __post_init__(self) -> None:
         _check_text("the name of a column", self.name, NOT_IN_NAMES)
         if not self.name:
-            raise InvalidInputError("a column needs a name")
+            raise InvalidInputError("a column needs a name", code="missing-name")
         if self.kind not in KINDS:
             raise InvalidInputError(
                 f"column {self.name!r} has the kind {self.kind!r}; "
-                f"choose from {', '.join(KINDS)}"
+                f"choose from {', '.join(KINDS)}",
+                code="unknown-kind",
             )
         self._set("since", self._since())
         self._set("minimum", self._bound("minimum"))
@@ -193,7 +197,10 @@ class Column:
             InvalidInputError: the column is a category, or has neither unit nor range.
         """
         if self.is_category:
-            raise InvalidInputError(f"column {self.name!r} is a category, not a number")
+            raise InvalidInputError(
+                f"column {self.name!r} is a category, not a number",
+                code="not-a-number-column",
+            )
         unit = Fraction(1) if self.kind in _WHOLE else None
         unit = self.unit or unit
         low, high = self.minimum, self.maximum
@@ -205,7 +212,8 @@ class Column:
             if unit is None:
                 raise InvalidInputError(
                     "nobody said in what its numbers are counted: agree on a unit, "
-                    "such as unit = 0.01 for two decimals, or on minimum and maximum"
+                    "such as unit = 0.01 for two decimals, or on minimum and maximum",
+                    code="unit-missing",
                 )
             least = None if low is None else floor(Fraction(low) / unit)
             most = None if high is None else ceil(Fraction(high) / unit)
@@ -215,7 +223,9 @@ class Column:
                 most = max(least, 0) + _OPEN
             return Measure(unit, least, most)
         except InvalidInputError as error:
-            raise InvalidInputError(f"column {self.name!r}: {error}") from None
+            raise InvalidInputError(
+                f"column {self.name!r}: {error}", code=error.code
+            ) from None
 
     @property
     def words(self) -> str:
@@ -264,7 +274,8 @@ class Column:
         if self.is_category:
             raise InvalidInputError(
                 f"column {self.name!r} is a category and has no {field}; "
-                "list its categories instead"
+                "list its categories instead",
+                code="bound-of-category",
             )
         if self.since is not None:
             return self._days(field, value)
@@ -275,7 +286,8 @@ class Column:
         ):
             raise InvalidInputError(
                 f"column {self.name!r}: {field} must be a finite number, "
-                f"found {value!r}"
+                f"found {value!r}",
+                code="bound-not-finite",
             )
         return float(value) + 0.0  # the same text for 0 and -0
 
@@ -289,7 +301,8 @@ class Column:
         except (TypeError, ValueError, OverflowError):
             raise InvalidInputError(
                 f"column {self.name!r} holds dates, and {field} must be one, such as "
-                f'"2020-12-31", found {value!r}'
+                f'"2020-12-31", found {value!r}',
+                code="bound-not-date",
             ) from None
 
     def _since(self) -> str | None:
@@ -298,7 +311,8 @@ class Column:
             if given is not None:
                 raise InvalidInputError(
                     f"column {self.name!r} has since = {given!r}, and its kind is "
-                    f'{self.kind!r}; for dates write kind = "date"'
+                    f'{self.kind!r}; for dates write kind = "date"',
+                    code="since-without-dates",
                 )
             return None
         try:
@@ -307,7 +321,8 @@ class Column:
             raise InvalidInputError(
                 f"column {self.name!r} holds dates, which are counted as days since "
                 'one that all agree on, such as since = "2000-01-01"; found '
-                f"{'none' if given is None else repr(given)}"
+                f"{'none' if given is None else repr(given)}",
+                code="since-missing",
             ) from None
 
     def _unit(self) -> Fraction | None:
@@ -319,14 +334,16 @@ class Column:
             given = int(days[1] or 1) if days else given
         if self.is_category:
             raise InvalidInputError(
-                f"column {self.name!r} is a category and has no unit; leave it out"
+                f"column {self.name!r} is a category and has no unit; leave it out",
+                code="unit-of-category",
             )
         if isinstance(given, str) and (bits := _BITS_OF_RANGE.fullmatch(given.strip())):
             low, high = self.minimum, self.maximum
             if low is None or high is None or low == high:
                 raise InvalidInputError(
                     f"column {self.name!r}: unit = {given!r} is a share of its range; "
-                    "agree on minimum and maximum too, the one below the other"
+                    "agree on minimum and maximum too, the one below the other",
+                    code="share-without-range",
                 )
             given = power_unit(Fraction(high) - Fraction(low), int(bits[1]))
         unit = unit_of(
@@ -337,12 +354,14 @@ class Column:
         if self.kind == "date" and unit.denominator > 1:
             raise InvalidInputError(
                 f"column {self.name!r} holds dates, which are counted in whole days, "
-                f'found unit = {given!r}; leave it out, or write one such as "7 days"'
+                f'found unit = {given!r}; leave it out, or write one such as "7 days"',
+                code="unit-not-days",
             )
         if self.kind == "integer" and unit.denominator > 1:
             raise InvalidInputError(
                 f"column {self.name!r} holds whole numbers, and its unit must be one, "
-                f'found {given!r}; leave it out, or agree on kind = "number"'
+                f'found {given!r}; leave it out, or agree on kind = "number"',
+                code="unit-not-whole",
             )
         return unit
 
@@ -350,37 +369,43 @@ class Column:
         if self.categories:
             raise InvalidInputError(
                 f"column {self.name!r} has categories, and its kind is {self.kind!r}; "
-                'for categories write kind = "category"'
+                'for categories write kind = "category"',
+                code="categories-without-kind",
             )
         low, high = self.minimum, self.maximum
         if low is not None and high is not None and low > high:
             raise InvalidInputError(
                 f"column {self.name!r}: the minimum {self.shown(low)} is above "
-                f"the maximum {self.shown(high)}"
+                f"the maximum {self.shown(high)}",
+                code="bounds-exchanged",
             )
 
     def _check_categories(self) -> None:
         if len(self.categories) > MOST_LEVELS:
             raise InvalidInputError(
                 f"column {self.name!r} has {len(self.categories):,} categories; at "
-                f"most {MOST_LEVELS:,} are allowed: group them"
+                f"most {MOST_LEVELS:,} are allowed: group them",
+                code="too-many-categories",
             )
         for one in self.categories:
             _check_text(f"a category of column {self.name!r}", one, NOT_IN_LEVELS)
         if not self.categories:
             raise InvalidInputError(
                 f"column {self.name!r} is a category and needs its categories, such as "
-                'categories = ["no", "yes"]'
+                'categories = ["no", "yes"]',
+                code="categories-missing",
             )
         if len(set(self.categories)) < len(self.categories):
             raise InvalidInputError(
                 f"column {self.name!r} lists a category twice: "
-                f"{listed(self.categories)}; 1, 1.0 and the text 1 are the same"
+                f"{listed(self.categories)}; 1, 1.0 and the text 1 are the same",
+                code="duplicate-category",
             )
         if pair := alike(self.categories):
             raise InvalidInputError(
                 f"column {self.name!r} lists two categories that look the same, "
-                f"{pair[0]!a} and {pair[1]!a}; rename one"
+                f"{pair[0]!a} and {pair[1]!a}; rename one",
+                code="categories-look-same",
             )
 
 
@@ -392,7 +417,9 @@ def _check_text(what: str, text: object, forbidden: Pattern[str]) -> None:
     """
     found = printable(repr(text if len(str(text)) <= 60 else f"{str(text)[:60]}..."))
     if not isinstance(text, str):
-        raise InvalidInputError(f"{what} must be a text, found {found}")
+        raise InvalidInputError(
+            f"{what} must be a text, found {found}", code="not-text"
+        )
     why = ""
     if len(text) > LONGEST_NAME:
         why = f"is longer than {LONGEST_NAME} characters"
@@ -410,7 +437,8 @@ def _check_text(what: str, text: object, forbidden: Pattern[str]) -> None:
         raise InvalidInputError(
             f"{what} must be plain text without quotes, backticks, backslashes"
             f"{', brackets' if forbidden is NOT_IN_NAMES else ''} or spaces around it; "
-            f"{found} {why}: rename it in the table and in the schema"
+            f"{found} {why}: rename it in the table and in the schema",
+            code="not-plain-text",
         )
 
 
@@ -631,6 +659,7 @@ def _check_spelling(party: str, column: Column) -> None:
                 f"column {column.name!r} holds numbers, and the categories "
                 f'"{seen[number]}" and "{name}" are the same number to a computer; '
                 f"read the file with text = [{column.name!r}]",
+                code="categories-same-number",
             )
         seen[number] = name
 
@@ -690,6 +719,7 @@ def _refuse_date(party: str, column: Column, found: Any, rows: int) -> NoReturn:
         *(party, column.name, "type"),
         f"column {column.name!r} {what}, the schema wants dates such as 2001-12-31; "
         f"{mend}",
+        code="not-dates",
     )
 
 
@@ -723,6 +753,7 @@ def _check_whole(
             *(party, column.name, "whole"),
             f"column {column.name!r} has whole numbers beyond 2^53, which float64 does "
             "not hold exactly; scale the column, or make it a category",
+            code="whole-too-large",
         )
     broken = int(np.count_nonzero(np.rint(present) != present))
     if broken:
@@ -730,6 +761,7 @@ def _check_whole(
             *(party, column.name, "whole"),
             f"column {column.name!r} has {_count(broken, 'number')} with a fraction, "
             'the schema wants whole numbers; correct them, or agree on kind = "number"',
+            code="not-whole",
         )
 
 
@@ -750,12 +782,14 @@ def _check_range(
             f"column {column.name!r} has {_count(outside, 'value')} outside {least:g} "
             f"to {most:g}, which is as far as {column.unit_words} is counted "
             "without an agreed range; correct them, or agree on a minimum and maximum",
+            code="beyond-unit",
         )
     raise SchemaError(
         *(party, column.name, "range"),
         f"column {column.name!r} has {_count(outside, 'value')} outside the agreed "
         f"range of {column.range}; correct them, or agree on another minimum and "
         "maximum",
+        code="value-out-of-range",
     )
 
 
@@ -765,6 +799,7 @@ def _refuse_infinite(party: str, column: Column, present: FloatArray) -> NoRetur
         *(party, column.name, "finite"),
         f"column {column.name!r} has {found}, the schema wants finite numbers; correct "
         "them, or leave the cells empty",
+        code="not-finite",
     )
 
 
@@ -780,6 +815,7 @@ def _refuse_type(party: str, column: Column, values: Series, found: Nature) -> N
     raise SchemaError(
         *(party, column.name, "type"),
         f"column {column.name!r} {what}, the schema wants numbers; {advice}",
+        code="not-numbers",
     )
 
 
@@ -827,6 +863,7 @@ def _refuse_category(party: str, column: Column, found: str, rows: int) -> NoRet
         f'column {column.name!r} has a category "{printable(found)}" ({rows} rows with '
         f"a category that is not agreed), the schema has {listed(quoted)}; {hint}"
         "correct it, or agree on categories with it",
+        code="unknown-category",
     )
 
 

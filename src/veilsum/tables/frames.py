@@ -26,7 +26,8 @@ def needed(package: str, *, extra: str, what: str) -> Any:
         return import_module(package)
     except ImportError:
         raise MissingExtraError(
-            f"{what} need the package {package}: {installing(extra)}"
+            f"{what} need the package {package}: {installing(extra)}",
+            code="missing-extra",
         ) from None
 
 
@@ -62,7 +63,8 @@ def as_frame(data: Any, *, names: Sequence[str] | None = None) -> Frame:
     plain = isinstance(data, np.ndarray) and data.dtype.names is None
     if names is not None and not plain:
         raise InvalidInputError(
-            "names are for a plain NumPy array; this table has its own"
+            "names are for a plain NumPy array; this table has its own",
+            code="names-of-named-table",
         )
     if plain:
         return _checked(pandas.DataFrame(_two_dimensions(data, names), columns=names))
@@ -75,15 +77,19 @@ def _two_dimensions(data: Any, names: Sequence[str] | None) -> Any:
     if data.ndim != 2:
         raise InvalidInputError(
             "an array must have two dimensions, one row per observation, "
-            f"found shape {data.shape}"
+            f"found shape {data.shape}",
+            code="not-two-dimensions",
         )
     if names is None:
         raise InvalidInputError(
-            f"an array has no names for its {data.shape[1]} columns: give names=[...]"
+            f"an array has no names for its {data.shape[1]} columns: give names=[...]",
+            code="names-missing",
         )
     if len(names) != data.shape[1]:
         raise InvalidInputError(
-            f"the array has {data.shape[1]} columns, and names has {len(names)} entries"
+            f"the array has {data.shape[1]} columns, and names has {len(names)} "
+            "entries",
+            code="name-count-differs",
         )
     return data
 
@@ -97,10 +103,13 @@ def _columns_of(data: Any) -> Mapping[str, Any]:
     if _is_polars(data) and hasattr(data, "iter_columns"):
         return {column.name: column for column in data.iter_columns()}
     if _is_polars(data) and hasattr(data, "collect"):
-        raise InvalidInputError("a lazy polars table has no rows yet: collect() it")
+        raise InvalidInputError(
+            "a lazy polars table has no rows yet: collect() it", code="lazy-table"
+        )
     raise InvalidInputError(
         "a table must be a pandas or polars frame, a mapping of names to columns, or "
-        f"a NumPy array, found {type(data).__name__}"
+        f"a NumPy array, found {type(data).__name__}",
+        code="not-a-table",
     )
 
 
@@ -116,7 +125,8 @@ def _by_columns(pandas: Any, columns: Mapping[str, Any]) -> Frame:
     if len(set(lengths.values())) > 1:
         found = [f"{name!r} {length}" for name, length in lengths.items()]
         raise InvalidInputError(
-            f"columns must have the same number of rows, found {listed(found)}"
+            f"columns must have the same number of rows, found {listed(found)}",
+            code="columns-of-different-length",
         )
     return pandas.DataFrame(made)
 
@@ -128,7 +138,8 @@ def _values(pandas: Any, name: str, column: Any) -> Any:
         return column.array
     if isinstance(column, str | bytes) or np.ndim(column) != 1:
         raise InvalidInputError(
-            f"column {name!r} must be a list of values, one for each row"
+            f"column {name!r} must be a list of values, one for each row",
+            code="column-not-list",
         )
     return column
 
@@ -152,11 +163,13 @@ def check_column_names(names: list[Any], *, where: str) -> None:
     wrong = next((name for name in names if not isinstance(name, str)), None)
     if wrong is not None:
         raise InvalidInputError(
-            f"{where} has a column named {wrong!r}; names of columns must be text"
+            f"{where} has a column named {wrong!r}; names of columns must be text",
+            code="column-name-not-text",
         )
     twice = [printable(name) for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InvalidInputError(
             f"{where} has more than one column named {listed(twice)}; rename them, so "
-            "that a name means one column"
+            "that a name means one column",
+            code="duplicate-column",
         )

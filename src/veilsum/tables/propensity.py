@@ -90,29 +90,34 @@ class Propensity(Section, frozen=True):
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise InvalidInputError(
-                f"kind must be one of {', '.join(get_args(Kind))}, found {self.kind!r}"
+                f"kind must be one of {', '.join(get_args(Kind))}, found {self.kind!r}",
+                code="unknown-kind",
             )
         given: object = self.coefficients
         if not isinstance(given, Mapping) or not all(map(is_number, given.values())):
             raise InvalidInputError(
                 "coefficients must be numbers by column, such as those of the first "
-                f"fit, found {given!r}"
+                f"fit, found {given!r}",
+                code="coefficients-not-numbers",
             )
         part = self.stabilised
         if part is not None and not (is_number(part) and 0 < part < 1):
             raise InvalidInputError(
                 "stabilised must be the part of all rows that is treated, a number "
-                f"between 0 and 1, found {part!r}; Propensity.of takes it from a fit"
+                f"between 0 and 1, found {part!r}; Propensity.of takes it from a fit",
+                code="fraction-out-of-range",
             )
         if part is not None and self.kind != "ate":
             raise InvalidInputError(
                 f'stabilised belongs to kind = "ate", found kind = "{self.kind}": '
-                "leave it out"
+                "leave it out",
+                code="stabilised-without-ate",
             )
         top = self.largest
         if not is_number(top) or not isfinite(top) or not 0 < top <= MOST:
             raise InvalidInputError(
-                f"largest must be a number above 0, at most {MOST:g}, found {top!r}"
+                f"largest must be a number above 0, at most {MOST:g}, found {top!r}",
+                code="largest-out-of-range",
             )
 
     @classmethod
@@ -137,12 +142,14 @@ class Propensity(Section, frozen=True):
         if not isinstance(job.model.family, Binomial) or not hasattr(job, "formula"):
             raise InvalidInputError(
                 "a propensity is that of a logistic fit with a formula, found "
-                f"{job.model.words}"
+                f"{job.model.words}",
+                code="not-a-logistic-fit",
             )
         if job.weights is not None or job.offset is not None:
             raise InvalidInputError(
                 "a propensity is that of a fit without weights and offset: fit once "
-                "more, without them"
+                "more, without them",
+                code="fit-with-weights",
             )
         return cls(
             job.formula.text,
@@ -179,7 +186,8 @@ class PropensityWeights:
         if formula.response_is_shaped:
             raise InvalidInputError(
                 "who is treated must be a column, and none of those that the "
-                f"propensity is made of, found {formula.text}"
+                f"propensity is made of, found {formula.text}",
+                code="treated-not-column",
             )
         treated = formula.response_measure()
         if (treated.unit, treated.least, treated.most) != (Fraction(1), 0, 1):
@@ -187,7 +195,8 @@ class PropensityWeights:
                 f"the propensity is that of {formula.response!r}, which must be 0 or 1 "
                 "by agreement: a category of two levels, or a number with minimum = 0, "
                 f"maximum = 1 and unit = 1; found {treated.low:g} to "
-                f"{treated.high:g} in units of {treated.unit}"
+                f"{treated.high:g} in units of {treated.unit}",
+                code="treated-not-binary",
             )
         family: Family = Binomial()
         try:
@@ -201,7 +210,9 @@ class PropensityWeights:
                 coefficients=asked.coefficients,
             )
         except InvalidInputError as error:
-            raise InvalidInputError(f"in the propensity: {error}") from None
+            raise InvalidInputError(
+                f"in the propensity: {error}", code=error.code
+            ) from None
         return cls(asked, formula, known)
 
     @property
@@ -245,6 +256,7 @@ class PropensityWeights:
                 f"{number} of {table.n_rows} rows have a weight by {self.words} {what}."
                 " Not sent: leave no row out, since whoever is left out is told by it; "
                 "ask another question, such as kind overlap, or of closer ranges",
+                code="weight-too-large",
             )
         return found
 

@@ -42,8 +42,8 @@ class DisclosureError(InvalidInputError):
         rule: which one of `Rules` refuses.
     """
 
-    def __init__(self, rule: str, message: str) -> None:
-        super().__init__(message, plain=f"refused by {rule}")
+    def __init__(self, rule: str, message: str, *, code: str = "") -> None:
+        super().__init__(message, plain=f"refused by {rule}", code=code)
         self.rule = rule
 
 
@@ -140,11 +140,14 @@ class Rules:
                     if isfinite(most)
                     else (f"{least:g} or more")
                 )
-                raise InvalidInputError(f"{name} must be {ends}, found {value}")
+                raise InvalidInputError(
+                    f"{name} must be {ends}, found {value}", code="rule-out-of-range"
+                )
         if not self.release_fraction > 0.0:
             raise InvalidInputError(
                 "the fraction that may be released is positive, found "
-                f"{self.release_fraction}"
+                f"{self.release_fraction}",
+                code="fraction-not-positive",
             )
 
     @classmethod
@@ -174,6 +177,7 @@ class Rules:
                 rule,
                 f"{party}: {n_rows} rows, and the terms are minimum_rows = "
                 f"{self.minimum_rows}, maximum_rows = {self.maximum_rows}. Not sent.",
+                code="row-count-refused",
             )
 
     def check_design(self, n_columns: int, honest: int) -> None:
@@ -191,6 +195,7 @@ class Rules:
                 f"which carry {floor(self.maximum_columns * rows)}: leave out terms, "
                 f"agree on more {agreed_rows()}, or openly on "
                 + openly(maximum_columns=ceil(100 * n_columns / rows) / 100),
+                code="too-many-columns",
             )
         if self.residual_rows and rows - n_columns < self.residual_rows:
             raise DisclosureError(
@@ -200,6 +205,7 @@ class Rules:
                 f"{self.residual_rows}: leave out terms, agree on more "
                 f"{agreed_rows()}, or openly on "
                 + openly(residual_rows=max(rows - n_columns, 0)),
+                code="too-few-residual-rows",
             )
 
     def check_honest(self, least: int, honest: int, or_else: str = "") -> None:
@@ -217,6 +223,7 @@ class Rules:
                 "the sums of this question would tell one party from another: ask "
                 f"more parties, {or_else and or_else + ', '}or agree openly on "
                 f"{openly(site_terms=True)}",
+                code="too-few-honest",
             )
 
     def check_levels(self, levels: Mapping[str, int]) -> None:
@@ -228,6 +235,7 @@ class Rules:
                     f"the category {name!r} has {number} levels, and maximum_levels is "
                     f"{self.maximum_levels}: merge levels, or agree openly on "
                     f"{openly(maximum_levels=number)}",
+                    code="too-many-levels",
                 )
 
     @property
@@ -722,6 +730,7 @@ class AtHome:
                     "fewer or coarser columns, add a ridge or rows, or leave out the "
                     "column that sets these rows apart; only if all parties want "
                     f"that, {openly(minimum_count=0)} allows it",
+                    code="too-few-weighed-rows",
                 )
         return vector
 
@@ -745,6 +754,7 @@ class AtHome:
             rule,
             f"{self.party}: {found}{stated}. Not sent: {way_out}; only if all parties "
             f"want that, {agree} allows it",
+            code="group-too-small",
         )
 
 

@@ -91,7 +91,8 @@ def _column(name: str, line: object) -> Column:
     where = f"[schema.columns] {name}"
     if not isinstance(line, Mapping):
         raise InvalidInputError(
-            f'{where} must be a table, such as {{ kind = "number" }}, found {line!r}'
+            f'{where} must be a table, such as {{ kind = "number" }}, found {line!r}',
+            code="column-not-table",
         )
     return Column(name, **read(line, ColumnSection, where).given())
 
@@ -122,7 +123,8 @@ class Schema:
         if self.missing not in MISSING:
             raise InvalidInputError(
                 f"the schema's missing is {self.missing!r}; choose from "
-                f"{' and '.join(MISSING)}"
+                f"{' and '.join(MISSING)}",
+                code="unknown-missing",
             )
         _check_rows("minimum_rows", self.minimum_rows, least=1)
         if self.maximum_rows is not None:
@@ -165,7 +167,9 @@ class Schema:
         """
         tables = {party: as_frame(frame) for party, frame in frames.items()}
         if not tables:
-            raise InvalidInputError("a schema is inferred from one table or more")
+            raise InvalidInputError(
+                "a schema is inferred from one table or more", code="no-tables"
+            )
         made = _inferred_columns(tables, columns)
         if minimum_rows is None:
             names = [one.name for one in made]
@@ -215,7 +219,8 @@ class Schema:
         if name not in self:
             raise InvalidInputError(
                 f"the schema has no column {name!r}; {nearest(name, self.names)}"
-                f"its columns are {listed(self.names)}"
+                f"its columns are {listed(self.names)}",
+                code="unknown-column",
             )
         return self._by_name[name]
 
@@ -297,6 +302,7 @@ class Schema:
                 f"there is no column {name!r} in the table, the schema wants it; "
                 f"{nearest(name, present)}rename a column, or agree on a schema "
                 "without it",
+                code="missing-column",
             )
 
     def _lost(self, party: str, values: Mapping[str, Values]) -> Flags:
@@ -312,6 +318,7 @@ class Schema:
             f"({np.count_nonzero(gaps[worst])} in column {worst!r}), the schema wants "
             'none; fill them in, or agree on missing = "drop" (in Python '
             'vs.Schema(..., missing="drop"))',
+            code="missing-values",
         )
 
     def _check_size(self, party: str, n_rows: int, n_dropped: int) -> None:
@@ -324,6 +331,7 @@ class Schema:
                 f"the table has {found}, the schema wants at least "
                 f"{self.minimum_rows}, so that sums do not show single rows; collect "
                 f"more rows, or agree on {agreed_rows(n_rows)}. Not sent.",
+                code="too-few-rows",
             )
         if self.maximum_rows is not None and n_rows > self.maximum_rows:
             raise SchemaError(
@@ -331,6 +339,7 @@ class Schema:
                 f"the table has {found}, the schema wants at most "
                 f"{self.maximum_rows}; take fewer rows, or agree on [schema] "
                 f"maximum_rows = {n_rows}",
+                code="too-many-rows",
             )
 
     def _frame(self, values: Mapping[str, Values]) -> Frame:
@@ -389,7 +398,8 @@ class CheckedTable(Secret):
         if self.schema.column(column).is_category:
             raise InvalidInputError(
                 f"column {column!r} is a category in the schema, and numbers are "
-                'needed here; choose another column, or agree on kind = "number"'
+                'needed here; choose another column, or agree on kind = "number"',
+                code="not-a-number-column",
             )
         return np.ascontiguousarray(self.frame[column].to_numpy(), dtype=np.float64)
 
@@ -445,19 +455,23 @@ def _rows(number: int) -> str:
 
 def _check_columns(names: Sequence[str]) -> None:
     if not names:
-        raise InvalidInputError("a schema needs one column or more")
+        raise InvalidInputError("a schema needs one column or more", code="no-columns")
     if len(names) > MOST_COLUMNS:
         raise InvalidInputError(
             f"a schema has at most {MOST_COLUMNS:,} columns, found {len(names):,}; "
-            "list those that the job uses"
+            "list those that the job uses",
+            code="too-many-columns",
         )
     twice = [a for a, b in pairwise(names) if a == b]
     if twice:
-        raise InvalidInputError(f"the schema has two columns named {twice[0]!r}")
+        raise InvalidInputError(
+            f"the schema has two columns named {twice[0]!r}", code="duplicate-column"
+        )
     if pair := alike(names):
         raise InvalidInputError(
             f"the schema has two columns whose names look the same, {pair[0]!a} "
-            f"and {pair[1]!a}; rename one"
+            f"and {pair[1]!a}; rename one",
+            code="columns-look-same",
         )
 
 
@@ -466,7 +480,8 @@ def _check_rows(key: str, value: Any, *, least: int) -> None:
     if not (whole and least <= value <= MOST_ROWS):
         raise InvalidInputError(
             f"the schema's {key} must be a whole number, {MOST_ROWS:,} at most and "
-            f"{least} or more, found {value!r}"
+            f"{least} or more, found {value!r}",
+            code="row-limit-out-range",
         )
 
 
@@ -484,7 +499,8 @@ def _inferred_columns(
     """Return columns that fit every one of these tables, on one computer."""
     if isinstance(names, str):
         raise InvalidInputError(
-            f"columns must be a list of names, such as [{names!r}], found {names!r}"
+            f"columns must be a list of names, such as [{names!r}], found {names!r}",
+            code="columns-not-list",
         )
     chosen = list(next(iter(frames.values())).columns) if names is None else names
     return tuple(_inferred_column(name, _each(frames, name)) for name in chosen)
@@ -497,7 +513,8 @@ def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
             raise InvalidInputError(
                 f"the table of {party} has no column {name!r}; "
                 f"{nearest(name, present)}its columns are {listed(present)}; name the "
-                "columns that all tables have with columns = [...]"
+                "columns that all tables have with columns = [...]",
+                code="missing-column",
             )
     return {party: frame[name] for party, frame in frames.items()}
 
@@ -511,7 +528,8 @@ def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
             raise InvalidInputError(
                 f"column {name!r} holds dates at {party} that are not written as "
                 f'2001-12-31; read that file with dates = {{{name!r}: "%d.%m.%Y"}}, or '
-                "as it has them"
+                "as it has them",
+                code="not-iso-dates",
             )
     kinds = {_NATURES.get(one, one) for one in found.values()}
     if kinds == {"categories"}:
@@ -525,7 +543,7 @@ def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
         days = [day_of(one) for values in each for one in values]
         low, high = (float(one - day_of(SINCE)) for one in (min(days), max(days)))
         return Column(name, "date", low, high, since=SINCE)
-    raise InvalidInputError(_no_kind(name, found))
+    raise InvalidInputError(_no_kind(name, found), code="kind-not-inferred")
 
 
 def _no_kind(name: str, found: Mapping[str, str]) -> str:

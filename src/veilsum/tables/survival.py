@@ -33,19 +33,22 @@ def survival_columns(text: str, schema: Schema) -> SurvivalFormula:
         raise InvalidInputError(
             f"the times in {time.name!r} must be numbers from 0 on, and the column "
             f"{has}: agree on [schema.columns] minimum = 0, and correct rows that end "
-            "before they begin"
+            "before they begin",
+            code="times-not-numbers",
         )
     if event.is_category:
         if len(event.categories) != 2:
             raise InvalidInputError(
                 f"the event {event.name!r} has the levels {listed(event.categories)}: "
-                "it needs two, the second for rows where the event was seen"
+                "it needs two, the second for rows where the event was seen",
+                code="event-not-two-levels",
             )
     elif (of := event.measure).unit != 1 or of.least < 0 or of.most > 1:
         raise InvalidInputError(
             f"the event {event.name!r} must be 1 where it was seen and 0 elsewhere, "
             f"and the column is {event.words}: recode it (R's 1 and 2 become 0 and 1), "
-            'and agree on { kind = "integer", minimum = 0, maximum = 1 }'
+            'and agree on { kind = "integer", minimum = 0, maximum = 1 }',
+            code="event-not-binary",
         )
     return found
 
@@ -71,7 +74,8 @@ def group_column(formula: SurvivalFormula, schema: Schema) -> str | None:
     def refuse(found: str) -> NoReturn:
         raise InvalidInputError(
             "the right side must be 1, for all rows together, or one category such as "
-            f"C(sex), found {formula.right!r}, which {found}"
+            f"C(sex), found {formula.right!r}, which {found}",
+            code="not-one-category",
         )
 
     read = read_formula(formula.of_time)

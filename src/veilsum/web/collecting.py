@@ -59,7 +59,8 @@ try:
     from starlette.routing import Route
 except ImportError:
     raise MissingExtraError(
-        f"pages in a browser need further packages: {installing('web')}"
+        f"pages in a browser need further packages: {installing('web')}",
+        code="missing-extra",
     ) from None
 
 

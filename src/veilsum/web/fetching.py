@@ -119,7 +119,8 @@ def proof(identity: Identity, run: str, *, host: str, file: str, challenge: str)
     if not re.fullmatch(rf"[0-9a-f]{{{CHALLENGE_DIGITS}}}", challenge):
         raise InvalidInputError(
             f"{host} gave no challenge to sign: it is not the page of a survey, or "
-            "its host has another version of veilsum"
+            "its host has another version of veilsum",
+            code="not-a-survey-page",
         )
     signature = identity.sign(_statement(run, host, file, challenge))
     return f"{SCHEME} {challenge} {signature.hex()}"
@@ -164,12 +165,14 @@ def page_address(text: str) -> str:
     ):
         raise InvalidInputError(
             "the address of a survey's page is such as https://survey.example.org, "
-            f"without anything behind it, found {text!r}"
+            f"without anything behind it, found {text!r}",
+            code="malformed-page-address",
         )
     if found.scheme == "http" and not is_loopback(host):
         raise InvalidInputError(
             f"{text}: browsers seal nothing on a page without TLS, but on the computer "
-            "itself: give an address that begins with https"
+            "itself: give an address that begins with https",
+            code="page-without-tls",
         )
     return f"{found.scheme}://{found.netloc.lower()}"
 
@@ -220,18 +223,23 @@ def fetch_closed(
             if status == 404 and shown:
                 raise WaitingError(
                     f"{address} has no {name} yet: the survey is still open, or its "
-                    "files are elsewhere"
+                    "files are elsewhere",
+                    code="survey-files-missing",
                 ) from None
             if status == 403 and shown:
                 raise InvalidInputError(
                     f"{address} does not take {identity.name!r} for a member of its "
-                    "survey: ask the host whether it serves the same file as this one"
+                    "survey: ask the host whether it serves the same file as this one",
+                    code="member-not-recognised",
                 ) from None
-            raise InvalidInputError(f"cannot fetch {address}/{name}: {error}") from None
+            raise InvalidInputError(
+                f"cannot fetch {address}/{name}: {error}", code="cannot-fetch"
+            ) from None
         if len(found) > most:
             raise InvalidInputError(
                 f"{address}/{name} has more than {most:,} bytes, the most that this "
-                "survey's can have"
+                "survey's can have",
+                code="answer-too-large",
             )
         return found
 
@@ -253,7 +261,8 @@ def fetch_closed(
     if agreed.digest != terms.digest:
         raise InvalidInputError(
             f"{address} closed another survey ({agreed.digest[:16]}) than this "
-            f"file's ({terms.digest[:16]}): use nothing of it, and ask the host"
+            f"file's ({terms.digest[:16]}): use nothing of it, and ask the host",
+            code="other-survey",
         )
     sent = get(SENT, (longest_line(terms) + 1) * len(terms.guests))
     found = closed_set(agreed, read_submissions(sent, agreed))
@@ -274,7 +283,8 @@ def _check_added(folder: Path, found: SurveySet) -> None:
         raise InvalidInputError(
             f"the host has closed this survey again, with another set "
             f"({found.digest[:16]}) than the one that was added up here "
-            f"({known[:16]}): its files are left as they are; ask the host why"
+            f"({known[:16]}): its files are left as they are; ask the host why",
+            code="closed-again",
         )
 
 
@@ -288,5 +298,6 @@ def _check_place(folder: Path, terms: SurveyTerms) -> None:
     if there and known != terms.digest:
         raise InvalidInputError(
             f"{there[0]} is there already, and is of another survey: it is left as it "
-            "is; move it away first"
+            "is; move it away first",
+            code="other-survey",
         )

@@ -53,7 +53,8 @@ def page_survey(terms: SurveyTerms) -> str:
     if rest > 1:
         raise InvalidInputError(
             f"guests type decimals, and the unit {terms.unit} is none: take one such "
-            "as 0.01"
+            "as 0.01",
+            code="unit-not-decimal",
         )
     whole = terms.unit.numerator * 10**places // terms.unit.denominator
     told = {
@@ -100,7 +101,8 @@ def single_file(survey_json: str, post_to: str) -> str:
     if plain is None or not parts.hostname:
         raise InvalidInputError(
             "the address to post submissions to must be whole, such as "
-            f"https://survey.example/s/submissions, not {post_to!r}"
+            f"https://survey.example/s/submissions, not {post_to!r}",
+            code="address-not-whole",
         )
     script, style = _one_script(), "\n" + _text("static/guest.css")
     policy = "; ".join(
@@ -137,7 +139,9 @@ def _with_survey(page: str, survey_json: str, post_to: str) -> str:
     try:
         json.loads(survey_json)
     except ValueError as error:
-        raise InvalidInputError(f"the survey is not JSON: {error}") from error
+        raise InvalidInputError(
+            f"the survey is not JSON: {error}", code="not-json"
+        ) from error
     # Within a script element nothing ends it but "</script": with no "<", nothing does.
     survey = survey_json.replace("<", "\\u003c")
     tag = SURVEY.replace('"submissions"', f'"{post_to}"')

@@ -63,7 +63,8 @@ try:
     from starlette.routing import Route
 except ImportError as error:
     raise InvalidInputError(
-        f"pages in a browser need further packages: {installing('web')}"
+        f"pages in a browser need further packages: {installing('web')}",
+        code="missing-extra",
     ) from error
 
 MakeReport: TypeAlias = Callable[[Path, Sequence[Path]], bytes]
@@ -102,10 +103,11 @@ def page_address(text: str, *, opened: bool) -> Address:
     if is_anywhere(address.host):
         raise InvalidInputError(
             f"a page needs the address under which browsers know it, found {text!r}: "
-            "give the one that they are to open"
+            "give the one that they are to open",
+            code="page-address-missing",
         )
     if not opened and not is_loopback(address.host):
-        raise InvalidInputError(ANYWHERE.format(repr(text)))
+        raise InvalidInputError(ANYWHERE.format(repr(text)), code="page-address-open")
     return address
 
 
@@ -119,11 +121,15 @@ def page_token(folder: Path) -> str:
         made = secrets.token_hex(TOKEN_BYTES)
         write_files(folder, {TOKEN_FILE: f"{made}\n".encode()}, private=True)
     if (why := why_open(path, path.stat())) is not None:
-        raise InvalidInputError(f"others could open the page in your place: {why}")
+        raise InvalidInputError(
+            f"others could open the page in your place: {why}",
+            code="token-file-exposed",
+        )
     token = contents(path, 1000, InvalidInputError).decode("ascii", "replace").strip()
     if not re.fullmatch(rf"[0-9a-f]{{{2 * TOKEN_BYTES}}}", token):
         raise InvalidInputError(
-            f"{path} holds no token of a page: remove it, and a new one is made"
+            f"{path} holds no token of a page: remove it, and a new one is made",
+            code="not-a-token",
         )
     return token
 

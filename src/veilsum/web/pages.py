@@ -41,7 +41,8 @@ try:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise InvalidInputError(
-        f"pages in a browser need further packages: {installing('web')}"
+        f"pages in a browser need further packages: {installing('web')}",
+        code="missing-extra",
     ) from error
 
 Scope = MutableMapping[str, Any]
@@ -311,7 +312,8 @@ def listening(address: Address) -> socket.socket:
     except OSError as error:
         reason = error.strerror or str(error)
         raise InvalidInputError(
-            f"cannot listen at {address}: {reason}; choose another port"
+            f"cannot listen at {address}: {reason}; choose another port",
+            code="cannot-listen",
         ) from None
 
 

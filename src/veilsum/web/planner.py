@@ -238,7 +238,8 @@ def planner_address(text: str) -> Address:
             return address
     raise InvalidInputError(
         "the planner page is for this computer only, at an address such as "
-        f"127.0.0.1:8472 or [::1]:8472, found {text!r}"
+        f"127.0.0.1:8472 or [::1]:8472, found {text!r}",
+        code="address-not-local",
     )
 
 

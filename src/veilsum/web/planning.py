@@ -72,7 +72,8 @@ class PlannerTarget(Section, frozen=True, kw_only=True):
         """||A - B|| of the inputs that are not to be told apart."""
         if (self.within is None) == (self.distance is None):
             raise InvalidInputError(
-                "say how far apart numbers are, or inputs: one of within and distance"
+                "say how far apart numbers are, or inputs: one of within and distance",
+                code="conflicting-distance-options",
             )
         if self.within is None:
             assert self.distance is not None
@@ -111,7 +112,8 @@ class PlannerQuestion(Section, frozen=True, kw_only=True):
             if not all(one in places for one in link):
                 raise InvalidGraphError(
                     f"a link joins two of {len(names)} parties by their places, from 0 "
-                    f"to {len(names) - 1}, found {list(link)}"
+                    f"to {len(names) - 1}, found {list(link)}",
+                    code="index-out-of-range",
                 )
         pairs = [(names[a], names[b]) for a, b in self.links]
         found = Topology.from_edges(pairs, parties=names)
@@ -146,7 +148,8 @@ class PlannerFamily(Section, frozen=True, kw_only=True):
 def _bounded(value: float, what: str) -> float:
     if not isfinite(value) or not LEAST <= value <= MOST:
         raise InvalidInputError(
-            f"{what} must be positive, from {LEAST:g} to {MOST:g}, found {value:g}"
+            f"{what} must be positive, from {LEAST:g} to {MOST:g}, found {value:g}",
+            code="not-positive",
         )
     return float(value)
 
@@ -155,7 +158,8 @@ def _check_size(parties: int, links: int) -> None:
     if parties > MOST_PARTIES or links > MOST_LINKS:
         raise InvalidGraphError(
             f"the page draws at most {MOST_PARTIES} parties and {MOST_LINKS:,} links, "
-            f"found {parties:,} and {links:,}: veilsum plan --graph takes larger ones"
+            f"found {parties:,} and {links:,}: veilsum plan --graph takes larger ones",
+            code="too-many-parties",
         )
 
 
@@ -269,7 +273,8 @@ def brought(asked: PlannerFile) -> dict[str, Any]:
     content = asked.text.encode()
     if len(content) > MOST_FILE or len(name) > 200:
         raise InvalidGraphError(
-            f"a file of at most {MOST_FILE:,} bytes can be opened in the page"
+            f"a file of at most {MOST_FILE:,} bytes can be opened in the page",
+            code="file-too-large",
         )
     shown = "the file"
     if not name.lower().endswith(".toml"):
@@ -277,7 +282,8 @@ def brought(asked: PlannerFile) -> dict[str, Any]:
     file = read(toml_in(content, shown), ScenarioFile, "the scenario")
     if file.graph is None or not file.graph.given():
         raise InvalidGraphError(
-            "the scenario has no [graph] to draw: open one that has, or a graph file"
+            "the scenario has no [graph] to draw: open one that has, or a graph file",
+            code="graph-missing",
         )
     if file.graph.family is not None:
         _check_family(file.graph.family)
@@ -292,7 +298,8 @@ def brought(asked: PlannerFile) -> dict[str, Any]:
 def _no_file(name: str, weight: str | None) -> Topology:
     del weight
     raise InvalidGraphError(
-        f"the scenario names the graph file {name!r}: open that file itself"
+        f"the scenario names the graph file {name!r}: open that file itself",
+        code="graph-file-refused",
     )
 
 
@@ -312,7 +319,8 @@ def _check_family(spec: str) -> None:
         many = 2 ** min(many, 99)
     if len(spec) > 100 or many > MOST_PARTIES:
         raise InvalidGraphError(
-            f"the page draws at most {MOST_PARTIES} parties: write a smaller network"
+            f"the page draws at most {MOST_PARTIES} parties: write a smaller network",
+            code="too-many-parties",
         )
 
 
@@ -323,7 +331,8 @@ def drawn(topology: Topology) -> dict[str, Any]:
     if topology.directed:
         raise InvalidGraphError(
             "the file has links in one direction, and a run needs links that carry "
-            "both ways: use an undirected graph"
+            "both ways: use an undirected graph",
+            code="directed-graph",
         )
     weighted = bool(np.any(topology.weights != 1.0))
     return {
@@ -343,7 +352,8 @@ def exported(asked: PlannerQuestion) -> dict[str, Any]:
     if found["cut"] is not None:
         raise InvalidGraphError(
             f"this network does not withstand {asked.tolerate}: mend it before it is "
-            "written to a file"
+            "written to a file",
+            code="graph-not-tolerant",
         )
     sigma = found["sigma"]
     masks: dict[str, Any] = {"law": asked.law}
@@ -409,7 +419,7 @@ def _plain(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise InvalidInputError("the question is not JSON") from None
+        raise InvalidInputError("the question is not JSON", code="not-json") from None
 
 
 def answering(questions: BinaryIO, answers: BinaryIO) -> None:

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cases import each
+from refusals import refused
 from strategies import eighths, few, finite_arrays
 from veilsum.errors import InvalidInputError
 from veilsum.minimise.costs.bases import Affine, Polynomial, Quadratic
@@ -56,7 +57,7 @@ def test_the_number_of_coefficients_tells_a_polynomial_s_degree(dim, size, degre
 
 @each(("dim", "size"), [(2, 3), (2, 6), (3, 4)])
 def test_a_number_of_coefficients_that_fits_no_polynomial_is_refused(dim, size):
-    with pytest.raises(InvalidInputError, match=f"{size} coefficients fit no polyn"):
+    with refused("coefficients-fit-no-polynomial", mentions=(size,)):
         Cost.polynomial(np.ones(size), dim=dim)
 
 
@@ -75,12 +76,12 @@ def test_a_quadratic_masks_its_matrix_and_its_vector(data, dim):
 
 @pytest.mark.parametrize("matrix", [[[1.0, 2.0]], np.ones((2, 2, 2))])
 def test_a_matrix_that_is_not_square_is_refused_with_its_shape(matrix):
-    with pytest.raises(InvalidInputError, match=r"must be square, found shape \("):
+    with refused("matrix-not-square"):
         Cost.quadratic(matrix, [1.0, 1.0])
 
 
 def test_a_matrix_that_is_not_symmetric_is_refused_with_the_place():
-    with pytest.raises(InvalidInputError, match=r"must be symmetric.*row 0, column 2"):
+    with refused("matrix-not-symmetric", mentions=("0,", "2")):
         Cost.quadratic([[1.0, 2.0, 7.0], [2.0, 4.0, 0.0], [3.0, 0.0, 1.0]], [1.0] * 3)
 
 
@@ -95,7 +96,7 @@ def test_a_matrix_symmetric_up_to_rounding_is_taken_as_symmetric():
 
 
 def test_a_quadratic_s_vector_must_fit_its_matrix():
-    with pytest.raises(InvalidInputError, match=r"quadratic's vector.*2 numbers"):
+    with refused("wrong-shape", mentions=("2",)):
         Cost.quadratic(np.eye(2), [1.0, 2.0, 3.0])
 
 
@@ -141,22 +142,22 @@ def test_costs_that_differ_by_an_affine_term_have_one_remainder():
 
 def test_a_remainder_that_keeps_an_affine_part_is_refused():
     leaky = Cost.from_gradient(smooth(np.ones(1)), dim=1, anchor=2.0).remainder
-    with pytest.raises(InvalidInputError, match=r"use Cost\.from_gradient"):
+    with refused("remainder-gradient-at-origin"):
         Cost.affine([1.0], remainder=leaky)
 
 
 def test_a_gradient_of_the_wrong_length_is_refused_at_once():
-    with pytest.raises(InvalidInputError, match="must return 3 numbers"):
+    with refused("gradient-wrong-shape", mentions=("3",)):
         Cost.from_gradient(lambda x: x[:2], dim=3)
 
 
 def test_a_gradient_that_is_not_finite_at_the_anchor_is_refused_at_once():
-    with pytest.raises(InvalidInputError, match="nan or inf"):
+    with refused("gradient-not-finite"):
         Cost.from_gradient(lambda x: x + np.inf, dim=1)
 
 
 def test_an_anchor_of_the_wrong_length_is_refused():
-    with pytest.raises(InvalidInputError, match="the anchor must be one number or 2"):
+    with refused("wrong-shape", mentions=("2",)):
         Cost.from_gradient(lambda x: x, dim=2, anchor=[1.0, 2.0, 3.0])
 
 
@@ -177,7 +178,7 @@ def test_coefficients_that_are_no_finite_numbers_are_refused_by_name(make, what)
 
 
 def test_too_few_coefficients_for_a_basis_are_refused():
-    with pytest.raises(InvalidInputError, match="expected 3 coefficients, found 2"):
+    with refused("wrong-coefficient-count", mentions=("3", "2")):
         Cost(Affine(3), np.ones(2), NoRemainder())
 
 
@@ -209,7 +210,7 @@ def test_a_dimension_mismatch_names_every_offender_and_what_it_has():
         "eve": Cost.quadratic(np.eye(2), [0.0, 0.0]),
         "fay": Cost.affine([1.0, 2.0]),
     }
-    with pytest.raises(InvalidInputError, match="share one basis") as caught:
+    with refused("costs-differ") as caught:
         common_basis(costs)
     message = str(caught.value)
     assert "affine in dimension 2 with 2 coefficients for most" in message

@@ -8,6 +8,7 @@ from hypothesis import given
 
 from cases import each
 from later import Later, optional
+from refusals import refused
 from strategies import few, finite_arrays
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.minimise.costs import differentiated
@@ -76,7 +77,7 @@ def test_the_precision_of_the_caller_does_not_matter():
 
 def test_data_of_32_bits_are_refused():
     narrow = jnp.asarray(DESIGN, dtype="float32")
-    with pytest.raises(InvalidInputError, match="keep its data in NumPy arrays"):
+    with refused("float32-function"):
         Cost.from_jax(lambda b: jnp.sum((narrow @ b) ** 2), dim=3)
 
 
@@ -102,17 +103,17 @@ def test_what_is_not_one_real_number_is_refused(function, found):
     ids=["numpy", "branch"],
 )
 def test_a_function_that_jax_cannot_follow_is_refused(function):
-    with pytest.raises(InvalidInputError, match=r"written with jax\.numpy.*JAX says"):
+    with refused("not-traceable"):
         Cost.from_jax(function, dim=2)
 
 
 def test_a_gradient_that_is_not_finite_is_refused():
-    with pytest.raises(InvalidInputError, match="nan or inf"):
+    with refused("gradient-not-finite"):
         Cost.from_jax(lambda b: jnp.sqrt(jnp.sum(b**2)), dim=2)
 
 
 def test_a_dimension_below_one_is_refused():
-    with pytest.raises(InvalidInputError, match="at least 1, found 0"):
+    with refused("whole-out-of-range", mentions=("1,", "0")):
         Cost.from_jax(soft_absolute, dim=0)
 
 
@@ -121,7 +122,7 @@ def test_without_jax_the_extra_is_named(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(differentiated, "import_module", none_of_it)
-    with pytest.raises(MissingExtraError, match=r"\.\[jax\]"):
+    with refused("missing-extra", MissingExtraError, mentions=("[jax]",)):
         Cost.from_jax(soft_absolute, dim=3)
 
 

@@ -4,6 +4,7 @@ import importlib.util
 
 import pytest
 
+import refusals
 from engine_tasks import arrived, make_task
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.minimise.engines import choosing
@@ -96,14 +97,14 @@ def test_auto_is_numpy_elsewhere(nothing_installed):
 def test_a_missing_package_is_named_with_its_extra(
     name, package, extra, nothing_installed
 ):
-    with pytest.raises(
-        MissingExtraError, match=f"needs the package {package}:"
+    with refusals.refused(
+        "missing-extra", MissingExtraError, mentions=(package,)
     ) as caught:
         engine_for(make_task("dgd"), name)
     assert f"'.[{extra}]'" in str(caught.value)
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
-    with pytest.raises(InvalidInputError, match="did you mean 'numba'") as caught:
+    with refusals.refused("unknown-engine", mentions=("numba",)) as caught:
         engine_for(make_task("dgd"), "nunba")
     assert "auto, numpy, numba, jax, mpi" in str(caught.value)

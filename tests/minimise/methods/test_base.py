@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cases import each
+from refusals import refused
 from strategies import connected_topologies, finite_arrays
 from veils import veil
-from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box, WholeSpace
@@ -185,5 +185,5 @@ def test_parts_that_do_not_divide_the_message_are_an_error():
     ids=lambda method: method.__name__,
 )
 def test_a_step_that_is_none_is_refused(method, step):
-    with pytest.raises(InvalidInputError, match="step must be positive and finite"):
+    with refused("step-not-positive"):
         method(WholeSpace(1), step)

@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 from scipy import optimize
 
 from cases import each
+from refusals import refused
 from strategies import connected_topologies, few, seeds
-from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.minimise.costs.bases import Quadratic, quadratic_coefficients
 from veilsum.minimise.costs.domains import Box, WholeSpace
@@ -299,13 +299,13 @@ def test_a_rate_that_no_connected_graph_has_is_refused(rate):
         lambda: certified_rounds(rate, bounds, constrained=False),
         lambda: certified_accelerated_rounds(rate, bounds),
     ):
-        with pytest.raises(InvalidInputError, match=r"\[0, 1\).*connected"):
+        with refused("mixing-rate-out-range", mentions=("0,", "1")):
             ask()
 
 
 def test_a_graph_that_hardly_mixes_is_refused_and_not_searched_for_ever():
     bounds = Bounds(smooth=1e6, mean_smooth=1.0, mean_convex=1e-3)
-    with pytest.raises(InvalidInputError, match="more links"):
+    with refused("too-many-rounds-needed"):
         certified_rounds(1.0 - 1e-16, bounds, constrained=False)
 
 
@@ -314,5 +314,5 @@ def test_a_graph_that_hardly_mixes_is_refused_and_not_searched_for_ever():
     [(0.0, 1.0, 1.0), (2.0, 1.0, 3.0), (0.1, 1.0, 0.5), (0.1, 1.0, np.inf)],
 )
 def test_bounds_out_of_order_are_refused(low, top, most):
-    with pytest.raises(InvalidInputError, match="mean_convex <= mean_smooth <= smooth"):
+    with refused("bounds-inconsistent", mentions=("mean_convex", "mean_smooth")):
         Bounds(smooth=most, mean_smooth=top, mean_convex=low)

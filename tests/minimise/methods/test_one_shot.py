@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from refusals import refused
 from strategies import few, finite_arrays
-from veilsum.errors import InvalidInputError
 from veilsum.minimise.costs.bases import Affine, Quadratic
 from veilsum.minimise.costs.cost import Cost, coefficient_rows
 from veilsum.minimise.costs.domains import Box, WholeSpace
@@ -53,7 +53,7 @@ def test_remainders_that_differ_but_are_known_to_all_are_added_up():
 
 def test_a_part_that_stays_with_its_owner_is_refused():
     cost = Cost.from_gradient(lambda x: 2 * x, dim=1)
-    with pytest.raises(InvalidInputError, match="stays with its owner; use method dgd"):
+    with refused("costs-have-remainder"):
         problem_of([cost, cost], Box(-1, 1, dim=1))
 
 

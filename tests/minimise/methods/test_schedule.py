@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cases import each
+from refusals import refused
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs import mixing
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
@@ -117,7 +118,7 @@ def test_every_method_there_is_can_be_made(kind):
 
 def test_without_a_bound_it_is_said_what_to_give():
     for name in ("extra", "nids"):
-        with pytest.raises(InvalidInputError, match=r"give smooth.*bounds_from_costs"):
+        with refused("smooth-missing", mentions=("bounds_from_costs",)):
             schedule(Settings(method=name), OPEN, RING)
 
 
@@ -231,7 +232,7 @@ def test_without_recentring_the_bound_covers_the_masks():
 
 def test_masks_of_higher_degree_are_left_to_dgd():
     facts = masked(1.0, basis=Polynomial(2, 3))
-    with pytest.raises(InvalidInputError, match="use dgd or one-shot"):
+    with refused("curvature-of-masks-unknown"):
         schedule(named("gradient-tracking"), facts, RING)
     # Which takes no bounds: those that were given do not stand in its way.
     asked = named("dgd", tolerance=1e-3)
@@ -244,7 +245,7 @@ def test_masks_of_higher_degree_are_left_to_dgd():
 def test_a_budget_is_divided_by_what_an_iteration_takes():
     found = schedule(named("nids", byte_budget=3 * 320 + 319), OPEN, RING)
     assert (found.iterations, found.limit) == (3, "bytes")
-    with pytest.raises(InvalidInputError, match="one iteration of nids takes 320"):
+    with refused("byte-budget-exceeded", mentions=("320",)):
         schedule(named("nids", byte_budget=319), OPEN, RING)
     enough = schedule(named("nids", byte_budget=10**9), OPEN, RING)
     assert (enough.iterations, enough.limit) == (10_000, "iterations")
@@ -280,7 +281,7 @@ ONE_WAY = Topology.from_edges([("a", "b"), ("b", "c"), ("c", "a")], directed=Tru
 def test_masks_are_not_drawn_together_over_one_way_links():
     facts = masked(1e3, domain=WholeSpace(2), basis=Affine(2), curvature=2.0)
     assert schedule(named("push-pull"), facts, ONE_WAY).recentring == 0
-    with pytest.raises(InvalidInputError, match="has one-way links: leave recentre"):
+    with refused("directed-graph"):
         schedule(named("push-pull", recentre=True), facts, ONE_WAY)
 
 
@@ -308,7 +309,7 @@ def test_half_lines_are_no_whole_space():
 
 def test_one_way_links_must_lead_everywhere():
     path = Topology.from_edges([(0, 1), (1, 2)], directed=True)
-    with pytest.raises(InvalidGraphError, match="reach everybody"):
+    with refused("not-strongly-connected", InvalidGraphError):
         schedule(named("push-pull"), OPEN, path)
 
 
@@ -320,9 +321,9 @@ def test_a_tolerance_that_float64_cannot_reach_under_such_masks_is_refused():
     fine = replace(OPEN, sigma=2.9e6)
     assert schedule(named("nids", tolerance=1e-9), fine, RING).stopping is not None
     large = replace(OPEN, sigma=3.1e6)
-    with pytest.raises(InvalidInputError, match="use law lattice"):
+    with refused("tolerance-too-small"):
         schedule(named("nids", tolerance=1e-9), large, RING)
     schedule(named("nids"), large, RING)  # nothing was promised
     schedule(named("nids", tolerance=1e-9), masked(1e12), RING)
-    with pytest.raises(InvalidInputError, match="in float32"):
+    with refused("tolerance-too-small"):
         schedule(named("nids", tolerance=1e-6, precision="float32"), fine, RING)

@@ -109,7 +109,8 @@ class Polynomial:
         check_dimension(self.dim)
         if self.degree < 1:
             raise InvalidInputError(
-                f"a polynomial's degree must be at least 1, found {self.degree}"
+                f"a polynomial's degree must be at least 1, found {self.degree}",
+                code="degree-not-positive",
             )
 
     @cached_property

@@ -101,7 +101,8 @@ class Cost(Secret):
         if self.coefficients.shape != (self.basis.size,):
             raise InvalidInputError(
                 f"expected {self.basis.size} coefficients, "
-                f"found {self.coefficients.size}"
+                f"found {self.coefficients.size}",
+                code="wrong-coefficient-count",
             )
 
     def counted(self, unit: object) -> Cost:
@@ -144,7 +145,8 @@ class Cost(Secret):
         if np.any(rho.gradient(np.zeros_like(alpha))):
             raise InvalidInputError(
                 "a remainder must have a zero gradient at the origin, or it keeps a "
-                "part of the affine term unmasked; use Cost.from_gradient"
+                "part of the affine term unmasked; use Cost.from_gradient",
+                code="remainder-gradient-at-origin",
             )
         return cls(Affine(alpha.size), frozen(alpha), rho).counted(unit)
 
@@ -180,7 +182,8 @@ class Cost(Secret):
         dim = square.shape[0]
         if square.shape != (dim, dim):
             raise InvalidInputError(
-                f"the quadratic's matrix must be square, found shape {square.shape}"
+                f"the quadratic's matrix must be square, found shape {square.shape}",
+                code="matrix-not-square",
             )
         gaps = np.abs(square - square.T)
         if gaps.max() > SYMMETRY_TOLERANCE * np.abs(square).max():
@@ -188,7 +191,8 @@ class Cost(Secret):
             raise InvalidInputError(
                 "the quadratic's matrix must be symmetric, but its entry in row "
                 f"{row}, column {column} differs from its mirror image; pass "
-                "(P + P.T) / 2"
+                "(P + P.T) / 2",
+                code="matrix-not-symmetric",
             )
         square = 0.5 * (square + square.T)
         linear = as_vector(vector, dim=dim, what="the quadratic's vector")
@@ -269,7 +273,8 @@ def _flat(values: ArrayLike, *, what: str) -> Vector:
     array = as_floats(values, what=what)
     if array.ndim > 1:
         raise InvalidInputError(
-            f"{what} must be one party's list of numbers, found shape {array.shape}"
+            f"{what} must be one party's list of numbers, found shape {array.shape}",
+            code="not-a-vector",
         )
     return np.atleast_1d(array)
 
@@ -283,7 +288,8 @@ def _degree(size: int, dim: int) -> int:
     if comb(dim + degree, degree) - 1 != size:
         raise InvalidInputError(
             f"{size} coefficients fit no polynomial in {dim} variables; degree "
-            f"{degree} takes {comb(dim + degree, degree) - 1}"
+            f"{degree} takes {comb(dim + degree, degree) - 1}",
+            code="coefficients-fit-no-polynomial",
         )
     return degree
 
@@ -309,7 +315,8 @@ def _common(
     if odd:
         raise InvalidInputError(
             f"all costs must {wanted}, {words(most)} for most parties, "
-            f"but {'; '.join(odd)}"
+            f"but {'; '.join(odd)}",
+            code="costs-differ",
         )
     return most
 
@@ -358,13 +365,17 @@ def _check_value(gradient: Gradient, value: Value, anchor: Vector) -> None:
     """Refuse a gradient that is not the value's, by central differences near x0."""
     shape = np.shape(np.asarray(value(anchor.copy())))
     if shape not in {(), (1,)}:
-        raise InvalidInputError(f"the value must be one number, found shape {shape}")
+        raise InvalidInputError(
+            f"the value must be one number, found shape {shape}",
+            code="value-not-scalar",
+        )
     checkable = list(_comparisons(gradient, value, anchor))
     if not checkable:
         raise InvalidInputError(
             "value and gradient could not be compared: at no point that was tried near "
             "the anchor do both give finite numbers; choose another anchor, or pass "
-            "check=False"
+            "check=False",
+            code="value-not-comparable",
         )
     # Next to an optimum a value may be tiny; what it is made of is rounded, and is not.
     size = max(seen.size for seen in checkable)
@@ -375,7 +386,8 @@ def _check_value(gradient: Gradient, value: Value, anchor: Vector) -> None:
                 f"{seen.radius:g} from the anchor, the value rises by "
                 f"{seen.by_value:.9g} and the gradient says {seen.by_gradient:.9g}, a "
                 f"relative error of {seen.relative:.2g}; correct one of them, or pass "
-                "check=False"
+                "check=False",
+                code="gradient-not-of-value",
             )
 
 

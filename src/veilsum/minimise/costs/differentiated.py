@@ -42,7 +42,8 @@ def _check_scalar(jax: Any, function: Callable[[Any], Any], dim: int) -> None:
         except TypeError as error:
             raise InvalidInputError(
                 "the function must be written with jax.numpy, so that JAX can follow "
-                f"it; with Cost.from_gradient plain NumPy will do. JAX says: {error}"
+                f"it; with Cost.from_gradient plain NumPy will do. JAX says: {error}",
+                code="not-traceable",
             ) from None
     found = [(value.shape, str(value.dtype)) for value in traced.out_avals]
     if found != [((), "float64")]:
@@ -51,13 +52,15 @@ def _check_scalar(jax: Any, function: Callable[[Any], Any], dim: int) -> None:
             + (
                 " and ".join(f"{kind} of shape {shape}" for shape, kind in found)
                 or "nothing"
-            )
+            ),
+            code="value-not-scalar",
         )
     if any(str(getattr(held, "dtype", "")) == "float32" for held in traced.consts):
         raise InvalidInputError(
             "the function uses arrays of 32 bits, and all their digits beyond the "
             "seventh are lost: keep its data in NumPy arrays of float64, which JAX "
-            "takes as they are"
+            "takes as they are",
+            code="float32-function",
         )
 
 
@@ -68,7 +71,8 @@ def load_jax() -> Any:
     except ImportError:
         raise MissingExtraError(
             "costs that are differentiated automatically need the package jax: "
-            f"{installing('jax')}"
+            f"{installing('jax')}",
+            code="missing-extra",
         ) from None
 
 

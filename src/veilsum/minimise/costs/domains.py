@@ -90,7 +90,8 @@ class Box(_Bounded):
         if not (low <= high).all():
             raise InvalidInputError(
                 f"the box is empty: lower bounds {low.tolist()} exceed "
-                f"upper bounds {high.tolist()}"
+                f"upper bounds {high.tolist()}",
+                code="empty-domain",
             )
         _set(self, lower=low, upper=high, dim=dim)
 
@@ -126,7 +127,8 @@ class Ball(_Bounded):
         # refused like any other radius that is not one.
         if not 0 < radius < np.inf:
             raise InvalidInputError(
-                f"a ball's radius must be positive and finite, found {radius}"
+                f"a ball's radius must be positive and finite, found {radius}",
+                code="radius-not-positive",
             )
         check_dimension(dim)
         middle = as_vector(centre, dim=dim, what="the ball's centre")
@@ -160,7 +162,8 @@ class Simplex(_Bounded):
         check_dimension(self.dim)
         if not 0 < self.total < np.inf:
             raise InvalidInputError(
-                f"a simplex's total must be positive and finite, found {self.total}"
+                f"a simplex's total must be positive and finite, found {self.total}",
+                code="total-not-positive",
             )
 
     def project(self, x: Vectors) -> Vectors:
@@ -198,7 +201,8 @@ class HalfSpaces:
         if rows.ndim != 2 or limits.shape != rows.shape[:1] or rows.shape[1] < 1:
             raise InvalidInputError(
                 "half-spaces need one normal vector and one offset each, found shapes "
-                f"{rows.shape} and {limits.shape}"
+                f"{rows.shape} and {limits.shape}",
+                code="wrong-shape",
             )
         # Unit normals: linear programs and projections then compare like with like.
         length = np.linalg.norm(rows, axis=1)
@@ -215,12 +219,15 @@ class HalfSpaces:
         )
         try:
             if least[-1] > SURELY_EMPTY * (1.0 + np.abs(least).max()):
-                raise NumericalError(f"they are {least[-1]} apart")
+                raise NumericalError(
+                    f"they are {least[-1]} apart", code="constraints-apart"
+                )
             self.project(least[:-1])
         except NumericalError:
             raise InvalidInputError(
                 "the half-spaces have no point in common: increase an offset or leave "
-                "out a half-space"
+                "out a half-space",
+                code="empty-domain",
             ) from None
 
     @property
@@ -263,7 +270,8 @@ class HalfSpaces:
         raise NumericalError(
             f"projection of {x.tolist()} onto the half-spaces did not converge: "
             "simplify the set, such as two that touch to an equation solved for one "
-            "coordinate, or describe it as a box"
+            "coordinate, or describe it as a box",
+            code="projection-not-converged",
         )
 
     def _cycles(self, x: Vector) -> Iterator[Vector]:
@@ -319,7 +327,8 @@ def _minimum(
     found = scipy.optimize.linprog(costs, A_ub=rows, b_ub=limits, bounds=bounds)
     if found.status != 0:
         raise NumericalError(
-            f"a linear program over the half-spaces failed: {found.message}"
+            f"a linear program over the half-spaces failed: {found.message}",
+            code="linear-program-failed",
         )
     return as_floats(found.x, what="the solution")
 

@@ -78,7 +78,9 @@ def _end(gradient: Gradient, x: Vector, which: str) -> float:
             hessian, k=1, which=which, v0=start, tol=1e-6, return_eigenvectors=False
         )
     except scipy.sparse.linalg.ArpackError as error:
-        raise NumericalError(f"the curvature was not found: {error}") from None
+        raise NumericalError(
+            f"the curvature was not found: {error}", code="curvature-not-converged"
+        ) from None
     return float(found)
 
 
@@ -133,7 +135,8 @@ def _polish(gradient: Gradient, domain: Domain, near: Vector) -> Vector:
     if not left <= RESIDUAL_TOLERANCE * max(1.0, float(np.linalg.norm(best))):
         raise NumericalError(
             f"the minimiser was not found, the residual is {left:.3g}; "
-            "is the sum of the costs convex on the domain?"
+            "is the sum of the costs convex on the domain?",
+            code="minimiser-not-converged",
         )
     return best
 

@@ -148,7 +148,7 @@ def _gradient_of(row: int, member: Remainder, x: Vectors) -> Vectors:
     try:
         return member.gradient(x)
     except BadGradientError as error:
-        raise BadGradientError(error.reason, row) from error.__cause__
+        raise BadGradientError(error.reason, row, code=error.code) from error.__cause__
 
 
 def stack(members: Sequence[Remainder]) -> Remainder:
@@ -171,11 +171,16 @@ def checked_gradient(function: Callable[[Vector], Vector], x: Vector) -> Vector:
     try:
         value = np.asarray(function(x.copy()), dtype=np.float64)
     except Exception as error:  # whatever a user's function may raise
-        raise BadGradientError(f"the gradient raised {error!r}") from error
+        raise BadGradientError(
+            f"the gradient raised {error!r}", code="gradient-raised"
+        ) from error
     if value.shape != x.shape:
         raise BadGradientError(
-            f"the gradient must return {x.size} numbers, found shape {value.shape}"
+            f"the gradient must return {x.size} numbers, found shape {value.shape}",
+            code="gradient-wrong-shape",
         )
     if not np.isfinite(value).all():
-        raise BadGradientError("the gradient returned nan or inf")
+        raise BadGradientError(
+            "the gradient returned nan or inf", code="gradient-not-finite"
+        )
     return value

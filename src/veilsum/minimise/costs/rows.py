@@ -156,7 +156,8 @@ class HuberCurve:
         if not 0 < self.delta < np.inf:
             raise InvalidInputError(
                 "delta, the residual at which Huber's loss becomes linear, must be "
-                f"positive and finite, found {self.delta}"
+                f"positive and finite, found {self.delta}",
+                code="delta-not-positive",
             )
 
     def mean(self, eta: Predictors) -> Predictors:
@@ -181,7 +182,8 @@ class SmoothedHingeCurve:
         if not 0 < self.smoothing < np.inf:
             raise InvalidInputError(
                 "smoothing, the width of a hinge's rounded corner, must be positive "
-                f"and finite, found {self.smoothing}"
+                f"and finite, found {self.smoothing}",
+                code="smoothing-not-positive",
             )
 
     def mean(self, eta: Predictors) -> Predictors:
@@ -402,12 +404,14 @@ def check_canonical(family: Family) -> None:
     if isinstance(family, GammaInverseLink):
         raise InvalidInputError(
             f"a {family.name} has means for positive predictors only, and none at the "
-            "public point 0 where costs are split: fit it by sums, with fit"
+            "public point 0 where costs are split: fit it by sums, with fit",
+            code="link-not-canonical",
         )
     raise InvalidInputError(
         f"the link of a {family.name} regression is not the canonical one: its "
         "responses stay in the remainder, which affine masks do not hide. Fit it by "
-        "sums, with fit, or choose gaussian, logistic or poisson"
+        "sums, with fit, or choose gaussian, logistic or poisson",
+        code="link-not-canonical",
     )
 
 
@@ -454,7 +458,8 @@ def _slope_at_origin(
         if not np.isfinite(terms).all():
             raise InvalidInputError(
                 "products of responses and features are beyond float64: scale the "
-                "columns"
+                "columns",
+                code="products-too-large",
             )
         found += _exact_sums(grid.quantise(terms))
     return found
@@ -475,7 +480,8 @@ def _check_finite(rows: Rows) -> None:
         if values is not None and not np.isfinite(values).all():
             raise InvalidInputError(
                 f"rows must hold finite numbers, found nan or inf in the {what}: "
-                "leave such rows out"
+                "leave such rows out",
+                code="rows-not-finite",
             )
 
 
@@ -540,6 +546,7 @@ def _signs(labels: PerRow) -> PerRow:
     if not (found <= {-1.0, 1.0} or found <= {0.0, 1.0}):
         raise InvalidInputError(
             "labels of a hinge loss must be -1 and 1, or 0 and 1, in every row of a "
-            "party; found other numbers, or -1 and 0 together"
+            "party; found other numbers, or -1 and 0 together",
+            code="labels-not-signs",
         )
     return np.where(labels > 0.0, 1.0, -1.0)

@@ -78,7 +78,8 @@ def check_there(name: str) -> None:
         package, extra = NEEDS[name]
         raise MissingExtraError(
             f"the engine {name} needs the package {package}: "
-            f"{installing(extra)}, or use engine numpy"
+            f"{installing(extra)}, or use engine numpy",
+            code="missing-extra",
         )
 
 
@@ -128,5 +129,6 @@ def _check_name(name: str) -> None:
         return
     raise InvalidInputError(
         f"no engine is called {name!r}; {nearest(name, [AUTO, *ENGINES])}choose from "
-        f"{', '.join([AUTO, *ENGINES])}"
+        f"{', '.join([AUTO, *ENGINES])}",
+        code="unknown-engine",
     )

@@ -75,7 +75,8 @@ def check_bounded(farthest: float, iteration: int) -> None:
     if not farthest < LOST:
         raise NumericalError(
             f"numbers ran away before iteration {iteration:,}: steps are too long, "
-            "give a smaller step"
+            "give a smaller step",
+            code="steps-too-long",
         )
 
 

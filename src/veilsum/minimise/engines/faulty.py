@@ -223,7 +223,8 @@ class FaultyEngine:
         if self.task.precision != "float64":
             raise InvalidInputError(
                 "faults are simulated in float64, found precision "
-                f"{self.task.precision}; leave precision out"
+                f"{self.task.precision}; leave precision out",
+                code="faults-need-float64",
             )
 
     def _check_borne(self) -> None:
@@ -236,7 +237,8 @@ class FaultyEngine:
         if isinstance(method, Chebyshev) and method.rounds > 1 and not kinds <= known:
             raise InvalidInputError(
                 f"{method.name} bears such links with one round of mixing in each "
-                f"iteration, found {method.rounds_per_iteration}; leave rounds out"
+                f"iteration, found {method.rounds_per_iteration}; leave rounds out",
+                code="rounds-with-faults",
             )
 
     def begin(self) -> FaultyState:
@@ -321,5 +323,8 @@ def stay(before: S, after: S, idle: IdleParties) -> S:
 
 def _own(state: State) -> FaultyState:
     if not isinstance(state, FaultyState):
-        raise InvalidInputError("this state belongs to another engine; begin anew")
+        raise InvalidInputError(
+            "this state belongs to another engine; begin anew",
+            code="state-of-other-engine",
+        )
     return state

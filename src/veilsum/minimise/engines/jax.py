@@ -251,7 +251,8 @@ def check_followed(method: Any) -> None:
 def unknown(what: str) -> InvalidInputError:
     return InvalidInputError(
         f"the jax engine does not know {what}: use engine numba or numpy, which run "
-        "every method on every cost"
+        "every method on every cost",
+        code="jax-unsupported",
     )
 
 

@@ -61,12 +61,13 @@ def all_ranks() -> Any:
         from mpi4py import MPI
     except ModuleNotFoundError:
         raise MissingExtraError(
-            f"ranks need the package mpi4py: {installing('mpi')}"
+            f"ranks need the package mpi4py: {installing('mpi')}", code="missing-extra"
         ) from None
     except (ImportError, RuntimeError) as error:
         raise MissingExtraError(
             f"mpi4py finds no MPI library ({error}): load your cluster's MPI, or "
-            "pip install mpich"
+            "pip install mpich",
+            code="missing-mpi",
         ) from None
     return MPI.COMM_WORLD
 
@@ -319,7 +320,7 @@ class RankEngine(PlainEngine):
         if not isinstance(error.party, int):
             return error
         first = self.ranks.own.start + block.rows.start
-        return BadGradientError(error.reason, first + error.party)
+        return BadGradientError(error.reason, first + error.party, code=error.code)
 
     def _agree(self, failed: tuple[int, BadGradientError] | None) -> None:
         """Raise on every rank what failed first on any of them."""
@@ -332,14 +333,15 @@ class RankEngine(PlainEngine):
         whose = int(np.argmin(when))
         said, party = b"", -1
         if failed and comm.rank == whose:
-            said = failed[1].reason.encode()
+            said = f"{failed[1].code}\n{failed[1].reason}".encode()
             party = failed[1].party if isinstance(failed[1].party, int) else -1
         sizes = np.array([len(said), party])
         comm.Bcast(sizes, whose)
         text = np.frombuffer(said.ljust(sizes[0]), np.uint8).copy()
         comm.Bcast(text, whose)
         party = int(sizes[1])
-        raise BadGradientError(text.tobytes().decode(), party if party >= 0 else None)
+        code, _, reason = text.tobytes().decode().partition("\n")
+        raise BadGradientError(reason, party if party >= 0 else None, code=code)
 
 
 def settle(waiting: list[Any]) -> None:
@@ -356,7 +358,8 @@ def settle(waiting: list[Any]) -> None:
             raise VeilsumError(
                 f"for {SILENCE:.0f} seconds nothing has come from a rank that is "
                 "waited for: its host, or the network to it, is gone. Start the "
-                "command again; with --checkpoint a large run goes on from its files"
+                "command again; with --checkpoint a large run goes on from its files",
+                code="rank-silent",
             )
         # Whoever is waited for may be waiting for this processor.
         give_way()
@@ -473,7 +476,8 @@ class MpiEngine:
         if not (found == own).all():
             raise InvalidInputError(
                 "ranks have different tasks: all must be given the same graph, costs "
-                "and settings, and a seed, from which all draw the same masks"
+                "and settings, and a seed, from which all draw the same masks",
+                code="ranks-differ",
             )
 
 

@@ -73,7 +73,8 @@ class AcceleratedTracking:
             raise InvalidInputError(
                 "accelerated needs a strongly convex average cost, with mean_convex "
                 f"above zero and at most mean_smooth = {self.mean_smooth}, found "
-                f"{self.mean_convex}; use nids or dgd where there is no such bound"
+                f"{self.mean_convex}; use nids or dgd where there is no such bound",
+                code="not-strongly-convex",
             )
 
     @classmethod
@@ -83,7 +84,8 @@ class AcceleratedTracking:
         if given.step is not None:
             raise InvalidInputError(
                 "accelerated takes steps of 1 / mean_smooth: leave step out, or use "
-                "gradient-tracking"
+                "gradient-tracking",
+                code="step-not-accepted",
             )
         return Made(
             method=cls(given.domain, bounds.mean_smooth, bounds.mean_convex),

@@ -150,7 +150,8 @@ class Given:
                 f"{name} takes its steps from public bounds on the costs: give smooth "
                 "(every party's gradient is so Lipschitz on the domain) and "
                 "mean_convex (the average cost is so strongly convex), and mean_smooth "
-                f"if the average bends less than the single costs; {FROM_COSTS}"
+                f"if the average bends less than the single costs; {FROM_COSTS}",
+                code="bounds-missing",
             )
         return self.bounds
 
@@ -162,7 +163,8 @@ class Given:
             raise InvalidInputError(
                 f"{name} takes its step from a public bound on the costs: give smooth, "
                 "for which every party's gradient is Lipschitz on the domain, or the "
-                f"step itself; {FROM_COSTS}"
+                f"step itself; {FROM_COSTS}",
+                code="smooth-missing",
             )
         return self.smooth
 
@@ -312,7 +314,8 @@ def check_step(method: str, step: float) -> None:
     """Refuse a step size that is none."""
     if not 0 < step < float("inf"):
         raise InvalidInputError(
-            f"{method}'s step must be positive and finite, found {step}"
+            f"{method}'s step must be positive and finite, found {step}",
+            code="step-not-positive",
         )
 
 

@@ -47,7 +47,8 @@ class Bounds:
             raise InvalidInputError(
                 "bounds must satisfy 0 < mean_convex <= mean_smooth <= smooth: an "
                 "average bends no more than the most bent cost, found "
-                f"{self.mean_convex}, {self.mean_smooth} and {self.smooth}"
+                f"{self.mean_convex}, {self.mean_smooth} and {self.smooth}",
+                code="bounds-inconsistent",
             )
 
     @property
@@ -156,7 +157,8 @@ def check_rate(rate: float) -> None:
     if not 0 <= rate < 1:
         raise InvalidInputError(
             "the mixing rate must lie in [0, 1): at 1 some parties never hear of "
-            f"others, found {rate}; check that the graph is connected"
+            f"others, found {rate}; check that the graph is connected",
+            code="mixing-rate-out-range",
         )
 
 
@@ -168,6 +170,7 @@ def fewest(holds: Callable[[int], bool]) -> int:
         if most > MOST_ROUNDS:
             raise InvalidInputError(
                 f"no number of rounds up to {MOST_ROUNDS} is enough; use a graph with "
-                "more links, or check the bounds on the costs"
+                "more links, or check the bounds on the costs",
+                code="too-many-rounds-needed",
             )
     return 1 + bisect_left(range(1, most + 1), x=True, key=holds)

@@ -66,7 +66,8 @@ class Chebyshev(Generic[S]):
     def __post_init__(self) -> None:
         if self.rounds < 1:
             raise InvalidInputError(
-                f"mixing takes one round at least, found {self.rounds}"
+                f"mixing takes one round at least, found {self.rounds}",
+                code="rounds-not-positive",
             )
         check_rate(self.rate)
 

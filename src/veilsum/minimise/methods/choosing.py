@@ -117,7 +117,8 @@ def called(name: str) -> MethodClass:
     if name not in known:
         raise InvalidInputError(
             f"no iterative method is called {name!r}; {nearest(name, known)}choose "
-            f"from {', '.join(known)}"
+            f"from {', '.join(known)}",
+            code="unknown-method",
         )
     return known[name]
 
@@ -157,7 +158,10 @@ def choose(needs: Needs) -> MethodClass:
         bearing = [one for one in ITERATIVE if needs.faults <= one.traits.bears]
         objections = [f"{one.name} {objection(one, needs)}" for one in bearing]
         who = "method that bears these faults" if needs.faults else "iterative method"
-        raise InvalidInputError(f"no {who} fits this problem: {'; '.join(objections)}")
+        raise InvalidInputError(
+            f"no {who} fits this problem: {'; '.join(objections)}",
+            code="no-method-fits",
+        )
     return found[0]
 
 
@@ -167,4 +171,4 @@ def check_fits(method: Described, needs: Needs) -> None:
     if said is not None:
         instead = fitting(needs)
         advice = f"; use {instead[0].name}" if instead else ""
-        raise InvalidInputError(f"{method.name} {said}{advice}")
+        raise InvalidInputError(f"{method.name} {said}{advice}", code="method-unfit")

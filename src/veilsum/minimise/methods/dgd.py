@@ -65,22 +65,26 @@ class Dgd:
     def __post_init__(self) -> None:
         if not 0 < self.scale < float("inf"):
             raise InvalidInputError(
-                f"dgd's step scale must be positive and finite, found {self.scale}"
+                f"dgd's step scale must be positive and finite, found {self.scale}",
+                code="scale-not-positive",
             )
         if not 0.5 < self.power <= 1:
             raise InvalidInputError(
                 "dgd's steps must sum to infinity and their squares must not: power "
-                f"must lie in (0.5, 1], found {self.power}"
+                f"must lie in (0.5, 1], found {self.power}",
+                code="power-out-of-range",
             )
         if self.gradient_at not in {"mixed", "own"}:
             raise InvalidInputError(
                 "dgd takes gradients at the mixed point or at a party's own: "
-                f"gradient_at must be 'mixed' or 'own', found {self.gradient_at!r}"
+                f"gradient_at must be 'mixed' or 'own', found {self.gradient_at!r}",
+                code="unknown-gradient-point",
             )
         if not self.domain.is_bounded:
             raise InvalidInputError(
                 "dgd needs a compact domain: its proof bounds every gradient on it. "
-                "Give a box, a ball, a simplex or bounded half-spaces"
+                "Give a box, a ball, a simplex or bounded half-spaces",
+                code="domain-not-compact",
             )
 
     @classmethod
@@ -92,7 +96,8 @@ class Dgd:
             raise InvalidInputError(
                 f"dgd needs mixing weights with a positive diagonal, and "
                 f"{given.mixing!r} gives party {given.topology.parties[lowest]!r} "
-                f"{own[lowest]:.3g}; use metropolis"
+                f"{own[lowest]:.3g}; use metropolis",
+                code="weights-without-diagonal",
             )
         step = 1.0 if given.step is None else given.step
         method = cls(given.domain, step, given.power, given.gradient_at)

@@ -94,7 +94,8 @@ def extra_step(lipschitz: float, least: float, *, share: float = SHARE) -> float
     if not -1.0 < least <= 1.0:
         raise InvalidInputError(
             "extra needs weights whose eigenvalues lie in (-1, 1], found the least at "
-            f"{least:.3g}; use lazy-metropolis"
+            f"{least:.3g}; use lazy-metropolis",
+            code="weights-eigenvalue",
         )
     return share * (1.0 + least) / lipschitz
 

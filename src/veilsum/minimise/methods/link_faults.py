@@ -66,7 +66,8 @@ class LinkFaults:
         if not (is_number(self.quantise) and 0 <= self.quantise < float("inf")):
             raise InvalidInputError(
                 "quantise must be the step of a grid, or 0 for none, found "
-                f"{self.quantise!r}"
+                f"{self.quantise!r}",
+                code="grid-step-negative",
             )
         as_whole(self.seed, what="a seed", least=0)
 
@@ -129,7 +130,8 @@ class LinkFaults:
         wrong = [row for row in self.stragglers if not 0 <= row < parties]
         if wrong:
             raise InvalidInputError(
-                f"stragglers are rows from 0 to {parties - 1} here, found {wrong[0]}"
+                f"stragglers are rows from 0 to {parties - 1} here, found {wrong[0]}",
+                code="rows-out-of-range",
             )
         return np.isin(np.arange(parties), self.stragglers)
 
@@ -155,7 +157,8 @@ class LinkFaults:
 def _check_chance(what: str, found: object, at_one: str) -> None:
     if not (is_number(found) and 0 <= found < 1):
         raise InvalidInputError(
-            f"{what} is a chance from 0 to below 1, at which {at_one}; found {found!r}"
+            f"{what} is a chance from 0 to below 1, at which {at_one}; found {found!r}",
+            code="chance-out-of-range",
         )
 
 
@@ -167,7 +170,8 @@ def _check_stragglers(found: object) -> None:
     if not fits:
         raise InvalidInputError(
             "stragglers must be a part of the parties from 0 to 1, or the parties' row "
-            f"numbers like (0, 3), found {found!r}"
+            f"numbers like (0, 3), found {found!r}",
+            code="malformed-stragglers",
         )
 
 
@@ -180,5 +184,6 @@ def _check_delay(found: object) -> None:
     if not fits:
         raise InvalidInputError(
             "delay must be two whole numbers of rounds, the least and the most, like "
-            f"(0, 5); found {found!r}"
+            f"(0, 5); found {found!r}",
+            code="malformed-delay",
         )

@@ -84,6 +84,7 @@ def nids_step(lipschitz: float, *, share: float = 1.0) -> float:
     """
     if not 0 < share < 2:
         raise InvalidInputError(
-            f"nids's step must be below 2 / L: share must lie in (0, 2), found {share}"
+            f"nids's step must be below 2 / L: share must lie in (0, 2), found {share}",
+            code="share-out-of-range",
         )
     return share / lipschitz

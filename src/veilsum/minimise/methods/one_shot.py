@@ -41,7 +41,8 @@ class OneShot:
         if self.remainder.kind == "local":
             raise InvalidInputError(
                 "one-shot needs costs that are wholly described by their coefficients, "
-                "and here a part of them stays with its owner; use method dgd"
+                "and here a part of them stays with its owner; use method dgd",
+                code="costs-have-remainder",
             )
 
     def solve(self, total: Total) -> Vector:

@@ -80,7 +80,8 @@ class OneWayMixing:
             raise InvalidGraphError(
                 "over one-way links everybody must be able to reach everybody, and "
                 f"this graph falls into {pieces} parts that do not reach each other "
-                "both ways; add links back"
+                "both ways; add links back",
+                code="not-strongly-connected",
             )
         row = row_weights(topology).toarray()
         column = column_weights(topology).toarray()

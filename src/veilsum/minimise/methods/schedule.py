@@ -140,7 +140,8 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
     if settings.recentre and topology.directed:
         raise InvalidInputError(
             "masks are drawn together over links that go both ways, and this graph has "
-            "one-way links: leave recentre out, or use an undirected graph"
+            "one-way links: leave recentre out, or use an undirected graph",
+            code="directed-graph",
         )
     bounds = _bounds_of(kind, settings, facts, topology, recentred=asked.recentred)
     mixing = kind.traits.mixing
@@ -218,7 +219,8 @@ def _bounds_of(
     if not isinstance(facts.basis, Quadratic):
         raise InvalidInputError(
             f"{kind.name} needs a bound on how far masks bend the costs, which is "
-            "known for affine and quadratic masks only: use dgd or one-shot"
+            "known for affine and quadratic masks only: use dgd or one-shot",
+            code="curvature-of-masks-unknown",
         )
     bent = _residual(settings, facts)
     if not recentred:
@@ -272,7 +274,8 @@ def _check_precision(
     raise InvalidInputError(
         f"{cause} in {settings.precision} leave errors of about {reached:.2g}, more "
         f"than the tolerance {settings.tolerance:.2g}: use "
-        f"{' or '.join([*remedies, 'a larger tolerance'])}"
+        f"{' or '.join([*remedies, 'a larger tolerance'])}",
+        code="tolerance-too-small",
     )
 
 
@@ -296,7 +299,8 @@ def _within_budget(
         raise InvalidInputError(
             f"one iteration of {plan.name} takes {each:,} bytes on this graph, what "
             f"comes before takes {before:,}, and byte_budget is "
-            f"{settings.byte_budget:,}"
+            f"{settings.byte_budget:,}",
+            code="byte-budget-exceeded",
         )
     if affordable >= plan.iterations:
         return plan

@@ -113,10 +113,13 @@ class Settings:
 def _check_choice(what: str, found: str, known: tuple[str, ...]) -> None:
     if found not in known:
         raise InvalidInputError(
-            f"no {what} is called {found!r}; choose from {', '.join(known)}"
+            f"no {what} is called {found!r}; choose from {', '.join(known)}",
+            code="unknown-choice",
         )
 
 
 def _check_positive(what: str, found: object) -> None:
     if found is not None and not (is_number(found) and 0 < found < float("inf")):
-        raise InvalidInputError(f"{what} must be positive and finite, found {found!r}")
+        raise InvalidInputError(
+            f"{what} must be positive and finite, found {found!r}", code="not-positive"
+        )

@@ -54,22 +54,26 @@ def cox_job(
     if strata not in (None, "party", "none"):
         raise InvalidInputError(
             f'strata must be "party" or "none", found {strata!r}: to compare rows '
-            "within groups of a column, ask for each group by itself"
+            "within groups of a column, ask for each group by itself",
+            code="unknown-strata",
         )
     if times is not None:
         if strata == "party":
             raise InvalidInputError(
                 "with times there is one baseline for all parties, and strata = "
-                '"party" asks for one each: leave one of them out'
+                '"party" asks for one each: leave one of them out',
+                code="times-with-strata",
             )
         if ties is not None:
             raise InvalidInputError(
-                "ties are no matter of a baseline over agreed times: leave ties out"
+                "ties are no matter of a baseline over agreed times: leave ties out",
+                code="ties-with-times",
             )
         return BinnedCoxJob.of(formula, schema, times=tuple(times), with_check=check)
     if check:
         raise InvalidInputError(
-            "check compares coefficients between agreed times: give times = [...] too"
+            "check compares coefficients between agreed times: give times = [...] too",
+            code="check-without-times",
         )
     job = CoxJob.of(formula, schema, ties="efron" if ties is None else ties)
     if strata == "none":

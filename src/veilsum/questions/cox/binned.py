@@ -266,11 +266,13 @@ class BinnedCoxJob(TimedJob[CutRows]):
         if not job.names:
             raise InvalidInputError(
                 "a Cox regression needs a column on the right of ~; without one ask "
-                "for survival curves"
+                "for survival curves",
+                code="no-columns-to-fit",
             )
         if job.with_check and job.periods.n_bins < 2:
             raise InvalidInputError(
-                "check compares coefficients between bins: give two times or more"
+                "check compares coefficients between bins: give two times or more",
+                code="check-needs-bins",
             )
         return job
 
@@ -577,7 +579,8 @@ class BinnedCoxResult(HazardResult[GlmFit]):
         if set(covariates) != known:
             raise InvalidInputError(
                 f"a curve needs one value for each of {', '.join(sorted(known))}, "
-                f"found {', '.join(sorted(covariates)) or 'none'}"
+                f"found {', '.join(sorted(covariates)) or 'none'}",
+                code="curve-length",
             )
         event = schema.column(formula.response)
         first = event.categories[0] if event.is_category else event.measure.low
@@ -599,7 +602,8 @@ class BinnedCoxResult(HazardResult[GlmFit]):
         wide = self.job.wide
         if wide is None:
             raise InvalidInputError(
-                "hazards were not checked: ask for it with check = true"
+                "hazards were not checked: ask for it with check = true",
+                code="hazards-not-checked",
             )
 
         def test(name: str, places: Sequence[int]) -> HazardTest:

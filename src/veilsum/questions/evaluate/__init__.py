@@ -70,14 +70,18 @@ def evaluate_job(
     def only(*known: str, of: str) -> None:
         beside = [key for key, one in given.items() if one is not None]
         if unused := [key for key in beside if key not in known]:
-            raise InvalidInputError(f"{unused[0]} is no matter of {of}: leave it out")
+            raise InvalidInputError(
+                f"{unused[0]} is no matter of {of}: leave it out",
+                code="option-not-for-measure",
+            )
 
     if folds is not None:
         only("folds", "split", of="a cross-validation")
         if coefficients is not None:
             raise InvalidInputError(
                 "folds find coefficients, and coefficients are given too: leave one "
-                "of them out"
+                "of them out",
+                code="folds-with-coefficients",
             )
         base = FormulaJob.of(formula, schema, link_of(family))
         once = isinstance(base.family, Gaussian)
@@ -86,7 +90,8 @@ def evaluate_job(
     if not coefficients:
         raise InvalidInputError(
             "give the coefficients of the model that is evaluated, by column; or "
-            "folds, to cross-validate a fit"
+            "folds, to cross-validate a fit",
+            code="coefficients-missing",
         )
     if formula.lstrip().startswith("Surv"):
         only("edges", "times", of="times to an event")
@@ -95,7 +100,8 @@ def evaluate_job(
             if not given[key]:
                 raise InvalidInputError(
                     f"how long rows go on is counted in bins: give {key}, such as "
-                    f"{example}"
+                    f"{example}",
+                    code="times-missing",
                 )
         return ConcordanceJob.of(
             formula,

@@ -203,12 +203,14 @@ class BinsJob(PredictingJob):
         if self.base.formula.response_is_shaped:
             raise InvalidInputError(
                 "the response must be a column, and none of those that it is predicted "
-                f"from, found {self.base.formula.text}"
+                f"from, found {self.base.formula.text}",
+                code="response-predicts-itself",
             )
         if self.calibrated and self.known.ends[0] == self.known.ends[1]:
             raise InvalidInputError(
                 "all rows have one prediction, so that nothing can be fitted to it: "
-                "give calibration = false, or other coefficients"
+                "give calibration = false, or other coefficients",
+                code="constant-prediction",
             )
 
     @cached_property

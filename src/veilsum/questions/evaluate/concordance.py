@@ -92,7 +92,8 @@ class ConcordanceJob(TimedJob[RiskRows]):
         if columns[self.ones] in values:
             raise InvalidInputError(
                 f"a baseline takes the place of the {columns[self.ones]}: leave its "
-                "coefficient out"
+                "coefficient out",
+                code="coefficient-of-intercept",
             )
         return Predictor.of(
             Binomial(),  # no link is taken: its predictors may be as far as any

@@ -160,15 +160,18 @@ class FoldsJob(OnFormula[Brought]):
     def __post_init__(self) -> None:
         if not 2 <= self.n_folds <= MOST_FOLDS:
             raise InvalidInputError(
-                f"folds must be from 2 to {MOST_FOLDS}, found {self.n_folds}"
+                f"folds must be from 2 to {MOST_FOLDS}, found {self.n_folds}",
+                code="folds-out-of-range",
             )
         if not 0 <= self.split < 2**32:
             raise InvalidInputError(
-                f"split must be a whole number from 0 to 2^32 - 1, found {self.split}"
+                f"split must be a whole number from 0 to 2^32 - 1, found {self.split}",
+                code="split-out-of-range",
             )
         if self.base.formula.intercept is None:
             raise InvalidInputError(
-                "folds need a formula with an intercept: leave out 0 + or - 1"
+                "folds need a formula with an intercept: leave out 0 + or - 1",
+                code="intercept-missing",
             )
 
     @property

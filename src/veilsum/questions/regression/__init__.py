@@ -178,7 +178,8 @@ def fit_arrays(
     if kind.is_choice:
         raise InvalidInputError(
             f'family = "{kind.name}" is a choice among the levels of a category, and '
-            "arrays have none: use fit, with tables"
+            "arrays have none: use fit, with tables",
+            code="choice-of-arrays",
         )
     model = Model(
         response="y",
@@ -205,7 +206,9 @@ def _n_columns(rows: Mapping[str, Rows]) -> int:
     found = {part.n_columns for part in rows.values()}
     if len(found) != 1:
         raise InvalidInputError(
-            f"all parties' designs have the same columns, found {sorted(found)} of them"
+            f"all parties' designs have the same columns, found {sorted(found)} of "
+            "them",
+            code="column-counts-differ",
         )
     return found.pop()
 
@@ -238,6 +241,7 @@ def _with_level_order(
         raise InvalidInputError(
             f"the levels of {response!r} have no order that all tables say: agree on a "
             "schema whose categories are in their order, or give every table the same "
-            "ordered pandas Categorical"
+            "ordered pandas Categorical",
+            code="levels-without-order",
         )
     return schema

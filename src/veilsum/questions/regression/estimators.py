@@ -53,7 +53,8 @@ class Rates(Poisson):
         """Refuse what is below zero."""
         if not (response >= 0.0).all():
             raise InvalidInputError(
-                "the response of a poisson regression must not be below 0 in any row"
+                "the response of a poisson regression must not be below 0 in any row",
+                code="response-negative",
             )
 
 
@@ -307,7 +308,8 @@ class PrivateLogisticRegression(_base.ClassifierMixin, PrivateRegression):  # ty
             raise InvalidInputError(
                 "Only binary classification is supported. Rows that count must have "
                 f"two classes in y, found {len(self.classes_)}; for more of them see "
-                "sklearn.multiclass.OneVsRestClassifier"
+                "sklearn.multiclass.OneVsRestClassifier",
+                code="not-two-classes",
             )
         return encoded.astype(np.float64)
 
@@ -339,13 +341,15 @@ def _owners(parties: Any, n_rows: int) -> Array[np.str_]:
     if given.shape != (n_rows,):
         raise InvalidInputError(
             f"parties must hold one name for each of {n_rows} rows, "
-            f"found shape {given.shape}"
+            f"found shape {given.shape}",
+            code="wrong-shape",
         )
     for row, name in enumerate(given):
         if not isinstance(name, str | int | np.integer):
             raise InvalidInputError(
                 "parties must be names, text or whole numbers; row "
-                f"{row} has {name!r} (weights go to sample_weight)"
+                f"{row} has {name!r} (weights go to sample_weight)",
+                code="malformed-party-name",
             )
     return given.astype(str)
 
@@ -362,7 +366,8 @@ def _dealt(n_rows: int, n_parties: int) -> Held:
     if count < 2:
         raise InvalidInputError(
             "a sum under masks takes at least two parties with a row each, found "
-            f"n_parties {n_parties} and {n_rows} rows with a weight above zero"
+            f"n_parties {n_parties} and {n_rows} rows with a weight above zero",
+            code="too-few-parties",
         )
     stretches = np.array_split(np.arange(n_rows), count)
     return {f"party {k}": rows for k, rows in enumerate(stretches, start=1)}

@@ -44,7 +44,8 @@ class ModelSpec(QuestionSpec, frozen=True, kw_only=True):
         if self.propensity is not None and self.weights is not None:
             raise InvalidScenarioError(
                 "[model] weights names a column, and [model.propensity] makes weights "
-                "of an earlier fit: leave one of them out"
+                "of an earlier fit: leave one of them out",
+                code="two-weights",
             )
         _ = self.asked()
 

@@ -55,16 +55,20 @@ def predicted(
         variance: of responses about their mean, for the second kind.
     """
     if scale not in ("response", "link"):
-        raise InvalidInputError(f"scale must be response or link, found {scale!r}")
+        raise InvalidInputError(
+            f"scale must be response or link, found {scale!r}", code="unknown-scale"
+        )
     if interval not in (None, "confidence", "prediction"):
         raise InvalidInputError(
-            f"interval must be confidence or prediction, found {interval!r}"
+            f"interval must be confidence or prediction, found {interval!r}",
+            code="unknown-interval",
         )
     if interval == "prediction" and variance is None:
         raise InvalidInputError(
             'interval = "prediction" is for least squares with one variance: with '
             "weights, robust errors or another family the scatter about a mean is not "
-            'one number; use "confidence"'
+            'one number; use "confidence"',
+            code="prediction-interval-unavailable",
         )
     eta = design @ fit.coefficients + offset
     spread = np.einsum("ij,jk,ik->i", design, fit.covariance, design)
@@ -166,14 +170,16 @@ class ReferenceGrid:
             raise InvalidInputError(
                 f"marginal means are those of a category in the formula, found "
                 f"{term!r}; {nearest(inside, known)}its categories are "
-                f"{listed(known) or 'none'}"
+                f"{listed(known) or 'none'}",
+                code="not-a-category",
             )
         for name in given:
             if name not in formula.predictors or name == inside:
                 others = [one for one in formula.predictors if one != inside]
                 raise InvalidInputError(
                     f"at names columns of the formula beside {inside!r}, found "
-                    f"{name!r}; {nearest(name, others)}choose from {listed(others)}"
+                    f"{name!r}; {nearest(name, others)}choose from {listed(others)}",
+                    code="unknown-column",
                 )
         return cls(formula, inside, given, means)
 
@@ -196,7 +202,8 @@ class ReferenceGrid:
         if (size := prod(map(len, crossed))) * len(self.levels) > MOST_CELLS:
             raise InvalidInputError(
                 f"other categories have {size:,} combinations of levels, and a mean "
-                f"is taken over {MOST_CELLS:,} at most: give some of them in at"
+                f"is taken over {MOST_CELLS:,} at most: give some of them in at",
+                code="too-many-combinations",
             )
         cells = [*product(self.levels, *crossed)]
         made: dict[str, Any] = {
@@ -218,7 +225,8 @@ class ReferenceGrid:
         raise InvalidInputError(
             f"the mean of {name!r} is not among what was released: it is for least "
             "squares with an intercept where the column stands in the formula by "
-            f"itself; say at which value, at={{{example}}}"
+            f"itself; say at which value, at={{{example}}}",
+            code="mean-not-released",
         )
 
     def used(self) -> Iterator[str]:

@@ -140,7 +140,8 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         if not isinstance(self.fit, LeastSquaresFit):
             raise InvalidInputError(
                 f"{what} is for least squares, found {self.model.family.name}: see "
-                "deviance and null_deviance of .fit"
+                "deviance and null_deviance of .fit",
+                code="only-least-squares",
             )
         return self.fit
 
@@ -171,13 +172,15 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         if not isinstance(recipe, ScoreRecipe):
             raise InvalidInputError(
                 "a score test is of columns beside the fit, and takes one more sum: "
-                'fit with further="..."'
+                'fit with further="..."',
+                code="score-test-unavailable",
             )
         for one in columns or ():
             if one not in self.model.tested:
                 raise InvalidInputError(
                     f"{one!r} is not among the columns that are tested: "
-                    f"{listed(self.model.tested)}"
+                    f"{listed(self.model.tested)}",
+                    code="unknown-tested-column",
                 )
         return recipe.test(sums, columns)
 
@@ -244,12 +247,14 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             if design.ndim != 2 or design.shape[1] != len(self.model.names):
                 raise InvalidInputError(
                     f"a fit of arrays predicts for {len(self.model.names)} columns, "
-                    f"found shape {design.shape}"
+                    f"found shape {design.shape}",
+                    code="wrong-shape",
                 )
             if self.model.measures.offset is not None:
                 raise InvalidInputError(
                     "a fit of arrays with offsets predicts nothing by itself: add "
-                    "offsets to design @ coefficients, and take the inverse link"
+                    "offsets to design @ coefficients, and take the inverse link",
+                    code="offset-not-known",
                 )
             index = pandas.RangeIndex(len(design))
         else:
@@ -264,7 +269,8 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
                 raise InvalidInputError(
                     "the chances of levels come without an interval, and on their own "
                     f"scale, found interval = {interval!r} and scale = {scale!r}: "
-                    "leave both out"
+                    "leave both out",
+                    code="interval-of-choice",
                 )
             assert self.model.intercept is not None
             return _chances(fit, design, self.model.intercept, index)
@@ -308,16 +314,19 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         if isinstance(self.job, RowsJob):
             raise InvalidInputError(
                 "marginal means are those of a category in a formula, and this fit is "
-                "of arrays: use predict"
+                "of arrays: use predict",
+                code="marginal-means-unavailable",
             )
         if self.model.tested:
             raise InvalidInputError(
                 "marginal means are those of a fit without further columns: fit "
-                "without further"
+                "without further",
+                code="marginal-means-unavailable",
             )
         if self.model.levels:
             raise InvalidInputError(
-                "a choice among levels has no mean: use predict for the chance of each"
+                "a choice among levels has no mean: use predict for the chance of each",
+                code="marginal-means-unavailable",
             )
         strategy, sums = self._fitting
         found = strategy.column_means(sums)

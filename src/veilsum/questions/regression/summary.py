@@ -68,7 +68,10 @@ def summary_text(
     adds exp(coefficient), such as an odds ratio, and gives the interval on its scale.
     """
     if width < LEAST_WIDTH:
-        raise InvalidInputError(f"width must be {LEAST_WIDTH} or more, found {width}")
+        raise InvalidInputError(
+            f"width must be {LEAST_WIDTH} or more, found {width}",
+            code="width-too-small",
+        )
     rows = _coefficient_lines(fit, level, exponentiate=exponentiate, width=width)
     breadth = max(width, *map(places, rows))
     facts = _facts(fit, response=response, n_parties=n_parties, law=law)
@@ -204,7 +207,8 @@ def ratio_name(fit: Fit) -> str:
         return ratio
     raise InvalidInputError(
         "exp(coefficient) is a ratio in logistic regressions and those with a log "
-        f"link only, found {_model(fit)}: leave out exponentiate"
+        f"link only, found {_model(fit)}: leave out exponentiate",
+        code="not-a-ratio",
     )
 
 

@@ -369,11 +369,14 @@ class StatisticsResult(TableResult):
     def moments(self) -> Moments:
         """Sums, means, variances, covariances and correlations."""
         if not self.columns:
-            raise InvalidInputError("no columns of numbers were asked for")
+            raise InvalidInputError(
+                "no columns of numbers were asked for", code="no-columns"
+            )
         if self.wishes.by is not None:
             raise InvalidInputError(
                 "by group no products of two columns are summed, so there are no "
-                "correlations: ask for them without by; `marginals` has the rest"
+                "correlations: ask for them without by; `marginals` has the rest",
+                code="correlations-by-group",
             )
         return Moments.from_parts(self._sums, self.wishes.measures)
 
@@ -417,7 +420,9 @@ class StatisticsResult(TableResult):
         """Everything by group, with tests: a "Table 1"."""
         wishes = self.wishes
         if wishes.by is None:
-            raise InvalidInputError("no groups were asked for: say by which column")
+            raise InvalidInputError(
+                "no groups were asked for: say by which column", code="no-groups"
+            )
         gaps = self._sums["group_missing"]
         grouped = {
             name: tuple(map(int, line))

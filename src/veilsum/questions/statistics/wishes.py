@@ -493,13 +493,15 @@ def wishes_of(
     for name in [*columns, *bins]:
         if schema.column(name).is_category:
             raise InvalidInputError(
-                f"column {name!r} is a category: count it with tables = [[{name!r}]]"
+                f"column {name!r} is a category: count it with tables = [[{name!r}]]",
+                code="category-in-columns",
             )
     crossed = {name for names in tables for name in names}
     if by is not None and by in {*columns, *bins, *crossed}:
         raise InvalidInputError(
             f"column {by!r} says which group a row is in (by), and is asked for within "
-            "groups as well: leave it out of columns, histograms and tables"
+            "groups as well: leave it out of columns, histograms and tables",
+            code="grouped-by-asked",
         )
     asked = {name: tuple(map(float, of)) for name, of in (quantiles or {}).items()}
     _check_quantiles(asked, bins)
@@ -536,12 +538,14 @@ def _groups_of(schema: Schema, by: str) -> Axis:
         raise InvalidInputError(
             f"column {by!r} holds numbers, and groups are told by a category, or by "
             f"whole numbers of which {MOST_VALUES} are agreed at most: by = {by!r} "
-            "would make a group of each; make a category of it"
+            "would make a group of each; make a category of it",
+            code="groups-of-numbers",
         ) from error
     if found.size < 2:
         raise InvalidInputError(
             f"by = {by!r} has one group by agreement, {found.labels[0]!r}, and groups "
-            "are compared: leave by out, or agree on all of its levels"
+            "are compared: leave by out, or agree on all of its levels",
+            code="single-group",
         )
     return found
 
@@ -553,25 +557,29 @@ def _check_quantiles(
         if name not in bins:
             raise InvalidInputError(
                 f"quantiles of {name!r} are read off counts at agreed thresholds: give "
-                f"these too, as in histograms = {{ {name} = [20, 40, 60] }}"
+                f"these too, as in histograms = {{ {name} = [20, 40, 60] }}",
+                code="thresholds-missing",
             )
         for share in shares:
             if not 0.0 < share < 1.0:
                 raise InvalidInputError(
                     f"quantiles of {name!r} are above 0 and below 1, found {share:g}: "
                     "0.5 is the median; the smallest and the largest value are single "
-                    "rows, and are not shown"
+                    "rows, and are not shown",
+                    code="quantile-out-of-range",
                 )
 
 
 def _counting(missing: Missing | None, by: str | None) -> Missing | None:
     if missing not in {None, *MISSING}:
         raise InvalidInputError(
-            f"missing is {missing!r}; choose from {' and '.join(MISSING)}"
+            f"missing is {missing!r}; choose from {' and '.join(MISSING)}",
+            code="unknown-missing",
         )
     if missing == "groups" and by is None:
         raise InvalidInputError(
-            'missing = "groups" needs groups: say by which column, with by'
+            'missing = "groups" needs groups: say by which column, with by',
+            code="missing-without-groups",
         )
     return missing or (None if by is None else "columns")
 

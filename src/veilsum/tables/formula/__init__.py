@@ -115,7 +115,8 @@ class ModelFormula:
         except Exception as error:  # whatever a contrast or a constant may do
             raise InvalidInputError(
                 f"the formula {short(text)} cannot be used: "
-                f"{(str(error).splitlines() or [type(error).__name__])[0]}"
+                f"{(str(error).splitlines() or [type(error).__name__])[0]}",
+                code="formula-unusable",
             ) from None
         columns = made.columns
         check_names(text, columns)
@@ -450,7 +451,8 @@ class ModelFormula:
         if table.schema != self.schema:
             raise InvalidInputError(
                 "the table was checked against another schema than the formula's; "
-                "check it again with the formula's schema"
+                "check it again with the formula's schema",
+                code="other-schema",
             )
 
 
@@ -465,6 +467,7 @@ def new_numbers(frame: Frame, name: str) -> PerRow:
             *(NEW, name, "column"),
             f"there is no column {name!r}, which a prediction needs; "
             f"{nearest(name, list(frame.columns))}add it",
+            code="missing-column",
         )
     try:
         found = np.asarray(frame[name].to_numpy(), dtype=np.float64)
@@ -475,6 +478,7 @@ def new_numbers(frame: Frame, name: str) -> PerRow:
             *(NEW, name, "number"),
             f"the column {name!r} must have a finite number in every row: fill in "
             "what is missing, and write numbers with a decimal point",
+            code="not-finite",
         )
     return found
 

@@ -63,7 +63,8 @@ class FactorCheck:
         if node.name not in self.schema and node.name.lower() == "intercept":
             raise InvalidInputError(
                 f"the schema has no column {node.name!r}; for a model without an "
-                "intercept write '- 1'"
+                "intercept write '- 1'",
+                code="unknown-column",
             )
         return self.schema.column(node.name)
 
@@ -155,7 +156,9 @@ class FactorCheck:
         )
 
     def _refuse(self, why: str) -> NoReturn:
-        raise InvalidInputError(f"the term {short(self.code)} {why}")
+        raise InvalidInputError(
+            f"the term {short(self.code)} {why}", code="term-refused"
+        )
 
 
 def _days(column: Column, value: str) -> str:
@@ -185,23 +188,27 @@ def response_in(read: ReadFormula, schema: Schema, allowed: Levels) -> Node:
     if len(read.left) != 1 or len(read.left[0]) > 1:
         terms = [":".join(map(shown, term)) or "1" for term in read.left]
         raise InvalidInputError(
-            f"the left side must be one response, found {listed(terms) or 'none'}"
+            f"the left side must be one response, found {listed(terms) or 'none'}",
+            code="not-one-response",
         )
     node = read.left[0][0] if read.left[0] else Number(1)
     if isinstance(node, Number | Coded):
         raise InvalidInputError(
-            f"the left side must be a column or a function of one, found {shown(node)}"
+            f"the left side must be a column or a function of one, found {shown(node)}",
+            code="response-not-column",
         )
     if read.left[0] in read.right:
         raise InvalidInputError(
-            f"{shown(node)!r} stands on both sides; the response explains itself"
+            f"{shown(node)!r} stands on both sides; the response explains itself",
+            code="response-on-both-sides",
         )
     levels = levels_of(node, schema)
     if allowed == "two" and levels and len(levels) != 2:
         raise InvalidInputError(
             f"the response {shown(node)!r} is a category with {len(levels)} levels; a "
             "response is a number, or a category with two levels. Of more levels, a "
-            'fit has family = "multinomial", or "ordinal" if they are in an order'
+            'fit has family = "multinomial", or "ordinal" if they are in an order',
+            code="response-of-many-levels",
         )
     if allowed == "several" and len(levels) < 3:
         found = f"a category with {len(levels)} levels" if levels else "a number"
@@ -212,7 +219,8 @@ def response_in(read: ReadFormula, schema: Schema, allowed: Levels) -> Node:
         )
         raise InvalidInputError(
             f"the response {shown(node)!r} is {found}, and a choice is among three "
-            f"levels or more of a category: {way}"
+            f"levels or more of a category: {way}",
+            code="response-not-choice",
         )
     return node
 
@@ -241,7 +249,8 @@ def variables_in(read: ReadFormula) -> tuple[str, ...]:
     if clash:
         raise InvalidInputError(
             f"column {clash[0]!r} has the name of a function; rename the column to use "
-            "it in a formula"
+            "it in a formula",
+            code="column-named-like-function",
         )
     return tuple(found)
 
@@ -254,7 +263,8 @@ def check_size(text: str, terms: Iterable[Term], schema: Schema) -> None:
         if len(sizes) > MOST_CATEGORIES_IN_A_TERM:
             raise InvalidInputError(
                 f"a term of the formula {short(text)} multiplies {len(sizes)} "
-                f"categories; at most {MOST_CATEGORIES_IN_A_TERM} are allowed"
+                f"categories; at most {MOST_CATEGORIES_IN_A_TERM} are allowed",
+                code="too-many-categories-multiplied",
             )
         # A category with one level has a column, and takes part in the coding.
         columns += prod(max(size, 2) for size in sizes)
@@ -262,7 +272,8 @@ def check_size(text: str, terms: Iterable[Term], schema: Schema) -> None:
         raise InvalidInputError(
             f"the formula {short(text)} would give up to {columns:,} columns of the "
             f"design; at most {MOST_DESIGN_COLUMNS:,} are allowed: leave out "
-            "interactions, or agree on fewer categories"
+            "interactions, or agree on fewer categories",
+            code="design-too-large",
         )
 
 
@@ -271,7 +282,8 @@ def check_bits(bits: object) -> None:
     if isinstance(bits, bool) or not isinstance(bits, int) or not 8 <= bits <= 200:
         raise InvalidInputError(
             f"bits must be a whole number from 8 to 200, found {bits!r}; {BITS} do for "
-            "nearly everything"
+            "nearly everything",
+            code="bits-out-of-range",
         )
 
 
@@ -280,12 +292,14 @@ def check_names(text: str, columns: Sequence[str]) -> None:
     if not columns:
         raise InvalidInputError(
             f"the formula {short(text)} has nothing on its right side; write 1 for an "
-            "intercept alone"
+            "intercept alone",
+            code="empty-right-side",
         )
     if len(set(columns)) < len(columns):
         raise InvalidInputError(
             f"the formula {short(text)} gives two columns of the design the same "
-            f"name: {listed(sorted(columns))}; rename a column or a category"
+            f"name: {listed(sorted(columns))}; rename a column or a category",
+            code="duplicate-design-column",
         )
 
 
@@ -300,4 +314,5 @@ def check_finite(table: CheckedTable, values: FloatArray, names: Sequence[str]) 
         f"the term {names[place]!r} is not a finite number in {broken[place]} of "
         f"{table.n_rows} rows, as the logarithm of 0 is not; correct these rows, agree "
         "on a minimum in the schema, or use another function",
+        code="term-not-finite",
     )

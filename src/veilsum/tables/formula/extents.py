@@ -206,7 +206,8 @@ def extent_of(node: Node, schema: Schema) -> Extent:
     except (_TooLargeError, OverflowError):
         raise InvalidInputError(
             f"the term {short(shown(node))} can be beyond 1e300 in the agreed ranges; "
-            "agree on narrower ones, or write another term"
+            "agree on narrower ones, or write another term",
+            code="term-too-large",
         ) from None
 
 
@@ -336,7 +337,8 @@ def _refuse_range(
 ) -> NoReturn:
     raise InvalidInputError(
         f"the term {short(shown(node))} {does}, which is {inner.words} in the agreed "
-        f"ranges and {problem}; agree on {mend}, or use another term"
+        f"ranges and {problem}; agree on {mend}, or use another term",
+        code="term-range-undefined",
     )
 
 

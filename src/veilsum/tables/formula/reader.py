@@ -227,7 +227,8 @@ class _Reader:
             if len(token.text) > 1 or int(token.text) > LARGEST_POWER:
                 raise InvalidInputError(
                     f"a power of terms is at most {LARGEST_POWER}, found "
-                    f"{token.text[:9]}; for the power of a number write {{x ** 8}}"
+                    f"{token.text[:9]}; for the power of a number write {{x ** 8}}",
+                    code="power-too-large",
                 )
             power = int(token.text)
             # Products of several of them, each once: no more than there are subsets.
@@ -259,7 +260,8 @@ class _Reader:
             raise InvalidInputError(
                 f"the formula {short(self.text)} would be multiplied out to up to "
                 f"{number:,} terms, and as many columns of the design or more; at most "
-                f"{MOST_TERMS:,} are allowed: leave out interactions, or powers"
+                f"{MOST_TERMS:,} are allowed: leave out interactions, or powers",
+                code="too-many-terms",
             )
 
     def _check_factors(self, term: Term) -> None:
@@ -267,7 +269,8 @@ class _Reader:
             raise InvalidInputError(
                 f"the formula {short(self.text)} multiplies more than "
                 f"{MOST_FACTORS_IN_A_TERM} factors in one term; leave some out, or "
-                "compute the column first"
+                "compute the column first",
+                code="too-many-factors",
             )
 
     def _group(self) -> Terms:
@@ -340,7 +343,9 @@ class _Reader:
             self.place += 1
             return Named(token.text)
         if token.text == ".":
-            raise InvalidInputError("write the columns out; '.' does not say which")
+            raise InvalidInputError(
+                "write the columns out; '.' does not say which", code="dot-in-formula"
+            )
         if not call and self._sign() != "{":
             self._unexpected()
         last = self._closing(self.place + call)
@@ -547,13 +552,15 @@ class _Reader:
         if self.depth > DEEPEST_NESTING:
             raise InvalidInputError(
                 f"the formula {short(self.text)} nests more than {DEEPEST_NESTING} "
-                "brackets, signs or powers; compute the column first"
+                "brackets, signs or powers; compute the column first",
+                code="nested-too-deep",
             )
 
     def _refuse_multiple(self) -> NoReturn:
         raise InvalidInputError(
             f"the formula {short(self.text)} multiplies a term by a number; write it "
-            "in braces, such as {2 * age}"
+            "in braces, such as {2 * age}",
+            code="number-times-term",
         )
 
     def _unexpected(self) -> NoReturn:
@@ -573,23 +580,30 @@ class _Reader:
         self._unreadable(f"{found} is not expected where it stands")
 
     def _unreadable(self, why: str) -> NoReturn:
-        raise InvalidInputError(f"the formula {short(self.text)} cannot be read: {why}")
+        raise InvalidInputError(
+            f"the formula {short(self.text)} cannot be read: {why}",
+            code="unreadable-formula",
+        )
 
     def _refuse_sides(self) -> NoReturn:
         raise InvalidInputError(
             f"the formula {short(self.text)} must have one left and one right side, "
-            "such as 'y ~ age + C(sex)'"
+            "such as 'y ~ age + C(sex)'",
+            code="not-two-sides",
         )
 
     def _refuse_survival(self, found: str) -> NoReturn:
         raise InvalidInputError(
             "the formula must be one such as 'Surv(time, event) ~ C(sex)', with a "
             "column of times and one that is 1 where the event was seen; found "
-            f"{short(self.text)}, which {found}"
+            f"{short(self.text)}, which {found}",
+            code="not-survival-formula",
         )
 
     def _refuse(self, why: str) -> NoReturn:
-        raise InvalidInputError(f"the term {short(self.code)} {why}")
+        raise InvalidInputError(
+            f"the term {short(self.code)} {why}", code="term-refused"
+        )
 
     def _refuse_expression(self) -> NoReturn:
         self._refuse(

@@ -50,19 +50,23 @@ def check_text(text: object) -> None:
     """Refuse what is too long for a formula, or has what cannot be seen in it."""
     if not isinstance(text, str):
         raise InvalidInputError(
-            f"a formula is a text such as 'y ~ age + C(sex)', found {text!r}"
+            f"a formula is a text such as 'y ~ age + C(sex)', found {text!r}",
+            code="not-a-formula",
         )
     if len(text) > LONGEST_FORMULA:
         raise InvalidInputError(
             f"a formula has at most {LONGEST_FORMULA:,} characters, found "
-            f"{len(text):,}; fit fewer terms at a time"
+            f"{len(text):,}; fit fewer terms at a time",
+            code="formula-too-long",
         )
     if not is_seen(re.sub(r"[\n\r\t]", " ", text)):
         raise InvalidInputError(
             f"the formula {short(text)} has a character that cannot be seen; write it "
-            "again by hand"
+            "again by hand",
+            code="invisible-characters",
         )
     if "\\" in text:
         raise InvalidInputError(
-            f"the formula {short(text)} has a backslash; leave it out"
+            f"the formula {short(text)} has a backslash; leave it out",
+            code="backslash-in-formula",
         )
