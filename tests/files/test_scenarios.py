@@ -2,6 +2,7 @@
 
 from dataclasses import astuple
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,13 +12,17 @@ from refusals import refused
 from veilsum.consortium.scenario import scenario_from
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
+from veilsum.files.graphs import read_topology
 from veilsum.files.scenarios import read_scenario, read_toml
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.solve import run_scenario
+from veilsum.questions.job_file import read_job
 from veilsum.reading import read, section_keys
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def table(**changes):
@@ -341,3 +346,12 @@ def test_the_settings_of_a_method_are_read_under_their_names():
         "float32",
         1e-9,
     )
+
+
+def test_paths_may_be_text(tmp_path):
+    (tmp_path / "two.csv").write_text("a b\n")
+    scenario = EXAMPLES / "rendezvous.toml"
+    job = EXAMPLES / "diabetes.toml"
+    assert read_scenario(str(scenario)).topology == read_scenario(scenario).topology
+    assert read_topology(str(tmp_path / "two.csv")).n_parties == 2
+    assert read_job(str(job), "model").title == read_job(job, "model").title

@@ -43,7 +43,7 @@ def topology_from(spec: str, *, weight: str | None = None) -> Topology:
 
 
 def read_topology(
-    path: Path, *, weight: str | None = None, most_links: int = MOST_LINKS
+    path: str | Path, *, weight: str | None = None, most_links: int = MOST_LINKS
 ) -> Topology:
     """Return the graph in a file; the ending tells the format.
 
@@ -54,6 +54,7 @@ def read_topology(
     in an edge list); without it all links are alike. Of numbered parties more than
     `most_links` are refused; files of other formats have a size that they may have.
     """
+    path = Path(path)
     if path.suffix.lower() in {".npy", ".npz"}:
         if weight is not None:
             raise InvalidGraphError(

@@ -32,8 +32,9 @@ _TEXTS = re.compile(
 _LONG_KEY = re.compile(rf"(?<![\w. \t-])(?:[\w \t-]*+\.){{{MOST_DOTS + 1}}}")
 
 
-def read_scenario(path: Path) -> Scenario:
+def read_scenario(path: str | Path) -> Scenario:
     """Return the scenario in a TOML file; graph files are found beside it."""
+    path = Path(path)
     return scenario_from(read_scenario_file(path), graphs_beside(path))
 
 

@@ -86,7 +86,7 @@ class JobFile(Secret):
         return found
 
 
-def read_job(path: Path, kind: str, *, alone: bool = False) -> JobFile:
+def read_job(path: str | Path, kind: str, *, alone: bool = False) -> JobFile:
     """Return the job in a scenario file; tables and graphs are found beside it.
 
     Args:
@@ -95,6 +95,7 @@ def read_job(path: Path, kind: str, *, alone: bool = False) -> JobFile:
         alone: whether this process is for one job, and pyarrow is not loaded unless a
             Parquet file is named.
     """
+    path = Path(path)
     file = read_scenario_file(path)
     question: QuestionSpec | None = getattr(file, kind, None)
     if question is None:
