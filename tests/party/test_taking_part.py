@@ -184,9 +184,9 @@ def test_influence_is_never_sent_and_in_no_public_result(tmp_path, monkeypatch):
     }
     compute = table_job.own_influence
 
-    def spy(job, checked, requests, rows):
-        looked.append(checked.party)
-        return compute(job, checked, requests, rows)
+    def spy(asked, rows):
+        looked.append(asked[0].table.party)
+        return compute(asked, rows)
 
     monkeypatch.setattr(table_job, "own_influence", spy)
     monkeypatch.setattr(checks, "own_influence", spy)

@@ -1,5 +1,6 @@
 """Prices and influence of real questions: what rows contribute, and who stands out."""
 
+from dataclasses import replace
 from math import log2
 
 import numpy as np
@@ -11,7 +12,7 @@ from veilsum.fits.formula_job import FormulaJob
 from veilsum.fits.model import family_of
 from veilsum.questions.statistics import StatisticsJob
 from veilsum.questions.survival import SurvivalJob
-from veilsum.sums.prices import own_influence, with_column
+from veilsum.sums.prices import AskedTable, own_influence, with_column
 from veilsum.tables.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -82,7 +83,7 @@ JOBS = {
 JOBS["logistic"] = fitted("hiv ~ age + sex", "logistic")
 
 
-def asked(job, frame):
+def run_alone(job, frame):
     """The party's rows, and every request with the sum of these rows."""
     own = job.bring(job.schema.check("a", frame))
     recipe, sums = job.together({"a": own})
@@ -92,7 +93,7 @@ def asked(job, frame):
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 def test_contributions_of_rows_add_up_to_the_sum(job):
     frame = table()
-    own, rounds = asked(job, frame)
+    own, rounds = run_alone(job, frame)
     known = [(job.contributions(own, request), total) for request, total in rounds]
     covered = [(one, total) for one, total in known if one is not None]
     assert len(covered) >= len(rounds) - (job is JOBS["robust"])
@@ -117,16 +118,16 @@ def test_a_changed_row_changes_its_own_contribution_only(job):
     if name == "time":
         values[3] = 50.0 if values[3] > 100.0 else 250.0
     changed = job.bring(with_column(checked, name, values))
-    own, ((request, _), *_) = asked(job, frame)
+    own, ((request, _), *_) = run_alone(job, frame)
     before, after = job.contributions(own, request), job.contributions(changed, request)
     assert [*np.flatnonzero((before != after).any(axis=1))] == [3]
 
 
 def influence(job, frame):
     checked = job.schema.check("a", frame)
-    _, rounds = asked(job, frame)
+    _, rounds = run_alone(job, frame)
     requests = [request for request, _ in rounds]
-    return own_influence(job, checked, requests, 5 * len(frame))
+    return own_influence([AskedTable(job, checked, requests)], 5 * len(frame))
 
 
 def test_inclusion_and_exclusion_in_one_question_is_seen():
@@ -145,19 +146,38 @@ def test_inclusion_and_exclusion_in_one_question_is_seen():
 def test_several_mild_rounds_add_up():
     job, frame = JOBS["logistic"], table()
     checked = job.schema.check("a", frame)
-    _, rounds = asked(job, frame)
+    _, rounds = run_alone(job, frame)
     requests = [request for request, _ in rounds]
     found = [
-        own_influence(job, checked, requests[:k], 450).by_column["age"]
+        own_influence([AskedTable(job, checked, requests[:k])], 450).by_column["age"]
         for k in range(1, len(requests) + 1)
     ]
     assert found == sorted(found)
     assert found[-1] > 2 * found[0]
 
 
+def test_questions_add_up():
+    """One knot, moved over three questions, each of which is mild by itself."""
+    frame = table(300)
+    ages = np.sort(frame["age"].unique())
+    asked = []
+    for knot in ages[20:23]:
+        job = fitted(f"hiv ~ cost + {{cost * (age < {knot})}}")
+        checked = job.schema.check("a", frame)
+        _, ((request, _),) = run_alone(job, frame)
+        asked.append(AskedTable(job, checked, [request]))
+    alone = [own_influence([one], 1500).by_column["cost"] for one in asked]
+    together = own_influence(asked, 1500).by_column["cost"]
+    assert together > 1.5 * max(alone)
+    fewer = replace(asked[0], table=job.schema.check("a", frame[:200]))
+    with pytest.raises(vs.InvalidInputError, match="same rows"):
+        own_influence([fewer, asked[1]], 1500)
+
+
 def test_a_question_without_contributions_says_so():
     job, frame = fitted("visits ~ age", "negative-binomial"), table(200)
-    found = own_influence(job, job.schema.check("a", frame), ["anything"], 1000)
+    checked = job.schema.check("a", frame)
+    found = own_influence([AskedTable(job, checked, ["anything"])], 1000)
     assert (found.covered, found.largest) == (0, 0.0)
     assert "not computed" in found.line()
     assert "nicht berechnet" in found.line("de")

@@ -24,7 +24,7 @@ from veilsum.party.own_rules import OwnRules
 from veilsum.privacy.accountant import accounts
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.sums.kinds import agreed_job
-from veilsum.sums.prices import ReleasePrice, own_influence
+from veilsum.sums.prices import AskedTable, ReleasePrice, own_influence
 from veilsum.sums.recipes import PartyWork
 from veilsum.sums.releases import SUM_LIMITS
 from veilsum.sums.table_job import SchemaJob
@@ -328,7 +328,7 @@ def price_part(part: OwnPart, party: str) -> Part | None:
     dropped = rows + table.n_dropped * members
     price = ReleasePrice.from_releases(releases, job.schema, dropped, honest)
     lines = [] if price is None else [price.line()]
-    lines.append(own_influence(job, table, requests, rows).line())
+    lines.append(own_influence([AskedTable(job, table, requests)], rows).line())
     return Part("PRICE", (*lines, str(catalogue("en")["price"]["estimate"])))
 
 

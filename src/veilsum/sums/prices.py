@@ -181,34 +181,32 @@ class OwnInfluence(Secret):
         }
 
 
-def own_influence(
-    job: Contributing,
-    table: CheckedTable,
-    requests: Sequence[Any],
-    rows: int,
-) -> OwnInfluence:
-    """Return the influence of a party's rows.
+def own_influence(asked: Sequence[AskedTable], rows: int) -> OwnInfluence:
+    """Return the influence of a party's rows on all sums of one or several questions.
 
     Args:
-        job: the question.
-        table: of the party.
-        requests: of all sums.
+        asked: questions, each with this party's table and the requests of its sums.
+            Tables have the same rows in the same order.
         rows: number of pooled rows, each of which is rounded by itself.
+
+    Raises:
+        InvalidInputError: tables have different numbers of rows.
     """
-    own = job.bring(table)
-    known = [k for k, one in enumerate(requests) if _is_known(job, own, one)]
+    if len({one.table.n_rows for one in asked}) > 1:
+        raise InvalidInputError("influence needs the same rows in all questions")
+    known = [(one, request) for one in asked for request in one.known]
     found = dict[str, float]()
-    for name in table.schema.names:
-        ends = _other_values(table, name)
-        if ends is None or not known:
+    for name in dict.fromkeys(n for one in asked for n in one.table.schema.names):
+        pairs = [pair for pair in known if name in pair[0].table.schema.names]
+        if not pairs or (ends := _other_values(pairs[0][0].table, name)) is None:
             continue
         low, high, span, variance = ends
-        influence = Influence(table.n_rows, variance)
+        influence = Influence(len(span), variance)
         try:
-            lower, upper = (job.bring(with_column(table, name, x)) for x in (low, high))
-            for k in known:
-                changes = job.contributions(upper, requests[k])
-                before = job.contributions(lower, requests[k])
+            for one, request in pairs:
+                upper, lower = one.changed(name, high), one.changed(name, low)
+                before = one.job.contributions(lower, request)
+                changes = one.job.contributions(upper, request)
                 assert changes is not None
                 assert before is not None
                 changes = (changes - before) / span[:, None]
@@ -216,12 +214,40 @@ def own_influence(
         except (InvalidInputError, NumericalError):
             continue  # another admissible value may be beyond what a fit allows
         found[name] = influence.largest
-    return OwnInfluence(found, len(known), len(requests))
+    return OwnInfluence(found, len(known), sum(len(one.requests) for one in asked))
 
 
-def _is_known(job: Contributing, own: Any, request: Any) -> bool:
-    found = job.contributions(own, request)
-    return found is not None and found.size <= MOST_CHANGES
+@dataclass(frozen=True, eq=False, repr=False)
+class AskedTable(Secret):
+    """A question, one party's table, and the requests of all its sums."""
+
+    job: Contributing
+    table: CheckedTable
+    requests: Sequence[Any]
+
+    @cached_property
+    def known(self) -> list[Any]:
+        """The requests to which each row's contribution is known."""
+        own = self.job.bring(self.table)
+        found = [(one, self.job.contributions(own, one)) for one in self.requests]
+        return [
+            request
+            for request, rows in found
+            if rows is not None and rows.size <= MOST_CHANGES
+        ]
+
+    @cached_property
+    def _changed(self) -> dict[tuple[str, bytes], Any]:
+        return {}
+
+    def changed(self, name: str, values: Array[Any]) -> Any:
+        """Return what the table comes to with other values of a column."""
+        key = name, values.tobytes()
+        if key not in self._changed:
+            if len(self._changed) > 1:  # those of another column
+                self._changed.clear()
+            self._changed[key] = self.job.bring(with_column(self.table, name, values))
+        return self._changed[key]
 
 
 def _other_values(

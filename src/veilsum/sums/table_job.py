@@ -21,7 +21,7 @@ from veilsum.numbers.arrays import Array, FloatArray, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers
 from veilsum.sums.presence import Group, answering, screened, size_of
-from veilsum.sums.prices import OwnInfluence, ReleasePrice, own_influence
+from veilsum.sums.prices import AskedTable, OwnInfluence, ReleasePrice, own_influence
 from veilsum.sums.recipes import Contribution, Guarded, Recipe, open_limits
 from veilsum.sums.releases import REBUILT, ReleaseLimit
 from veilsum.sums.running import ComparedResult, run_job
@@ -377,7 +377,8 @@ class TableResult(ComparedResult):
         found = {}
         for party, frame in self.simulated.frames.items():
             table = self.job.schema.check(party, frame)
-            found[party] = own_influence(self.job, table, requests, int(self.count))
+            asked = AskedTable(self.job, table, requests)
+            found[party] = own_influence([asked], int(self.count))
         return found
 
     @property
