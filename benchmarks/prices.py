@@ -121,8 +121,9 @@ def main() -> None:
     largest = dict[str, float | None]()
     for one in analyses:
         found = [priced([one], tables(share, seed)) for share in shares]
-        first = found[0]
-        assert first is not None
+        if (first := found[0]) is None:
+            line([one.name, *["-"] * (len(head) + len(shares) - 1)])
+            continue
         covered = f"{first.influence.covered} of {first.influence.sums}"
         influences = [None if each is None else each.largest for each in found]
         line([one.name, *first.cells, covered, *map(shown, influences)])
@@ -137,9 +138,11 @@ def main() -> None:
             line([name, *["-"] * 7])
             continue
         covered = f"{attack.influence.covered} of {attack.influence.sums}"
-        value = attack.largest or 0.0
-        line([name, *attack.cells, covered, shown(value), f"{success(value):.1%}"])
-        found_attacks[name] = value
+        value = attack.largest
+        right = "-" if value is None else f"{success(value):.1%}"
+        line([name, *attack.cells, covered, shown(value), right])
+        if value is not None:
+            found_attacks[name] = value
     print()
     known = [one for one in largest.values() if one is not None]
     line(["Limit", "analyses that pass", "attacks that pass", "right at the limit"])

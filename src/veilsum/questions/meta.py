@@ -164,8 +164,8 @@ class MetaRecipe(SumsOnly):
         if not sums:
             return Release.from_layout(self.what, self.layout)
         tau2 = float(self.totals(sums).tau2)
-        again = self.random_layout.released
-        return Release(self.what, again, (tau2,), f"tau2 = {tau2:.6g}")
+        where = f"tau2 = {tau2:.6g}"
+        return Release.from_layout(self.what, self.random_layout, (tau2,), where)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
