@@ -27,10 +27,10 @@ demo-relay: $(RUN)  ## the same, four of them dial-only, over a relay that is ki
 paper: $(RUN)  ## reproduce the paper's Section V: numbers, figures, in out/paper
 	$(BIN)/veilsum paper --out out/paper
 
-test: $(DEV)  ## the tests that every change must pass; of one folder: make test AT=tests/questions
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(AT)
+test: $(DEV)  ## the tests to run while you work; all of one folder: make test AT=tests/questions
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(or $(AT),--quick)
 
-test-shapes: $(DEV)  ## the same, with shapes and types checked at every call
+test-shapes: $(DEV)  ## the tests that every change must pass; shapes and types are checked at every call
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" --jaxtyping-packages=$(SHAPES)
 
 test-all: $(DEV)  ## every test, the slow and statistical ones too

@@ -16,6 +16,8 @@ from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
+from costs import COSTLY, function_of
+
 
 def _decorator(**options):
     """Import the checker, and jax with it, only where shapes are checked."""
@@ -71,6 +73,22 @@ class _Examples:
         if b">>> " in file_path.read_bytes() and "src" in file_path.parts:
             return collectors
         return [each for each in collectors if not isinstance(each, DoctestModule)]
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="leave out the tests of tests/costly.txt, which CI runs",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("quick"):
+        costly = set(COSTLY.read_text().splitlines())
+        left_out = [item for item in items if function_of(item.nodeid) in costly]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if function_of(item.nodeid) not in costly]
 
 
 def pytest_configure(config):
