@@ -307,10 +307,16 @@ def _log_coefficient(
         low *= 2.0
     while moments(high)[0] < n and high < 1e7:
         high *= 2.0
-    for _ in range(40):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if moments(middle)[0] < n else (low, middle)
+    # Newton's steps for log(mean), or halvings. Any radius gives a bound; at the one
+    # with mean n few points are enough.
     radius = (low + high) / 2.0
+    for _ in range(60):
+        mean, variance = moments(radius)
+        if abs(mean - n) <= 1e-9 * n:
+            break
+        low, high = (radius, high) if mean < n else (low, radius)
+        step = radius + log(n / mean) * mean / variance if mean * variance > 0 else low
+        radius = step if low < step < high else (low + high) / 2.0
     n_points = min(n + 1, ceil(12.0 * sqrt(max(moments(radius)[1], 0.0))) + 8)
     top, rest = weights(radius)
     total, start = np.zeros(n_points, dtype=complex), 0.0
