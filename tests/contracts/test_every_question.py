@@ -15,20 +15,24 @@ import tomli_w
 from contracts import asked, totals
 from contracts.asked import NAMES, QUESTIONS, Watched, heading, ledgers
 from net.runs import ITERATED, Company, answers
+from report.officer_plans import NOW
 from surveys import survey_table
 from veilsum.consortium import kinds
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.errors import InvalidInputError, SecretError, VeilsumError
+from veilsum.files.consortiums import write_consortium
 from veilsum.files.output import as_json
 from veilsum.files.scenarios import read_scenario
-from veilsum.locale import label
+from veilsum.locale import label, languages
 from veilsum.minimise.solve import run_scenario
 from veilsum.party.agreed import agreed_on
 from veilsum.party.consent import consent_to
 from veilsum.party.replay import OWN, agreed_findings, replay, result_findings
 from veilsum.questions.job_file import read_job
 from veilsum.reading import read
+from veilsum.report import annex as papers, forms, sentences
+from veilsum.report.plan_facts import facts_of
 from veilsum.sums.recipes import ObjectedError
 
 EVERY = ("cost", *QUESTIONS)
@@ -102,6 +106,13 @@ def runs(tmp_path_factory):
 
 def test_every_question_is_here():
     assert {heading(name) for name in EVERY} | {"survey"} == {*kinds.headings()}
+
+
+def officers_facts(run):
+    path = run.folder / "officer.toml"
+    if not path.exists():
+        write_consortium(path, run.company.consortium)
+    return facts_of(path)
 
 
 @every_question
@@ -188,6 +199,42 @@ def test_a_party_that_objects_ends_the_run(name, runs, tmp_path):
         assert len(world.sums) == number + bool(objected)
         charges = {len(one.history().charges) for one in books.values()}
         assert charges <= {number, number + 1}
+
+
+@every_question
+@pytest.mark.parametrize("language", languages())
+def test_every_question_has_papers_for_an_officer(name, language, runs):
+    """A question of another distribution is described in its own words."""
+    facts = officers_facts(runs(name))
+    heard = {
+        one.key: one.text(facts, language) for one in sentences.said(facts, "purpose")
+    }
+    own = heading(name)
+    asked_for = heard[f"purpose.{own if own in kinds.BUILT_IN else 'other'}"]
+    for paper in (papers.annex(facts, language), forms.edpb(facts, language)):
+        assert asked_for in str(paper)
+        assert papers.as_html(paper)
+    assert forms.pia(facts, language, NOW)
+    assert forms.acro(facts, language, NOW)
+    assert len(papers.every_sum(facts, language).rows) == len(facts.questions[0].sums)
+    assert ("purpose.other" in heard) == (own == "totals")
+    if own == "totals":
+        assert asked_for.endswith(f"[totals] {totals.KIND.command['summary']}")
+        assert "totals.sums" in str(papers.every_sum(facts, language))
+
+
+def test_a_question_says_which_sentences_of_an_officer_are_true_of_it(
+    runs, monkeypatch
+):
+    """Two columns of few values: a sum of their products counts combinations."""
+    run = runs("totals")
+    assert not officers_facts(run).counts
+    assert not officers_facts(run).combines
+    monkeypatch.setattr(totals.TotalsKind, "counts_rows", True)
+    monkeypatch.setattr(totals.TotalsKind, "multiplied", None)
+    (question,) = officers_facts(run).questions
+    assert officers_facts(run).counts
+    assert question.combines == (len(question.counted) > 1)
 
 
 @every_question

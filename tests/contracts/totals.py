@@ -149,6 +149,7 @@ class TotalsKind(TableKind):
     spec = TotalsSpec
     result = TotalsResult
     unused_rules = ("residual_rows", "maximum_columns")
+    multiplied = frozenset()
     command: ClassVar = {
         "summary": "Add up columns of several parties' rows.",
         "help": "Add up columns of several parties' rows.",

@@ -639,6 +639,8 @@ class SurvivalKind(TableKind[SurvivalSpec, SurvivalJob]):
     make_job = staticmethod(SurvivalJob.of)
     function = staticmethod(survival)
     unused_rules = ("residual_rows", "maximum_columns", "dominance", "maximum_leverage")
+    counts_rows = True
+    multiplied = frozenset()
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         question, job = self.parts(asked)

@@ -96,7 +96,10 @@ def edpb(facts: PlanFacts, language: str) -> Paper:
         "0.5": (some("judge.plan_alone", "judge.receipt_alone", "judge.levels"), blank),
         "1": (),
         "1.1.a": (some("purpose.columns", "purpose.guests", "judge.personal"), blank),
-        "1.1.b": (some(*headings, "purpose.formula", "purpose.study"), blank),
+        "1.1.b": (
+            some(*headings, "purpose.other", "purpose.formula", "purpose.study"),
+            blank,
+        ),
         "1.1.c": (some("open.next", "open.next_cost", "open.guests"), blank),
         "1.1.d": (
             some(*LEAVES),

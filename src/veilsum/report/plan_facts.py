@@ -82,6 +82,11 @@ class QuestionFacts:
     Attributes:
         name: in a study; else its heading.
         heading: which kind of question it is.
+        summary: of its command; "" for the questions that are built in.
+        counts_rows: whether counts of rows by level, bin or time are released.
+        level_sums: whether sums over the rows of each level are released.
+        combines: whether sums of products may count combinations that no round counts
+            members by.
         formula: as it is written; "" if there is none.
         columns: of a table that are looked at.
         levels: by column that is a category, its levels.
@@ -101,6 +106,10 @@ class QuestionFacts:
 
     name: str
     heading: str
+    summary: str
+    counts_rows: bool
+    level_sums: bool
+    combines: bool
     formula: str
     columns: tuple[str, ...]
     levels: Mapping[str, tuple[str, ...]]
@@ -265,17 +274,8 @@ class PlanFacts:
 
     @property
     def combines(self) -> bool:
-        """Whether sums of products may count what no round counts members by.
-
-        Of statistics only columns of numbers are multiplied, of survival none.
-        """
-        return any(
-            sum(group.kind == "values" for group in one.counted) > 1
-            if one.heading == "statistics"
-            else one.heading != "survival"
-            and sum(group.kind != "varying" for group in one.counted) > 1
-            for one in self.questions
-        )
+        """Whether sums of products may count what no round counts members by."""
+        return any(one.combines for one in self.questions)
 
     @property
     def within(self) -> tuple[QuestionFacts, ...]:
@@ -289,7 +289,21 @@ class PlanFacts:
     @property
     def counts(self) -> bool:
         """Whether rows are counted by levels, cells or bins, whatever else is asked."""
-        return not self.headings.isdisjoint({"statistics", "survival"})
+        return any(one.counts_rows for one in self.questions)
+
+    @property
+    def counts_only(self) -> bool:
+        return all(one.counts_rows for one in self.questions)
+
+    @property
+    def level_sums(self) -> bool:
+        """Whether every question releases sums over the rows of each level."""
+        return all(one.level_sums for one in self.questions)
+
+    @property
+    def others_questions(self) -> Mapping[str, str]:
+        """The summaries of questions of other distributions, by heading."""
+        return {one.heading: one.summary for one in self.questions if one.summary}
 
     @property
     def by_level(self) -> tuple[str, ...]:
@@ -482,10 +496,16 @@ def _facts(
 def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     recipe, (question,) = found.recipe, found.consortium.questions
     page = consent_to(found.consortium, drawn=drawn)
-    counted = recipe if isinstance(recipe, Screened) else None
+    kind, counted = kind_of(question), recipe if isinstance(recipe, Screened) else None
+    groups = tuple(map(_counted, counted.groups)) if counted else ()
+    multiplied = sum(
+        one.kind != "varying"
+        and (kind.multiplied is None or one.kind in kind.multiplied)
+        for one in groups
+    )
     asked = recipe if counted is None else counted.inner
     asked = asked.inner if isinstance(asked, Guarded) else asked
-    own = (*open_limits(recipe), *kind_of(question).limits(found))
+    own = (*open_limits(recipe), *kind.limits(found))
     agreed = found.consortium.schema
     schema = {} if agreed is None else {one.name: one for one in agreed.columns}
     drops = agreed is not None and agreed.missing == "drop"
@@ -501,6 +521,10 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     return QuestionFacts(
         name=name,
         heading=question.heading,
+        summary=printable(kind.command.get("summary", "")),
+        counts_rows=kind.counts_rows,
+        level_sums=kind.level_sums,
+        combines=multiplied > 1,
         formula=printable(getattr(question, "formula", "")),
         columns=tuple(page.facts["columns"]),
         levels=levels,
@@ -517,7 +541,7 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
         ),
         most_sums=page.facts["rounds"][1],
         most_numbers=page.facts["numbers"][1],
-        counted=tuple(map(_counted, counted.groups)) if counted else (),
+        counted=groups,
         holders=counted.least if counted else 0,
         # Numbers of which nobody's rows are the parts are a member's own making.
         by_party=found.rules is None or getattr(asked, "wording", None) is BY_PARTY,

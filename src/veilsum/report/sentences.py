@@ -61,7 +61,7 @@ def _few_of_one_site(facts: PlanFacts) -> bool:
     return (
         facts.site_terms
         and bool(facts.levels)
-        and facts.headings <= {"model", "statistics"}
+        and facts.level_sums
         and "minimum_count" not in facts.off
         and rules["effective_count"] <= rules["minimum_count"]
         and rules["maximum_leverage"] >= usual()["maximum_leverage"]
@@ -136,11 +136,11 @@ CONDITIONS: Mapping[str, Callable[..., object]] = {
     "few_people": _few_people,
     "few_in_a_sum": _few_in_a_sum,
     "one_person_counts": lambda facts: (
-        facts.headings == {"statistics"} or _few_in_a_sum(facts)
+        (facts.counts_only and facts.level_sums) or _few_in_a_sum(facts)
     ),
-    "counts_only": lambda facts: facts.headings <= {"statistics", "survival"},
     "counted_in_cells": lambda facts: (
-        facts.headings == {"statistics"}
+        facts.counts_only
+        and facts.level_sums
         and {one.kind for one in facts.counted} <= {"levels", "bins", "cells"}
     ),
     # Some question compares rows of different members.
@@ -434,6 +434,9 @@ def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
         "n_columns": len(facts.columns),
         "statistics": _statistics(facts, language),
         "by_level": _names(facts.by_level, language, texts=True),
+        "asked_of_others": "; ".join(
+            f"[{name}] {text}" for name, text in facts.others_questions.items()
+        ),
         "formulas": _names(facts.formulas, language, texts=True),
         "n_questions": len(facts.questions),
         "groups": _names(groups, language),

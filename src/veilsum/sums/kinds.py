@@ -67,6 +67,12 @@ class QuestionKind(ABC, Generic[Q]):
         unused_rules: rules about tables that never matter for it.
         takes_terms: whether its formula has terms of a regression, to which an audit
             adds some.
+        counts_rows: whether it releases counts of rows by level, bin or time, which
+            only `minimum_count` limits.
+        level_sums: whether it releases sums over the rows of each level, which with
+            `site_terms` may be those of one member.
+        multiplied: kinds of groups of members, as in `CountedGroup`, whose columns are
+            multiplied with each other in a sum; None for all but `varying`.
         command: words and options of its command, as `locale/en/commands.toml` has them
             for the questions that are built in.
     """
@@ -76,6 +82,9 @@ class QuestionKind(ABC, Generic[Q]):
     needs_all_members: ClassVar[bool] = False
     unused_rules: ClassVar[tuple[str, ...]] = ()
     takes_terms: ClassVar[bool] = False
+    counts_rows: ClassVar[bool] = False
+    level_sums: ClassVar[bool] = False
+    multiplied: ClassVar[frozenset[str] | None] = None
     command: ClassVar[Mapping[str, Any]] = {}
 
     def section(self, consortium: Consortium) -> Q:

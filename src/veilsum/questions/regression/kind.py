@@ -70,6 +70,7 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
     function = staticmethod(fit)
     unused_rules = ("dominance",)
     takes_terms = True
+    level_sums = True
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         from veilsum.models.choices import Ordinal

@@ -56,6 +56,9 @@ class StatisticsKind(TableKind[StatisticsSpec, StatisticsJob]):
     make_job = staticmethod(StatisticsJob.of)
     function = staticmethod(statistics)
     unused_rules = ("residual_rows", "maximum_columns")
+    counts_rows = True
+    level_sums = True
+    multiplied = frozenset({"values"})
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         _, job = self.parts(asked)
