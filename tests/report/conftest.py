@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from contracts import totals
+from party.test_agreed import ON_DATA
 from party.test_consent import QUESTIONS
 from report.officer_plans import (
     SURVEYS,
@@ -16,9 +18,11 @@ from report.officer_plans import (
     written_survey,
 )
 from surveys import MEMBERS
+from veilsum.consortium import kinds
 from veilsum.consortium.consortium import consortium_from
 from veilsum.report.plan_facts import RunEnd, _facts, facts_of
 
+TOTALS = {**ON_DATA, "totals": {"columns": ["x"]}}
 FORGED = ("signatures are good",)
 
 
@@ -38,6 +42,8 @@ def known_fixture(folder):
     found["lost"] = facts_of(run_folder(folder / "lost", "b"))
     ended = found["run"].ended
     found["forged"] = replace(found["run"], ended=replace(ended, failed=FORGED))
+    with kinds.registered(totals.KIND):
+        found["totals"] = _facts(consortium_from(table(TOTALS)), "consortium")
     found["unproved"] = replace(found["lattice"], epsilon=None)
     return found
 
