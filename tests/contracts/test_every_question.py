@@ -219,7 +219,7 @@ def test_every_question_has_papers_for_an_officer(name, language, runs):
     assert len(papers.every_sum(facts, language).rows) == len(facts.questions[0].sums)
     assert ("purpose.other" in heard) == (own == "totals")
     if own == "totals":
-        assert asked_for.endswith(f"[totals] {totals.KIND.command['summary']}")
+        assert asked_for.endswith(f'"totals", "{totals.KIND.command["summary"]}".')
         assert "totals.sums" in str(papers.every_sum(facts, language))
 
 

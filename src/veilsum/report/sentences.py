@@ -435,7 +435,8 @@ def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
         "statistics": _statistics(facts, language),
         "by_level": _names(facts.by_level, language, texts=True),
         "asked_of_others": "; ".join(
-            f"[{name}] {text}" for name, text in facts.others_questions.items()
+            f"{quoted(name)}, {quoted(text)}"
+            for name, text in facts.others_questions.items()
         ),
         "formulas": _names(facts.formulas, language, texts=True),
         "n_questions": len(facts.questions),
