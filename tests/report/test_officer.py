@@ -499,8 +499,8 @@ ENGLISH = re.compile(
 
 
 def without_quotes(text):
-    """Return a text without what it quotes, commands, names of rules and digests."""
-    for pattern in (r'"[^"]*"', r"\bveilsum [a-z ]+(?=[A-Z])", r"\w+_\w+", r"--\w+"):
+    """Return a text without quotes, commands, names of rules, keys and digests."""
+    for pattern in (r'"[^"]*"', r"\bveilsum [a-z ]+(?=[A-Z])", r"\w+[_.]\w+", r"--\w+"):
         text = re.sub(pattern, "", text)
     return text
 
