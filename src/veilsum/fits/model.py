@@ -22,26 +22,13 @@ from veilsum.models.absorbed import Absorbing
 from veilsum.models.choices import (
     Choice,
     ChoiceSearch,
-    Multinomial,
-    Ordinal,
 )
 from veilsum.models.dispersion import DispersedNewton
 from veilsum.models.families import (
-    Binomial,
-    Cloglog,
     Family,
-    Gamma,
-    GammaInverseLink,
-    Gaussian,
-    InverseGaussian,
     NegativeBinomial,
-    NegativeBinomialEstimated,
-    Poisson,
-    Probit,
-    QuasiBinomial,
-    QuasiPoisson,
 )
-from veilsum.models.family_names import canonical
+from veilsum.models.family_names import FAMILIES, NEGATIVE_BINOMIAL, canonical
 from veilsum.models.glm import Scales
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
@@ -55,43 +42,25 @@ from veilsum.sums.terms import Terms
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.rules import AtHome, Rules
 
-FAMILIES: dict[str, Family] = {
-    "gaussian": Gaussian(),
-    "logistic": Binomial(),
-    "poisson": Poisson(),
-    "gamma": Gamma(),
-    "gamma-inverse": GammaInverseLink(),
-    "inverse-gaussian": InverseGaussian(),
-    "probit": Probit(),
-    "cloglog": Cloglog(),
-    "quasi-poisson": QuasiPoisson(),
-    "quasi-binomial": QuasiBinomial(),
-    "multinomial": Multinomial(),
-    "ordinal": Ordinal(),
-}
-NEGATIVE_BINOMIAL = "negative-binomial"
-
 
 def family_of(name: str | Family, *, alpha: float | None = None) -> Family:
     """Return the family with this name; a negative binomial one may have an alpha."""
     if isinstance(name, Family):
         return name
     name = canonical(name)
-    if name == NEGATIVE_BINOMIAL:
-        if alpha is None:
-            return NegativeBinomialEstimated(1.0)
-        return NegativeBinomial(alpha)
     if alpha is not None:
+        if name == NEGATIVE_BINOMIAL:
+            return NegativeBinomial(alpha)
         raise InvalidInputError(
             f'alpha belongs to family = "{NEGATIVE_BINOMIAL}", found family = "{name}"',
             code="alpha-without-family",
         )
     if name not in FAMILIES:
-        known = ", ".join([*FAMILIES, NEGATIVE_BINOMIAL])
+        known = ", ".join(FAMILIES)
         raise InvalidInputError(
             f"no family is called {name!r}; choose from {known}", code="unknown-family"
         )
-    return FAMILIES[name]
+    return FAMILIES[name][0]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,20 +25,8 @@ import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.models import glm
-from veilsum.models.families import (
-    Binomial,
-    Cloglog,
-    Family,
-    Gamma,
-    GammaInverseLink,
-    Gaussian,
-    InverseGaussian,
-    Poisson,
-    Probit,
-    QuasiBinomial,
-    QuasiPoisson,
-)
-from veilsum.models.family_names import canonical
+from veilsum.models.families import Family
+from veilsum.models.family_names import FAMILIES, canonical
 from veilsum.models.glm import Scales
 from veilsum.models.least_squares import Counting
 from veilsum.models.plausible import check_total
@@ -54,19 +42,6 @@ MOST_EDGES = 200
 MOST_FOLDS = 20
 # Bits that are kept of a chance, of a prediction, and of an error beside its range.
 CHANCE_BITS = 40
-# The families whose coefficients may be given: what matters is the link.
-LINKS: Mapping[str, Family] = {
-    "gaussian": Gaussian(),
-    "logistic": Binomial(),
-    "probit": Probit(),
-    "cloglog": Cloglog(),
-    "quasi-binomial": QuasiBinomial(),
-    "poisson": Poisson(),
-    "quasi-poisson": QuasiPoisson(),
-    "gamma": Gamma(),
-    "gamma-inverse": GammaInverseLink(),
-    "inverse-gaussian": InverseGaussian(),
-}
 
 # Sums of errors by their key, two of each.
 SUMS = {
@@ -80,20 +55,29 @@ ByBin = Int[Array[np.int64], " bins"]
 ByCell = Int[Array[np.int64], "times bins"]
 
 
+def links() -> Mapping[str, Family]:
+    """Return the families whose coefficients may be given: what matters is the link."""
+    return {
+        name: family
+        for name, (family, _) in FAMILIES.items()
+        if not family.is_choice and not family.estimates_alpha
+    }
+
+
 def link_of(name: str) -> Family:
     """Return the family whose link turns predictors into means."""
-    found = canonical(name)
-    if found not in LINKS:
+    found, known = canonical(name), links()
+    if found not in known:
         raise InvalidInputError(
             f"predictions of the family {name!r} are not known: choose from "
-            f"{', '.join(LINKS)}; a negative binomial model predicts as poisson does",
+            f"{', '.join(known)}; a negative binomial model predicts as poisson does",
             code="unknown-family",
         )
-    return LINKS[found]
+    return known[found]
 
 
 def link_name(family: Family) -> str:
-    return next(name for name, one in LINKS.items() if one == family)
+    return next(name for name, one in links().items() if one == family)
 
 
 @dataclass(frozen=True)

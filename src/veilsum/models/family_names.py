@@ -1,29 +1,49 @@
-"""What families of regressions are called: one name each, and what others say for it.
+"""Families of regressions by name: each has one name, and aliases that people type.
 
-A file, a page of consent and a result have the one name; who types may use another.
+A file, a page of consent and a result have the one name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TypeAlias
 
-ALIASES: Mapping[str, str] = {
-    "normal": "gaussian",
-    "ols": "gaussian",
-    "linear": "gaussian",
-    "binomial": "logistic",
-    "bernoulli": "logistic",
-    "logit": "logistic",
-    "count": "poisson",
-    "nb": "negative-binomial",
-    "negbin": "negative-binomial",
-    "negative binomial": "negative-binomial",
-    "negativebinomial": "negative-binomial",
-    "gamma-log": "gamma",
-    "multinom": "multinomial",
-    "mnlogit": "multinomial",
-    "polr": "ordinal",
-    "proportional-odds": "ordinal",
+from veilsum.models.choices import Multinomial, Ordinal
+from veilsum.models.families import (
+    Binomial,
+    Cloglog,
+    Family,
+    Gamma,
+    GammaInverseLink,
+    Gaussian,
+    InverseGaussian,
+    NegativeBinomialEstimated,
+    Poisson,
+    Probit,
+    QuasiBinomial,
+    QuasiPoisson,
+)
+
+Listed: TypeAlias = tuple[Family, tuple[str, ...]]
+
+NEGATIVE_BINOMIAL = "negative-binomial"
+# Families and their aliases by name, in the order in which messages list them.
+FAMILIES: dict[str, Listed] = {
+    "gaussian": (Gaussian(), ("normal", "ols", "linear")),
+    "logistic": (Binomial(), ("binomial", "bernoulli", "logit")),
+    "poisson": (Poisson(), ("count",)),
+    "gamma": (Gamma(), ("gamma-log",)),
+    "gamma-inverse": (GammaInverseLink(), ()),
+    "inverse-gaussian": (InverseGaussian(), ()),
+    "probit": (Probit(), ()),
+    "cloglog": (Cloglog(), ()),
+    "quasi-poisson": (QuasiPoisson(), ()),
+    "quasi-binomial": (QuasiBinomial(), ()),
+    "multinomial": (Multinomial(), ("multinom", "mnlogit")),
+    "ordinal": (Ordinal(), ("polr", "proportional-odds")),
+    NEGATIVE_BINOMIAL: (
+        NegativeBinomialEstimated(1.0),
+        ("nb", "negbin", "negative binomial", "negativebinomial"),
+    ),
 }
 
 
@@ -34,4 +54,4 @@ def canonical(name: str) -> str:
     ('logistic', 'gamma-inverse', 'cauchy')
     """
     plain = name.strip().lower().replace("_", "-")
-    return ALIASES.get(plain, plain)
+    return next((key for key, (_, known) in FAMILIES.items() if plain in known), plain)
