@@ -28,7 +28,8 @@ from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.solve import solve
 from veilsum.numbers.limbs import add
-from veilsum.privacy.transcript import Transcript
+from veilsum.privacy.transcript import HELD, Transcript
+from veilsum.protocol.messages import MESSAGES, Down, Result
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -145,6 +146,14 @@ def test_of_iterative_methods_all_that_was_told(changes):
         assert {name for _, name in alone.told} == {"a", "b", "d"}  # a ring
         assert set(alone.masked) == {"a", "b", "d"}  # left there should they vanish
         assert alone.total is None
+
+
+def test_every_message_with_numbers_is_read_but_totals_and_answers():
+    carries = {"numbers", "masked"}
+    assert {
+        kind for kind in MESSAGES if carries.intersection(kind.__struct_fields__)
+    } == {kind for kind in MESSAGES if kind.part} | {Down, Result}
+    assert {kind.part for kind in MESSAGES} - {""} == {*HELD} - {"own"}
 
 
 def test_what_goes_wrong_on_the_way_changes_nothing():

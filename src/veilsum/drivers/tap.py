@@ -16,6 +16,7 @@ from veilsum.privacy.transcript import HELD, Exchange, Transcript
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Persist
 from veilsum.protocol.messages import (
+    MESSAGES,
     Deposit,
     Down,
     Masked,
@@ -33,7 +34,7 @@ Happening: TypeAlias = tuple[str, bytes, str]
 
 # Messages with numbers of the run in them, by the name that a frame has at this place.
 _NAME_AT = 9
-_NAMES = tuple(kind.__name__.encode() for kind in (Share, Masked, Deposit, Up, Round))
+_NAMES = tuple(kind.__name__.encode() for kind in MESSAGES if kind.part)
 # Keys under which a machine keeps such: own shares, those it took, its masked vectors,
 # and totals.
 _KEYS = ("sent/", "got/", "masked/", "answer/")
@@ -160,24 +161,22 @@ class _Epochs:
         match message:
             case Share():
                 self._lost.setdefault(len(message.lost), message.lost)
-                self._keep(message, "shares", (sender, receiver))
+                self._keep(message, (sender, receiver))
             case Masked():
-                self._keep(message, "masked", message.party)
+                self._keep(message, message.party)
             case Deposit():
-                self._keep(message.masked, "masked", message.masked.party)
+                self._keep(message.masked, message.masked.party)
             case Up():
-                self._keep(message, "subtrees", sender)
+                self._keep(message, sender)
             case Round():
-                self._keep(message, "told", (message.index, sender))
+                self._keep(message, (message.index, sender))
             case Down():
                 self._totals.setdefault(message.epoch, message.numbers)
 
-    def _keep(
-        self, message: Share | Masked | Up | Round, part: str, key: object
-    ) -> None:
+    def _keep(self, message: Share | Masked | Up | Round, key: object) -> None:
         empty: dict[str, dict[Any, Array[Any]]] = {name: {} for name in HELD}
         found = self._held.setdefault(message.epoch, empty)
-        found[part].setdefault(key, message.numbers)
+        found[message.part].setdefault(key, message.numbers)
 
     def exchanges(self, own: Mapping[int, Array[Any]]) -> Iterable[Exchange]:
         """Yield an exchange for each epoch, with the vectors that went into it."""

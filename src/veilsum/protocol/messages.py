@@ -39,7 +39,14 @@ Held: TypeAlias = tuple[Reason, Epoch, Name, Bytes16]
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False):
-    """Anything that crosses a link."""
+    """Anything that crosses a link.
+
+    Attributes:
+        part: of a transcript to which the numbers in it belong; empty for messages
+            without numbers and for totals and answers.
+    """
+
+    part: ClassVar[str] = ""
 
 
 class Record(Message, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
@@ -88,6 +95,7 @@ class Status(Message, frozen=True, array_like=True, tag=True, eq=False):
 class Share(Secret, Message, frozen=True, array_like=True, tag=True, eq=False):
     """r_ij: drawn by the sender for the receiver, with half of the edge's key."""
 
+    part = "shares"
     epoch: Epoch
     lost: Names
     key: Bytes32
@@ -107,12 +115,14 @@ class Confirm(Message, frozen=True, array_like=True, tag=True, eq=False):
 class Deposit(Message, frozen=True, array_like=True, tag=True, eq=False):
     """The sender's own masked vector, for a neighbour to publish should it vanish."""
 
+    part = "masked"
     masked: "Masked"
 
 
 class Round(Message, frozen=True, array_like=True, tag=True, eq=False):
     """What an iterative method tells its neighbours in one round."""
 
+    part = "told"
     epoch: Epoch
     index: Epoch
     numbers: np.ndarray
@@ -121,6 +131,7 @@ class Round(Message, frozen=True, array_like=True, tag=True, eq=False):
 class Up(Message, frozen=True, array_like=True, tag=True, eq=False):
     """The sum of the masked vectors of the sender's subtree."""
 
+    part = "subtrees"
     epoch: Epoch
     numbers: np.ndarray
 
@@ -173,6 +184,7 @@ class Masked(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=T
     `nonce` opens the commitment in the author's `Ready` of the same epoch.
     """
 
+    part = "masked"
     nonce: Bytes64
     numbers: np.ndarray
 
