@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,10 @@ import numpy as np
 
 from veilsum import __version__
 from veilsum.consortium.consortium import Consortium
-from veilsum.drivers.driver import Assignment, Driver, Released
+from veilsum.drivers.driver import Assignment, Released
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.files.output import as_json
 from veilsum.locale import without_words
-from veilsum.minimise.question import Minimise, Minimised
 from veilsum.net.receipt import (
     Finding,
     Receipt,
@@ -42,10 +41,8 @@ from veilsum.party.agreed import agreed_on
 from veilsum.party.checks import AtHomeError, HomeDriver
 from veilsum.party.consent import consent_to
 from veilsum.protocol.plan import Plan
-from veilsum.questions.job_file import job_of
-from veilsum.sums.kinds import Asked
-from veilsum.sums.running import JobResult, run_job
-from veilsum.surveys.question import SurveyRecipe
+from veilsum.sums.kinds import Asked, question_of
+from veilsum.sums.running import JobResult
 
 # The file of sums that join keeps beside a result, for members alone.
 SUMS, SUMS_FORMAT = "sums.json", "veilsum sums 1"
@@ -154,18 +151,8 @@ def replay(
     released = Released(
         sums=sums, answer=answer, members=members, rounds=0, bytes=0, sum_of_masks=None
     )
-    return _run(consortium, asked, Replayed(released))
-
-
-def _run(consortium: Consortium, asked: Asked, driver: Driver) -> JobResult:
-    recipe = asked.recipe
-    if isinstance(recipe, Minimise):
-        terms = replace(asked.terms, driver=driver)
-        released = run_job(recipe, {}, terms, agreed=recipe.agreed)
-        return Minimised(terms=terms, recipe=recipe, released=released)
-    if isinstance(recipe, SurveyRecipe):
-        return recipe.run({}, replace(asked.terms, driver=driver))
-    return job_of(consortium, {}, driver=driver).run()
+    _, kind = question_of(consortium)
+    return kind.run_without_data(asked, Replayed(released))
 
 
 def agreed_findings(
@@ -215,7 +202,8 @@ def _members(
 
 def planned(consortium: Consortium, asked: Asked) -> Plan:
     try:
-        _run(consortium, asked, HomeDriver("nobody"))
+        _, kind = question_of(consortium)
+        kind.run_without_data(asked, HomeDriver("nobody"))
     except AtHomeError as home:
         return home.assignment.plan
     raise AssertionError("a run at home never comes to an answer")

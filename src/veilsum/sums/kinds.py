@@ -17,6 +17,7 @@ from veilsum.consortium import kinds
 from veilsum.consortium.consortium import Consortium, Question
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.sections import PolicySection
+from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.masks.laws import Masks
 from veilsum.numbers.units import Counts
@@ -113,6 +114,19 @@ class QuestionKind(ABC, Generic[Q]):
             data: by party, the tables that are here.
             how: `schema`, `rules`, `compare`, and the fields of `Options`.
         """
+
+    def run_without_data(self, asked: Asked, driver: Driver) -> JobResult:
+        """Return the result of sums that the driver knows already."""
+        consortium = asked.consortium
+        options = {**agreed_options(consortium), "driver": driver}
+        return self.run(
+            self.section(consortium),
+            {},
+            schema=consortium.schema,
+            rules=consortium.rules.rules,
+            compare=False,
+            **options,
+        )
 
     def job(self, spec: Any, schema: Schema) -> SchemaJob[Any] | None:
         """Return the question to tables with a schema; None for other questions."""

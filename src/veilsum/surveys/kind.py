@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from veilsum.consortium.consortium import Consortium
+from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.reading import about
 from veilsum.sums.kinds import Asked, QuestionKind, agreed_options
+from veilsum.sums.running import JobResult
 from veilsum.sums.wording import PageRoom
 from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_terms
 from veilsum.tables.frames import Frame
 
 if TYPE_CHECKING:
-    pass
+    from veilsum.surveys.question import SurveyRecipe
 
 
 class SurveyKind(QuestionKind[SurveySpec]):
@@ -50,6 +53,10 @@ class SurveyKind(QuestionKind[SurveySpec]):
             "collect, or simulate one with veilsum.survey",
             code="survey-not-on-tables",
         )
+
+    def run_without_data(self, asked: Asked, driver: Driver) -> JobResult:
+        recipe = cast("SurveyRecipe", asked.recipe)
+        return recipe.run({}, replace(asked.terms, driver=driver))
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         from veilsum.surveys import words
