@@ -28,7 +28,6 @@ from veilsum.sums.prices import AskedTable, ReleasePrice, own_influence
 from veilsum.sums.recipes import PartyWork
 from veilsum.sums.releases import SUM_LIMITS
 from veilsum.sums.table_job import SchemaJob
-from veilsum.surveys.question import SurveyGuarantee, SurveyRecipe
 from veilsum.tables.rules import Rules
 
 RULES = tuple(one.name for one in fields(Rules))
@@ -158,8 +157,6 @@ def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[st
     """Return what a ledger knows of the data before a run, and at most after it."""
     (work,) = task.works.values()
     assert isinstance(work, PartyWork)
-    if isinstance(work.recipe, SurveyRecipe):
-        return (NOT_CHARGED,)
     if ledger is None:
         return (
             "none was looked at: --ledger FILE names yours; where there is none yet, "
@@ -218,10 +215,10 @@ def people_lines(ledger: Ledger, data: str) -> tuple[str, ...]:
     return ()
 
 
-NOT_CHARGED = (
+NOT_CHARGED: tuple[str, ...] = (
     "not asked and not charged: none of your own data is in this. Guests have no "
     "ledger at all; for them your store of surveys keeps which set was added, and "
-    "refuses a later survey whose guests differ from it by few"
+    "refuses a later survey whose guests differ from it by few",
 )
 MOST_SHOWN = 10
 # The heading under which a page has what follows.
@@ -298,8 +295,11 @@ def about_you(
     ]
     task = found.assignment
     if task is not None:
-        parts.append(Part("YOUR LEDGER", ledger_lines(ledger, task, most)))
-        parts.append(Part("THE GUARANTEE", tuple(_guarantee(promise_shown(task)))))
+        promise, books = promise_shown(task), NOT_CHARGED
+        if own_data := part.checks == TABLE_AND_LEDGER:
+            books = ledger_lines(ledger, task, most)
+        parts.append(Part("YOUR LEDGER", books))
+        parts.append(Part("THE GUARANTEE", (*_guarantee(promise, own_data=own_data),)))
     return tuple(parts)
 
 
@@ -343,7 +343,7 @@ def promise_shown(task: Assignment) -> Guarantee:
     return replace(promise, released=(*task.shown, *view))
 
 
-def _guarantee(promise: Guarantee) -> Iterator[str]:
+def _guarantee(promise: Guarantee, *, own_data: bool) -> Iterator[str]:
     worst = promise.worst
     told = "none" if promise.epsilon is None else f"{promise.epsilon:.6g}"
     size = 0 if worst is None else worst.tolerate
@@ -351,7 +351,7 @@ def _guarantee(promise: Guarantee) -> Iterator[str]:
     yield from (f"sums: {line}" for line in promise.limits if line in SUM_LIMITS)
     if worst is not None and worst.worst_coalition:
         yield f"the worst of them: {listed(worst.worst_coalition)}"
-    if isinstance(promise, SurveyGuarantee):
+    if not own_data:
         yield promise.sentence
     yield "released in the first sum:"
     yield from (f"- {line}" for line in promise.released)
