@@ -28,8 +28,8 @@ def catalogue(language: str, part: str = "sums") -> Mapping[str, Any]:
     Args:
         language: such as `en`.
         part: `sums`, statistics and limits; `officer`, the papers of a data-protection
-            officer; `survey`, what guests read; in English only `audit`, `consent`, the
-            page of consent, and `report`, the page of a finished run.
+            officer; `survey`, what guests read; in English only `audit`, `consent`,
+            surveys on the page of consent, and `report`, the page of a finished run.
     """
     return tomllib.loads((FOLDER / language / f"{part}.toml").read_text("utf-8"))
 
