@@ -35,7 +35,7 @@ from veilsum.sums.wording import exact
 from veilsum.surveys.terms import MINIMUM_GUESTS
 from veilsum.tables.formula.reader import read_formula, read_surv
 from veilsum.tables.formula.syntax import FUNCTIONS, Applied, Node, Operation, Signed
-from veilsum.tables.rules import Rules
+from veilsum.tables.rules import RANGES, Rules
 
 FILE_NAME = "veilsum.toml"
 # A file that a person wrote by hand.
@@ -57,17 +57,7 @@ STRICTER: Mapping[str, Side] = {
     "minimum_honest": "at least",
     "minimum_guests": "at least",
     "drop": "at most",
-    "minimum_rows": "at least",
-    "minimum_count": "at least",
-    "effective_count": "at least",
-    "maximum_leverage": "at most",
-    "residual_rows": "at least",
-    "maximum_levels": "at most",
-    "maximum_columns": "at most",
-    "dominance": "at most",
-    "site_terms": "at most",
-    "release_fraction": "at most",
-    "most_rounds": "at most",
+    **{name: one.stricter for name, one in RANGES.items()},
 }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, floor, inf, isfinite
-from typing import Any, ClassVar, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -81,6 +81,34 @@ MORE_SUMS = (
 )
 
 
+class RuleRange(NamedTuple):
+    """Values that a rule may have, and the side of its value that is stricter."""
+
+    least: float
+    most: float
+    stricter: Literal["at least", "at most"]
+
+    @property
+    def weakest(self) -> float:
+        return self.least if self.stricter == "at least" else self.most
+
+
+# By rule, in the order of the fields of `Rules`.
+RANGES: Mapping[str, RuleRange] = {
+    "minimum_rows": RuleRange(1, inf, "at least"),
+    "minimum_count": RuleRange(0, 1e9, "at least"),
+    "effective_count": RuleRange(0.0, 1e9, "at least"),
+    "maximum_leverage": RuleRange(0.0, 1.0, "at most"),
+    "residual_rows": RuleRange(0, 1e9, "at least"),
+    "maximum_levels": RuleRange(1, 10**9, "at most"),
+    "maximum_columns": RuleRange(0.0, inf, "at most"),
+    "dominance": RuleRange(0.0, 1.0, "at most"),
+    "site_terms": RuleRange(least=False, most=True, stricter="at most"),
+    "release_fraction": RuleRange(0.0, inf, "at most"),
+    "most_rounds": RuleRange(1, 1000, "at most"),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """What every party keeps to before it answers; names as the field has them.
@@ -117,22 +145,8 @@ class Rules:
     release_fraction: float = 0.5
     most_rounds: int = 15
 
-    # What each number may be at all: beyond it, it would be no rule.
-    _BOUNDS: ClassVar[dict[str, tuple[float, float]]] = {
-        "minimum_rows": (1, inf),
-        "minimum_count": (0, 1e9),
-        "effective_count": (0.0, 1e9),
-        "maximum_leverage": (0.0, 1.0),
-        "residual_rows": (0, 1e9),
-        "maximum_levels": (1, 1e9),
-        "maximum_columns": (0.0, inf),
-        "dominance": (0.0, 1.0),
-        "release_fraction": (0.0, inf),
-        "most_rounds": (1, 1000),
-    }
-
     def __post_init__(self) -> None:
-        for name, (least, most) in self._BOUNDS.items():
+        for name, (least, most, _) in RANGES.items():
             value = getattr(self, name)
             if not least <= value <= most:
                 ends = (
@@ -153,19 +167,7 @@ class Rules:
     @classmethod
     def none(cls, **kept: float | None) -> Rules:
         """Return rules that refuse nothing but what is named: for made-up tables."""
-        free: dict[str, float | None] = {
-            "minimum_rows": 1,
-            "minimum_count": 0,
-            "effective_count": 0.0,
-            "maximum_leverage": 1.0,
-            "residual_rows": 0,
-            "maximum_levels": 10**9,
-            "maximum_columns": inf,
-            "dominance": 1.0,
-            "site_terms": True,
-            "release_fraction": inf,
-            "most_rounds": 1000,
-        }
+        free = {name: one.weakest for name, one in RANGES.items()}
         return cls(**{**free, **kept})  # type: ignore[arg-type]
 
     def check_rows(self, party: str, n_rows: int) -> None:
