@@ -265,7 +265,8 @@ def test_an_attack_ends_when_its_work_is_done(size, monkeypatch):
             1
         ],
     )
-    found = coalitions.attack(adjacency, size, most=1e8)
+    monkeypatch.setattr(coalitions, "MOST_PER_ATTACK", 1e8)
+    found = coalitions.attack(adjacency, size)
     assert len(set(found)) == size
     assert sum(solved) * 75**3 <= 1e8
 

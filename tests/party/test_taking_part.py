@@ -196,7 +196,7 @@ def test_influence_is_never_sent_and_in_no_public_result(tmp_path, monkeypatch):
     for one in found.values():
         assert one.result.influence == {}
         assert "influence" not in one.to_dict()
-        assert one.to_dict()["price"]["bits"] > 0.0
+        assert one.to_dict()["release_price"]["bits"] > 0.0
     assert looked == []
     written = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert {"result.json", "receipt.json"} <= {path.name for path in written}

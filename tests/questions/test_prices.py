@@ -203,7 +203,7 @@ def test_a_result_says_its_price_and_what_it_is_charged_to():
     assert line.startswith(f"Price: {expected:,.0f} bits; most is charged to age")
     assert f"{expected:,.0f} Bit".replace(",", ".") in price.line("de")
     assert line in " ".join(found.showing().text().split())
-    plain = found.to_dict()["price"]
+    plain = found.to_dict()["release_price"]
     pair = next(one for one in plain["accounts"] if one["columns"] == ["age", "hiv"])
     assert pair["spent"] == pytest.approx(expected)
     assert pair["usable"] == pair["held"] / 2

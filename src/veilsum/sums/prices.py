@@ -193,7 +193,9 @@ def own_influence(asked: Sequence[AskedTable], rows: int) -> OwnInfluence:
         InvalidInputError: tables have different numbers of rows.
     """
     if len({one.table.n_rows for one in asked}) > 1:
-        raise InvalidInputError("influence needs the same rows in all questions")
+        raise InvalidInputError(
+            "influence needs the same rows in all questions", code="different-rows"
+        )
     known = [(one, request) for one in asked for request in one.known]
     found = dict[str, float]()
     for name in dict.fromkeys(n for one in asked for n in one.table.schema.names):

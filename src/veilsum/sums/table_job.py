@@ -228,7 +228,8 @@ class SimulatedTables(Secret):
 
     frames: Mapping[str, Frame]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Leave the tables out of a pickled result."""
         return type(self), ({},)
 
 
@@ -362,7 +363,10 @@ class TableResult(ComparedResult):
         schema = getattr(self.job, "schema", None)
         if not isinstance(schema, Schema):
             return None
-        rows = int(self.count)
+        try:
+            rows = int(self.count)
+        except NotImplementedError:  # parties are the rows
+            return None
         honest = max(1, rows * self.terms.honest // len(self.terms.parties))
         pooled = rows + int(self.dropped)
         return ReleasePrice.from_releases(self.releases, schema, pooled, honest)
@@ -398,7 +402,8 @@ class TableResult(ComparedResult):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; influence only in a simulation."""
         found = super().to_dict()
-        found["price"] = None if self.price is None else self.price.to_dict()
+        price = None if self.price is None else self.price.to_dict()
+        found["release_price"] = price
         if influence := self._quick_influence:
             found["influence"] = {k: one.to_dict() for k, one in influence.items()}
         return found
