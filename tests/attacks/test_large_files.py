@@ -157,7 +157,7 @@ def test_links_are_counted_before_one_is_looked_at(tmp_path, monkeypatch):
     # Fewer than these may still be more than there is room for.
     monkeypatch.setattr(memory, "available", lambda: 10**9)
     packed = archive(tmp_path / "room.npz", ends=head((10**8, 2)) + bytes(1000))
-    with refused("memory-short", vs.MemoryShortError, mentions=("100,000,000",)):
+    with refused("memory-short", vs.errors.MemoryShortError, mentions=("100,000,000",)):
         read_topology(packed)
 
 
@@ -287,7 +287,9 @@ def test_a_run_is_counted_before_targets_are_drawn(tmp_path, monkeypatch):
         np.random, "default_rng", lambda *_: pytest.fail("targets were drawn")
     )
     monkeypatch.setattr(memory, "available", lambda: 64 << 30)
-    with refused("memory-short", vs.MemoryShortError, mentions=("2,147,483,647",)):
+    with refused(
+        "memory-short", vs.errors.MemoryShortError, mentions=("2,147,483,647",)
+    ):
         large(str(path), dim=1, **QUICK)
 
 
@@ -419,7 +421,7 @@ def test_two_runs_that_share_a_checkpoint_are_told(tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr("veilsum.minimise.large_graphs.read_checkpoint", late)
-    with refused("checkpoint-of-other-run", vs.OutputError):
+    with refused("checkpoint-of-other-run", vs.errors.OutputError):
         large(GRAPH, checkpoint=path, **QUICK)
 
 
@@ -430,7 +432,7 @@ def test_a_full_disk_leaves_the_last_state(whole, tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) // 2, before[1]))
     try:
-        with refused("cannot-write", vs.OutputError):
+        with refused("cannot-write", vs.errors.OutputError):
             went_on(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -463,7 +465,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_work(tmp_path, monkeyp
         "veilsum.minimise.large_graphs.topology_from",
         lambda _: pytest.fail("it was begun"),
     )
-    with refused("cannot-write", vs.OutputError):
+    with refused("cannot-write", vs.errors.OutputError):
         large(GRAPH, checkpoint=tmp_path / "file" / "state.npz", **QUICK)
 
 
@@ -512,7 +514,7 @@ def test_estimates_that_run_away_have_no_error_of_zero(engine):
     how = {"method": "gradient-tracking", "engine": engine, "iterations": 400}
     with (
         np.errstate(all="ignore"),
-        refused("steps-too-long", vs.NumericalError, mentions=("400",)),
+        refused("steps-too-long", vs.errors.NumericalError, mentions=("400",)),
     ):
         large(GRAPH, step=50.0, **{**QUICK, **how})
     assert large(GRAPH, **{**QUICK, **how}).max_error < 1e-5

@@ -35,7 +35,10 @@ CASES = [(name, law) for name, kind in KINDS.items() for law in kind.laws]
 
 
 # What a simulation says of each party, or of all their data; real ones cannot.
-SIMULATED = ("outputs", "costs", "rounded", "reference", "max_error", "quantisation")
+SIMULATED = (
+    *("outputs", "costs", "rounded", "reference", "max_error", "quantisation"),
+    "influence",
+)
 
 
 def released(name, law, rows, dealing):

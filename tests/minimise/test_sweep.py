@@ -211,7 +211,7 @@ def test_two_sweeps_do_not_write_to_one_file(tmp_path):
             with path.open("ab") as stream:
                 stream.write(b"somebody else\n")
 
-    with refusals.refused("file-in-use", vs.OutputError):
+    with refusals.refused("file-in-use", vs.errors.OutputError):
         vs.minimise.sweep(COSTS, **GRID, out=path, progress=other)
 
 

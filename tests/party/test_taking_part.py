@@ -319,7 +319,7 @@ def test_inside_a_running_loop_the_other_one_is_named(company):
     async def run():
         vs.join(**given(company, "a"))
 
-    with refused("event-loop-running", vs.LocalProtocolError):
+    with refused("event-loop-running", vs.errors.LocalProtocolError):
         asyncio.run(run())
 
 

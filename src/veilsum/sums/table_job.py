@@ -388,6 +388,8 @@ class TableResult(ComparedResult):
     @property
     def _quick_influence(self) -> Mapping[str, OwnInfluence]:
         """The influence, where it is computed in a moment."""
+        if self.price is None:
+            return {}
         numbers = sum(one.numbers for one in self.releases)
         return self.influence if numbers * int(self.count) < QUICK else {}
 
