@@ -35,7 +35,7 @@ from veilsum.minimise.large_graphs import (
     DGD_STEP,
     LARGE_METHODS,
     LargeMethod,
-    task_of,
+    engine_task,
 )
 
 REACH = 10.0
@@ -82,7 +82,7 @@ def against_scipy(
     shape = (topology.n_parties, dim)
     theta = np.random.default_rng(0).standard_normal(shape)
     cost = EffectiveCost(Affine(dim), theta, SquaredNorm(1.0))
-    task = task_of(topology, cost, method=method, step=None, reach=REACH)
+    task = engine_task(topology, cost, method=method, step=None, reach=REACH)
     engine = engine_for(task, "numba")
     begun = engine.begin()
     found = engine.points(engine.advance(begun, LOOPED))

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from unicodedata import bidirectional
 
 from veilsum.errors import printable
-from veilsum.showing import Block, Both, Showing, Table, as_text, safe
+from veilsum.showing import Block, Both, Rendering, Table, as_text, safe
 
 # More of one text, or of one table, nobody reads on a page; that there is more is said.
 MOST_LETTERS, MOST_ROWS = 4_000, 400
@@ -240,7 +240,7 @@ def folded(title: Part, *parts: Part) -> Html:
     return Html(f"{FOLDED}{tag('summary', title)}{together(*parts)}</details>")
 
 
-def shown(showing: Showing) -> Html:
+def shown(showing: Rendering) -> Html:
     """Return a result as it shows itself, what it has folded below."""
     return together(
         tag("p", showing.title, class_="answer") if showing.title else Html(),

@@ -1,9 +1,9 @@
 """What results look like: the answer first, then what it rests on, details folded.
 
-A value says once what there is to see of it (`Showing`: a title, sentences, tables),
-and `Shown` makes text for a terminal and HTML for a notebook of that. Text holds at 80
-columns. HTML takes its colours from the page around it, so light and dark are alike,
-loads nothing, and lets a wide table scroll in its own box.
+A value says once what there is to see of it (`Rendering`: a title, sentences, tables),
+and `Renderable` makes text for a terminal and HTML for a notebook of that. Text holds
+at 80 columns. HTML takes its colours from the page around it, so light and dark are
+alike, loads nothing, and lets a wide table scroll in its own box.
 
 Numbers are rounded to significant digits and never cut. Names are never shortened: two
 levels of a category often differ in their last letters only. Names may come from other
@@ -193,7 +193,7 @@ Block: TypeAlias = str | tuple[str, ...] | Items | Table | Both
 
 
 @dataclass(frozen=True)
-class Showing:
+class Rendering:
     """What there is to see of a value.
 
     Attributes:
@@ -208,7 +208,7 @@ class Showing:
 
     def also(
         self, *blocks: Block, folded: Mapping[str, Sequence[Block]] | None = None
-    ) -> Showing:
+    ) -> Rendering:
         """Return the same with more below."""
         more = {**self.folded, **(folded or {})}
         return replace(self, blocks=(*self.blocks, *blocks), folded=more)
@@ -238,7 +238,7 @@ class Showing:
         return f'<div style="{style}">{title}{body}{folded}</div>'
 
 
-class Shown:
+class Renderable:
     """A mixin for results: `showing` says what there is to see, all else follows.
 
     A REPL shows the answer and what it rests on; `print` the details as well; a
@@ -247,7 +247,7 @@ class Shown:
 
     __slots__ = ()
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return what there is to see."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it shows")
 

@@ -59,7 +59,7 @@ def test_another_user_s_file_is_no_consent(house):
     house.deliver()
     out = house.inbox.parent / "results"
     house.home = dataclasses.replace(house.home, out=out)
-    house.serving = module.Serving(house.inbox, house.home)
+    house.serving = module.PartyServer(house.inbox, house.home)
     house.agree()
     agreed = house.home.agreed(house.run)
     with taken_address(house.company, "a"):
@@ -247,7 +247,7 @@ def test_of_its_own_files_none_is_read_as_somebody_elses(house, caplog):
     The twin: as a file of somebody's its entries are named in a log.
     """
     caplog.set_level(logging.WARNING)
-    other = module.Serving(house.place, house.home)
+    other = module.PartyServer(house.place, house.home)
     other.look()
     assert not [one for one in caplog.records if one.file == "cost.toml"]
     shutil.copy(house.place / "cost.toml", house.place / "copy.toml")
@@ -299,7 +299,7 @@ def test_a_file_that_makes_the_program_fail_is_set_aside(
     failing(monkeypatch, "hostile", where)
     with taken_address(house.company, "a"):
         assert tried_to_join(look_around(house))
-        house.serving = module.Serving(house.inbox, house.home)
+        house.serving = module.PartyServer(house.inbox, house.home)
         assert tried_to_join(look_around(house))
     (said,) = [one for one in caplog.records if one.message == "set aside"]
     assert said.file == path.name
@@ -319,7 +319,7 @@ def test_without_the_guard_one_file_ends_the_party(house, monkeypatch):
     def raised(_serving, _path, error):
         raise error
 
-    monkeypatch.setattr(module.Serving, "_set_aside", raised)
+    monkeypatch.setattr(module.PartyServer, "_set_aside", raised)
     with pytest.raises(AssertionError):
         house.serving.look()
 

@@ -22,7 +22,7 @@ from veilsum.consortium.study import Edition
 from veilsum.errors import is_seen
 from veilsum.net.receipt import Finding
 from veilsum.party.consent import Part
-from veilsum.showing import Showing, Shown, places
+from veilsum.showing import Renderable, Rendering, places
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -369,9 +369,9 @@ def leaks(text):
 
 
 def test_a_number_that_is_there_would_be_found():
-    class Leaky(Shown):
+    class Leaky(Renderable):
         def showing(self):
-            return Showing(f"The largest is {OWN['a']:.5g}")
+            return Rendering(f"The largest is {OWN['a']:.5g}")
 
     assert leaks(repr(Leaky())) == ["a"]
     # What its owner asks for is there, and is what the others are searched for.
@@ -382,12 +382,12 @@ def test_every_public_class_that_shows_itself_is_looked_at():
     named = {
         name.rpartition(".")[2]
         for name, one in public_names().items()
-        if inspect.isclass(one) and issubclass(one, Shown)
+        if inspect.isclass(one) and issubclass(one, Renderable)
     }
     assert named == {*MADE}
 
 
-def kinds(base=Shown):
+def kinds(base=Renderable):
     for one in base.__subclasses__():
         if one.__module__.startswith("veilsum."):
             yield one
@@ -400,7 +400,7 @@ def test_nothing_that_shows_itself_prints_in_another_way():
     assert len(found) > 40
     for name in ("__repr__", "__str__", "_repr_html_", "plot"):
         assert {
-            one for one in found if getattr(one, name) is not getattr(Shown, name)
+            one for one in found if getattr(one, name) is not getattr(Renderable, name)
         } == set()
 
 

@@ -14,7 +14,7 @@ from veilsum.consortium.study import study_from
 from veilsum.files.ledger import read_ledger
 from veilsum.net.amendment import Amendment, amended
 from veilsum.net.identity import new_identity
-from veilsum.party.serving import Serving
+from veilsum.party.serving import PartyServer
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
 
@@ -67,7 +67,7 @@ def test_one_odd_question_among_many_is_not_joined_alone(house):
     for odd, state in (([*many, FIT], "pending"), ([*many, SMOKERS], "failed")):
         study = study_from({**house.study.to_table(), "question": odd})
         house.deliver(study)
-        house.serving = Serving(house.inbox, house.home)
+        house.serving = PartyServer(house.inbox, house.home)
         with house.taken_address():
             assert house.look().state == state
         (house.inbox / "study.toml").unlink()
@@ -84,7 +84,7 @@ def test_certificates_that_nobody_agreed_to_take_nobodys_place(house, tmp_path):
         assert house.look().state == "pending", "by itself it waits for signatures"
         (house.inbox / "a.toml").rename(house.inbox / "b.toml")
         house.deliver(name="c.toml")
-        house.serving = Serving(house.inbox, house.home)
+        house.serving = PartyServer(house.inbox, house.home)
         status = house.look()
         assert tried_to_join(status)
         assert status.consortium == house.study.digest.hex()

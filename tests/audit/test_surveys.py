@@ -37,7 +37,7 @@ from veilsum.audit.visits import (
 )
 from veilsum.cli.app import app
 from veilsum.consortium.consortium import consortium_from
-from veilsum.surveys.submission import masked_bytes, visit, words_from
+from veilsum.surveys.submission import cell_words, masked_bytes, visit
 from veilsum.surveys.survey_set import set_of, write_submissions
 from veilsum.surveys.terms import closing_of
 
@@ -179,9 +179,9 @@ def test_a_tape_is_the_programs_whole_chance(made):
     sent = made.come("Firm 1", (1, 2, 3, None), recorded)
     shares = [made.share(sent, name).tobytes() for name in MEMBERS]
     assert shares == drawn
-    whole = words_from(masked_bytes(sent.words, [bytes(8 * len(sent.words))]))
+    whole = cell_words(masked_bytes(sent.words, [bytes(8 * len(sent.words))]))
     for share in shares:
-        whole += words_from(share)
+        whole += cell_words(share)
     assert whole[-4:].tolist() == [1, 2, 3, 0]
 
 
@@ -203,14 +203,14 @@ def test_a_browsers_generator_is_that_of_the_published_algorithm():
         b = x ^ y ^ (x >> 17) ^ (y >> 26)
         halves.append(a >> 32)
     expected = [low | high << 32 for low, high in batched(halves)]
-    assert words_from(source(24)).tolist() == expected
+    assert cell_words(source(24)).tolist() == expected
 
 
 @each("places", [(0,), (1,), (0, 2)])
 def test_its_state_is_worked_out_from_a_share(places):
     state = int.from_bytes(tape(places)(16), "big")
     source = browsers_chance(state)
-    shares = [words_from(source(64)) for _ in range(3)]
+    shares = [cell_words(source(64)) for _ in range(3)]
     assert state_of({k: shares[k] for k in places}, 8, 3) == state
     other = shares[0].copy()
     other[-1] ^= np.uint64(1)
@@ -233,7 +233,7 @@ def test_the_real_math_random_is_worked_out():
     assert len(words) == 32
     found = state_of({0: words[:8]}, 8, 1)
     assert found is not None
-    assert words_from(browsers_chance(found)(256)).tolist() == words.tolist()
+    assert cell_words(browsers_chance(found)(256)).tolist() == words.tolist()
 
 
 # Runs of delegates

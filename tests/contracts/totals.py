@@ -19,7 +19,7 @@ from veilsum.consortium.kinds import QuestionSpec
 from veilsum.numbers.layout import Layout, number, vector
 from veilsum.numbers.units import sum_bits
 from veilsum.reading import Names
-from veilsum.showing import Showing, Table
+from veilsum.showing import Rendering, Table
 from veilsum.sums.kinds import Asked, TableKind
 from veilsum.sums.presence import FEW_VALUES, Values
 from veilsum.sums.recipes import OneRound
@@ -132,9 +132,11 @@ class TotalsResult(TableResult):
         recipe, sums = self.inner
         return recipe.layout.unpack(sums[0])["rows"]
 
-    def answered(self) -> Showing:
+    def answered(self) -> Rendering:
         rows = [[name, f"{value:g}"] for name, value in self.totals.items()]
-        return Showing("Totals", [Table(["column", "total"], rows), self.rows_sentence])
+        return Rendering(
+            "Totals", [Table(["column", "total"], rows), self.rows_sentence]
+        )
 
     def draw_with(self, figures, *, title: str | None = None) -> Any:
         return figures.values_figure(self.totals, "total", title or "Totals", "")

@@ -8,9 +8,9 @@ from cases import each
 from refusals import refused
 from strategies import any_topologies, few, seeds, sigmas
 from veilsum.graphs.topology import Topology
+from veilsum.masks import masking
 from veilsum.masks.laws import GaussianMasks, Masks, NoMasks, check_sigma
 from veilsum.masks.masking import Shares, ShareStreams, draw_masks, draw_shares
-from veilsum.numbers import masking
 from veilsum.numbers.limbs import from_integers, to_integers
 from veilsum.numbers.units import Counts
 

@@ -13,8 +13,8 @@ from scipy import stats
 from refusals import refused
 from strategies import few, seeds
 from veilsum.errors import SecretError
+from veilsum.masks import streams
 from veilsum.masks.streams import Keystream, SeededStream, Stream
-from veilsum.numbers import streams
 
 KEY = bytes(range(32))
 BLOCK = 8  # words

@@ -35,9 +35,9 @@ from veilsum.minimise.engines.numpy import PlainEngine
 from veilsum.minimise.large_graphs import (
     LARGE_METHODS,
     bytes_wanted,
+    engine_task,
     large,
     read_targets,
-    task_of,
 )
 
 GRAPH = "cycles:1200:6"
@@ -65,7 +65,7 @@ def test_estimates_are_those_of_the_ordinary_road(method, targets, theta):
     found = large(GRAPH, targets, method=method, iterations=30, seed=5, **QUICK)
     graph, reach = Topology.family(GRAPH), float(np.abs(targets).max())
     cost = EffectiveCost(Affine(4), theta, SquaredNorm(1.0))
-    task = task_of(graph, cost, method=method, step=None, reach=reach)
+    task = engine_task(graph, cost, method=method, step=None, reach=reach)
     plain = PlainEngine(task)
     wanted = plain.points(plain.advance(plain.begin(), 30))
     np.testing.assert_allclose(found.estimates, wanted, rtol=0, atol=1e-11)

@@ -24,7 +24,7 @@ from veilsum.minimise.engines.numpy import PlainEngine
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
 from veilsum.minimise.methods.base import EVERY_FAULT, Method, Traits, mix
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.choosing import ITERATIVE, Needs, fitting
+from veilsum.minimise.methods.choosing import ITERATIVE, MethodNeeds, fitting_methods
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
@@ -420,8 +420,8 @@ def test_all_objections_are_said_at_once():
         Small().engine("nids", LinkFaults(loss=0.1, changing=0.1, quantise=0.1))
     assert str(told.value).count(" and ") == 1
     assert str(told.value).endswith("; use running-sums")
-    rounded = Needs(bounded=True, faults=LinkFaults(quantise=0.1).kinds)
-    assert fitting(rounded) == ITERATIVE
+    rounded = MethodNeeds(bounded=True, faults=LinkFaults(quantise=0.1).kinds)
+    assert fitting_methods(rounded) == ITERATIVE
 
 
 def test_several_rounds_of_mixing_are_for_messages_that_arrive():

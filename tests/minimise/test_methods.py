@@ -16,7 +16,11 @@ from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box, HalfSpaces, WholeSpace
 from veilsum.minimise.costs.remainders import exposed
 from veilsum.minimise.costs.rows import glm_cost, huber_cost
-from veilsum.minimise.methods.choosing import Needs, called, check_fits
+from veilsum.minimise.methods.choosing import (
+    MethodNeeds,
+    check_method_fits,
+    method_named,
+)
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import BOUNDS_READ, solve
@@ -354,7 +358,9 @@ def test_one_sum_has_no_iterations_for_faults_to_happen_in(kinds):
     with refused("one-shot-with-faults"):
         distances(Settings(method="one-shot"), faults)
     run = distances(Settings(method="auto", iterations=300), faults)
-    check_fits(called(run.method), Needs(bounded=True, faults=faults.kinds))
+    check_method_fits(
+        method_named(run.method), MethodNeeds(bounded=True, faults=faults.kinds)
+    )
     assert run.max_error < 0.01
     with refused("magnitudes-unavailable"):
         distances(Settings(method="auto"), faults, law="uniform")

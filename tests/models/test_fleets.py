@@ -16,7 +16,7 @@ from veilsum.errors import (
     NumericalError,
     SecretError,
 )
-from veilsum.models.fleets import Fleet, PeriodSearch, ramped, stored
+from veilsum.models.fleets import Fleet, PeriodSearch, generator_outputs, store_outputs
 from veilsum.questions.dispatch import dispatch_periods
 
 # Ten units and a day: S. A. Kazarlis, A. G. Bakirtzis and V. Petridis, A genetic
@@ -142,7 +142,10 @@ def test_a_generator_and_a_store_earn_what_a_solver_finds(seed):
     store += [chance.uniform(0.7, 1.0), chance.uniform(0, energy)]
     prices = chance.uniform(0, 50, 6)
     expected, _ = by_clarabel([unit], [store], prices=prices)
-    found = [ramped(prices.tolist(), *unit), stored(prices.tolist(), *store)]
+    found = [
+        generator_outputs(prices.tolist(), *unit),
+        store_outputs(prices.tolist(), *store),
+    ]
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert np.abs(np.diff(found[0])).max() <= unit[4] * (1 + 1e-12)
 

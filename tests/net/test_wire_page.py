@@ -78,7 +78,11 @@ from veilsum.questions.evaluate.bins import BinsRecipe
 from veilsum.questions.evaluate.concordance import ConcordanceRecipe
 from veilsum.questions.evaluate.refits import RefitsRecipe
 from veilsum.questions.job_file import job_of
-from veilsum.questions.statistics import StatisticsRecipe, Wishes, wishes_of
+from veilsum.questions.statistics import (
+    StatisticsRecipe,
+    StatisticsWishes,
+    parse_statistics,
+)
 from veilsum.questions.survival import SurvivalRecipe
 from veilsum.sums.presence import PRESENCE, Cells, Screened, held
 from veilsum.sums.releases import ReleaseLimit, shown_of
@@ -436,7 +440,7 @@ def test_the_page_has_every_number_of_a_regressions_sum_in_order(layout, begins)
 def test_the_sum_of_statistics_begins_with_rows_and_ends_with_those_left_out():
     frame = as_frame(TABLE_OF_ANN)
     schema = Schema.inferred({"ann": frame})
-    wishes = wishes_of(schema, ["x", "y"], {"x": [0, 1]}, [["sex"]])
+    wishes = parse_statistics(schema, ["x", "y"], {"x": [0, 1]}, [["sex"]])
     own = wishes.vector(schema.check("ann", frame))
     assert own.size == wishes.layout.size
     assert own[wishes.layout.places["cells"]].sum() == 2 * 60
@@ -450,7 +454,7 @@ def test_the_sum_by_group_is_laid_out_as_the_page_says():
     frame = as_frame(TABLE_OF_ANN).assign(x=lambda one: one["x"].round(1))
     frame.loc[:2, "x"] = np.nan
     schema = Schema.inferred({"ann": frame})
-    wishes = wishes_of(
+    wishes = parse_statistics(
         *(schema, ["x"], {"y": [0.0, 1.0]}, None), by="sex", missing="groups"
     )
     kept, lost = frame[3:], frame[:3]
@@ -929,7 +933,9 @@ def shown_in_sums():
     for which, one in zip(("beyond", "losses, the last"), folds, strict=True):
         yield ("evaluate, folds of other families", which), one.statistics
     wards = {("ward",): (Axis("ward", ("a", "b")),)}
-    wishes = Wishes(("x",), {}, wards, measures=(Measure.of(-1, 1),), gaps=("x",))
+    wishes = StatisticsWishes(
+        ("x",), {}, wards, measures=(Measure.of(-1, 1),), gaps=("x",)
+    )
     recipe = StatisticsRecipe(wishes, None)
     first = Screened(recipe, (Cells(("sex",), (("f", "m"),)),), 3).release(())
     job = "with levels, cells, bins or columns of two values"
@@ -961,7 +967,7 @@ def test_the_page_has_the_keys_of_what_is_released(place):
 
 
 def test_a_line_of_what_was_released_is_spelt_as_the_page_says():
-    wishes = Wishes(("x", "y"), {}, {}, measures=(Measure.of(-1, 1),) * 2)
+    wishes = StatisticsWishes(("x", "y"), {}, {}, measures=(Measure.of(-1, 1),) * 2)
     release = StatisticsRecipe(wishes, None).release([])
     (line,) = shown_of([("a", "b", "c")], [release])
     shown = dict([*line.facts["statistics"].items()][:2])

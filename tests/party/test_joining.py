@@ -15,8 +15,8 @@ from net.runs import ONE_SHOT, WAITS, Company, answers, data_files
 from veilsum.cli.app import app
 from veilsum.drivers.driver import Assignment
 from veilsum.files.output import as_json
-from veilsum.net.receipt import result_from, verify_receipts
-from veilsum.party.checks import promise_shown
+from veilsum.net.receipt import result_for_receipts, verify_receipts
+from veilsum.party.checks import guarantee_for_consent
 from veilsum.protocol.codec import Codec
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -74,7 +74,7 @@ class Ended:
 
     def see(self, name, task):
         assert isinstance(task, Assignment)
-        self.shown[name] = promise_shown(task)
+        self.shown[name] = guarantee_for_consent(task)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_where_nobody_is_curious_the_sum_is_said_once(ended):
         foresee=lambda: replace(promise, corrupted=(), released=("all",)),
         shown=("all",),
     )
-    assert promise_shown(task).released == ("all",)
+    assert guarantee_for_consent(task).released == ("all",)
 
 
 # The result file
@@ -246,7 +246,7 @@ def test_how_a_number_is_spelt_means_nothing(ended):
     table = ended("cost").document
     table["minimiser"] = [2, 0.5, 1e22]
     same = {**table, "minimiser": [2.0, 5e-1, 10**22]}
-    assert result_from(table) == result_from(same)
+    assert result_for_receipts(table) == result_for_receipts(same)
 
 
 def test_who_is_shown_a_receipt_cannot_try_out_results(ended):

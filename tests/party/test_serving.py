@@ -18,7 +18,7 @@ from net.runs import ONE_SHOT, TARGETS, Company, changed
 from party.test_taking_part import given, taken_address
 from refusals import refused
 from veilsum.party.run_status import read_status, statuses_in, write_status
-from veilsum.party.serving import Household, Serving
+from veilsum.party.serving import Household, PartyServer
 
 FOUR = changed(ONE_SHOT, policy={"meeting": 600.0, "deadline": 300.0})
 ALLOWED = 'jobs = ["cost"]\n'
@@ -38,7 +38,7 @@ class House:
             identity=vs.read_identity(self.place / "a.key"),
             cost=self.place / "cost.toml",
         )
-        self.serving = Serving(self.inbox, self.home)
+        self.serving = PartyServer(self.inbox, self.home)
 
     @property
     def run(self):
@@ -184,7 +184,7 @@ def test_what_can_be_mended_is_not_refused_for_good(house):
         assert status.state == "failed"
         assert "cannot read" in status.reason
         (house.place / "away.toml").rename(cost)
-        house.serving = Serving(house.inbox, house.home)
+        house.serving = PartyServer(house.inbox, house.home)
         assert tried_to_join(house.look())
 
 
@@ -198,7 +198,7 @@ def test_what_the_own_numbers_forbid_is_refused_for_good(house):
         status = house.look()
         assert (status.state, "1e" in status.reason) == ("refused", False)
         cost.write_text(good)
-        house.serving = Serving(house.inbox, house.home)
+        house.serving = PartyServer(house.inbox, house.home)
         assert house.look() == status
 
 
@@ -256,7 +256,7 @@ def test_a_served_party_and_three_others_come_to_one_answer(house):
     assert not first.is_alive()
     status = read_status(house.home.status(house.run))
     assert (status.state, status.phase, status.waiting) == ("stopped", "greeting", ())
-    again = Serving(house.inbox, house.home)
+    again = PartyServer(house.inbox, house.home)
     again.look()
     with ThreadPoolExecutor(3) as pool:
         calls = [given(house.company, name) for name in "bcd"]
@@ -376,7 +376,7 @@ def test_numbers_name_no_party_no_title_and_no_reason(house):
 
 def test_a_folder_that_is_gone_is_not_well(house):
     now = [1000.0]
-    serving = Serving(house.inbox, house.home, clock=lambda: now[0])
+    serving = PartyServer(house.inbox, house.home, clock=lambda: now[0])
     serving.look()
     shutil.rmtree(house.inbox)
     now[0] += 59

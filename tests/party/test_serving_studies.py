@@ -14,7 +14,7 @@ from veilsum.consortium.study import study_from
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import read_ledger
 from veilsum.party import serving
-from veilsum.party.serving import Household, Serving
+from veilsum.party.serving import Household, PartyServer
 from veilsum.party.studying import read_status
 
 ALLOWED = 'jobs = ["statistics", "model"]\n'
@@ -32,7 +32,7 @@ class House:
             identity=vs.read_identity(self.place / "a.key"),
             data=self.place / "data.csv",
         )
-        self.serving = Serving(self.inbox, self.home)
+        self.serving = PartyServer(self.inbox, self.home)
         self.study = self.group.study
 
     def deliver(self, study=None, name="study.toml"):
@@ -128,7 +128,7 @@ def test_the_last_edition_is_joined_and_the_first_gone_on_with(house):
         assert status.consortium == grown.digest.hex()
     other = study_from({**house.study.to_table(), "title": "another"})
     assert house.serving._latest_edition([*files, (file, other)]) is None
-    house.serving = Serving(house.inbox, house.home)
+    house.serving = PartyServer(house.inbox, house.home)
     house.serving._write(house.study, file, "stopped")
     assert house.serving._latest_edition(files) == files[0]
 
@@ -146,7 +146,7 @@ def test_a_served_party_and_three_others_go_through_a_study(house, tmp_path):
     house.serving.stop()
     (status,) = house.serving.statuses()
     assert (status.state, status.phase) == ("stopped", "greeting")
-    again = house.serving = Serving(house.inbox, house.home)
+    again = house.serving = PartyServer(house.inbox, house.home)
     again.look()
     with ThreadPoolExecutor(3) as pool:
         calls = [given(house.group, name) for name in "bcd"]

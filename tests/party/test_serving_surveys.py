@@ -14,7 +14,7 @@ from veilsum.files.consortiums import write_consortium
 from veilsum.party import serving
 from veilsum.party.own_survey import STORE, SUBMISSIONS
 from veilsum.party.run_status import read_status
-from veilsum.party.serving import Household, Serving, without_open
+from veilsum.party.serving import Household, PartyServer, without_open
 from veilsum.report.run_report import report
 from veilsum.surveys.survey_set import set_of, write_submissions
 from veilsum.surveys.terms import closing_of
@@ -31,7 +31,7 @@ class House:
         self.place = self.company.folder("ann")
         identity = vs.read_identity(self.place / "ann.key")
         self.home = Household(identity=identity)
-        self.serving = Serving(self.place, self.home)
+        self.serving = PartyServer(self.place, self.home)
         write_consortium(self.place / "wages.veil", self.company.opened)
 
     def close(self):

@@ -10,7 +10,7 @@ from veilsum.numbers.layout import Layout, array, number
 from veilsum.sums.recipes import (
     EndsRecipe,
     Guarded,
-    ManyRounds,
+    IterativeRecipe,
     ObjectedError,
     OneRound,
 )
@@ -28,7 +28,7 @@ class Once(OneRound):
 
 
 @dataclass(frozen=True, eq=False)
-class Seeking(ManyRounds):
+class Seeking(IterativeRecipe):
     """Its search notes what it is given."""
 
     layout: Layout = LEFT_OUT_FIRST

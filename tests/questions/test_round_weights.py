@@ -246,9 +246,9 @@ def seen(tables):
             found[key] = found.get(key, True) and any(one.rows for one in noted)
         return vector
 
-    original = table_job.prepared
+    original = table_job.resolve_question
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(table_job, "prepared", prepared)
+        patched.setattr(table_job, "resolve_question", prepared)
         patched.setattr(AtHome, "weighed", weighed)
         for _ in questions(tables):
             pass

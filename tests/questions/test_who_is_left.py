@@ -23,7 +23,7 @@ from veilsum.privacy.worst_case import against_any
 from veilsum.protocol.plan import Policy
 from veilsum.questions.sums import OneSum, mean
 from veilsum.sums.recipes import Contribution
-from veilsum.sums.running import Bookkeeping, has_charged, run_job
+from veilsum.sums.running import Bookkeeping, all_epochs_charged, run_job
 from veilsum.sums.terms import Promises, Terms
 
 PARTIES = ("a", "b", "c", "d", "e", "f")
@@ -80,10 +80,10 @@ def test_a_ledger_knows_a_run_again_in_whatever_epoch_it_was_charged(tmp_path):
         check("mon")
         check("monday 2")
         for epochs in ([], [1]):
-            assert has_charged(ledger, "monday", epochs)
+            assert all_epochs_charged(ledger, "monday", epochs)
         for epochs in ([0], [0, 1]):
-            assert not has_charged(ledger, "monday", epochs)
-        assert not has_charged(ledger, "tuesday", [1])
+            assert not all_epochs_charged(ledger, "monday", epochs)
+        assert not all_epochs_charged(ledger, "tuesday", [1])
 
 
 def test_a_minimiser_is_that_of_the_costs_that_are_left():

@@ -25,7 +25,7 @@ from veilsum.files.datasets import gbsg2
 from veilsum.questions.from_moments import Components, Path
 from veilsum.report.drawing import draw, drawn
 from veilsum.report.figures import series_look
-from veilsum.showing import Shown
+from veilsum.showing import Renderable
 
 backend_agg = Later("matplotlib.backends.backend_agg")
 
@@ -318,7 +318,7 @@ def test_an_unknown_option_is_answered_with_those_there_are():
 def test_every_option_of_a_figure_is_in_the_help_of_plot():
     told = vs.privacy.Leakage.plot.__doc__
     for kind, way in drawn.registry.items():
-        shown = issubclass(kind, Shown)
+        shown = issubclass(kind, Renderable)
         for name in [*signature(way).parameters][1:] if shown else ():
             assert f"`{name}`" in told, (kind, name)
 

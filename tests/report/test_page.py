@@ -29,7 +29,7 @@ from veilsum.page import (
     tag,
     unfolded,
 )
-from veilsum.showing import Both, Showing, Table
+from veilsum.showing import Both, Rendering, Table
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
 HOSTILE = (
@@ -59,7 +59,9 @@ def everywhere(text):
             figure(SVG, alt=text, caption=text),
             folded(text, text),
             tag("p", text, title=text),
-            shown(Showing(text, [text, Table([text], [[text]], text)], {text: [text]})),
+            shown(
+                Rendering(text, [text, Table([text], [[text]], text)], {text: [text]})
+            ),
         ),
         lead=[text],
         contents=text,
@@ -139,7 +141,7 @@ def test_what_is_folded_is_open_on_paper_and_text_about_it_stays():
 
 
 def test_a_result_shows_itself_on_a_page():
-    showing = Showing(
+    showing = Rendering(
         "4 < 5",
         ["From sums.", Table(("a", "b"), [("x", 1.5), ("y", None)])],
         {"Limits": ["one"], "Nothing": []},

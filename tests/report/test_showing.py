@@ -9,7 +9,7 @@ import veilsum as vs
 from browser import opened
 from refusals import refused
 from veilsum.errors import MissingExtraError, is_seen
-from veilsum.showing import Both, Showing, Shown, Table, places
+from veilsum.showing import Both, Renderable, Rendering, Table, places
 
 PARTIES = {"a": [1, 2], "b": [3, 4], "c": [5, 6], "d": [0, 0]}
 SCRIPT = "<script>alert(1)</script>"
@@ -53,7 +53,7 @@ def test_a_sentence_in_the_last_column_is_wrapped_there():
 
 
 def test_what_is_folded_is_named_printed_and_folded():
-    shown = Showing("Four.", ["It rests on this."], {"Limits": ["One.", "Two."]})
+    shown = Rendering("Four.", ["It rests on this."], {"Limits": ["One.", "Two."]})
     assert shown.text(whole=False).split("\n\n") == [
         "Four.",
         "It rests on this.",
@@ -65,7 +65,7 @@ def test_what_is_folded_is_named_printed_and_folded():
 
 
 def test_a_page_loads_nothing_and_brings_no_colour_of_its_own():
-    html = Showing("A", [Table(("a", "b"), [("x", 1.5)])], {"More": ["b"]}).html()
+    html = Rendering("A", [Table(("a", "b"), [("x", 1.5)])], {"More": ["b"]}).html()
     assert not re.search(r"src=|href=|url\(|https?:|<style|<script|#[0-9a-f]{3}", html)
     assert set(re.findall(r"color:(\w+)", html)) == {"inherit"}
 
@@ -74,7 +74,7 @@ def test_a_page_loads_nothing_and_brings_no_colour_of_its_own():
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_wide_table_scrolls_in_its_own_box_on_a_telephone(tmp_path, scheme):
     wide = Table([f"column {k}" for k in range(20)], [[1.5] * 20])
-    html = Showing("A" * 200, [wide, ("b" * 300,)], {"More": ["c" * 300]}).html()
+    html = Rendering("A" * 200, [wide, ("b" * 300,)], {"More": ["c" * 300]}).html()
     page = tmp_path / "page.html"
     page.write_text(
         '<!doctype html><meta name="viewport" content="width=device-width">'
@@ -112,10 +112,10 @@ def test_what_draws_nothing_says_so(monkeypatch):
 
 
 def test_both_forms_are_kept_as_they_are():
-    shown = Showing("", [Both("a\nb", "<b>c</b>")])
+    shown = Rendering("", [Both("a\nb", "<b>c</b>")])
     assert (shown.text(), "<b>c</b>" in shown.html()) == ("a\nb", True)
 
 
 def test_a_shown_thing_has_to_say_what_it_shows():
     with pytest.raises(NotImplementedError, match="Shown"):
-        repr(Shown())
+        repr(Renderable())

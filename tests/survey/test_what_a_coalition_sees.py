@@ -32,11 +32,11 @@ from veilsum.surveys.submission import (
     SEAL_BYTES,
     Ed25519PrivateKey,
     Submission,
+    cell_words,
     make_submission,
     masked_bytes,
     open_share,
     seal_info,
-    words_from,
 )
 from veilsum.surveys.survey_set import is_resent, set_of, write_submissions
 from veilsum.surveys.terms import words_of
@@ -79,7 +79,7 @@ def coupled(drawn):
     """The same chance, moved at the honest delegate by what the guest's words moved."""
     found = {}
     for guest, shares in drawn.items():
-        moved = words_from(shares[HONEST])
+        moved = cell_words(shares[HONEST])
         moved += words_of(TERMS, OTHER[guest]).words - words_of(TERMS, ONE[guest]).words
         found[guest] = {**shares, HONEST: moved.tobytes()}
     return found
@@ -94,7 +94,7 @@ def seen(program, inputs, drawn, monkeypatch):
         monkeypatch.setattr(secrets, "token_bytes", tape.draw)
         key = Ed25519PrivateKey.from_private_bytes(seed_of(guest))
         lines.append(program(TERMS, guest, key, words_of(TERMS, cells), 1))
-        honest += words_from(drawn[guest][HONEST])
+        honest += cell_words(drawn[guest][HONEST])
     return {
         "submissions": write_submissions(lines),
         "set": set_of(TERMS, lines).digest,
@@ -125,7 +125,7 @@ def test_the_coupling_is_one_to_one_and_keeps_the_law():
     drawn = tapes(1)
     there = coupled(drawn)
     for guest in ONE:
-        back = words_from(there[guest][HONEST])
+        back = cell_words(there[guest][HONEST])
         back -= words_of(TERMS, OTHER[guest]).words - words_of(TERMS, ONE[guest]).words
         assert back.tobytes() == drawn[guest][HONEST]
 
@@ -244,7 +244,7 @@ def test_a_weak_seed_is_tried_out():
             chance = random.Random(seed)
             shares = [chance.randbytes(SIZE) for _ in MEMBERS]
             if shares[0] == mine:
-                return found.words + sum(map(words_from, shares))
+                return found.words + sum(map(cell_words, shares))
         return None
 
     assert np.array_equal(

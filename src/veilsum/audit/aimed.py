@@ -16,7 +16,13 @@ import numpy as np
 from msgspec import structs
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Holdings, Rehearsal, Skipped, in_units, spanned
+from veilsum.audit.question import (
+    Holdings,
+    Rehearsal,
+    Skipped,
+    spanned,
+    values_of_counts,
+)
 from veilsum.numbers.arrays import Array, listed
 from veilsum.sums.presence import are_few
 from veilsum.tables.columns import Column
@@ -204,7 +210,9 @@ def _by_level(question: Rehearsal, column: Column) -> bool:
 def _levels(column: Column) -> list[Any]:
     if column.is_category:
         return list(column.categories)
-    return in_units(column, np.arange(column.measure.least, column.measure.most + 1))
+    return values_of_counts(
+        column, np.arange(column.measure.least, column.measure.most + 1)
+    )
 
 
 def _one_has_it(
@@ -232,7 +240,7 @@ def _site_has_it(held: Holdings, victim: str, column: Column) -> dict[str, Frame
 
 def _written(column: Column, values: Array[Any]) -> list[Any]:
     """Return numbers as whole ones of a column's unit."""
-    return in_units(column, np.rint(values / float(column.measure.unit)))
+    return values_of_counts(column, np.rint(values / float(column.measure.unit)))
 
 
 def _stands_out(

@@ -84,7 +84,7 @@ from veilsum.privacy.transcript import Transcript
 from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
 from veilsum.progress import Advance, Progress, silent, watched
 from veilsum.scale.pieces import map_pieces, seed_of
-from veilsum.showing import MOST_ROWS, Block, Showing, Shown, Table
+from veilsum.showing import MOST_ROWS, Block, Renderable, Rendering, Table
 
 Depth = Literal["quick", "standard", "deep"]
 # A finding that is this much rarer than what chance may find needs no second look.
@@ -306,7 +306,7 @@ class Control:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class TradeOff(Shown):
+class TradeOff(Renderable):
     """How well two worlds are told apart at every threshold: false alarms and misses.
 
     Attributes:
@@ -322,11 +322,11 @@ class TradeOff(Shown):
     scores: ScoreCounts
     gaussian: bool = True
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the area, and errors at some thresholds beside what is promised."""
         rows = [[float(cell) for cell in one.values()] for one in self.points]
         heads = [key.replace("_", " ") for key in (self.points or ({},))[0]]
-        return Showing(
+        return Rendering(
             f"Area under the ROC curve of {listed(self.coalition) or 'anybody'}: "
             f"{self.area:.4f}",
             [Table(heads, rows, align="." * len(heads))],
@@ -411,7 +411,7 @@ class TradeOff(Shown):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Audit(Shown):
+class Audit(Renderable):
     """What an audit found.
 
     Attributes:
@@ -520,7 +520,7 @@ class Audit(Shown):
         )
         return phrase("audit", "power", ratio=ratio)
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the verdict, the attacks, and whether the controls hold."""
         ordered = sorted(self.outcomes, key=lambda one: not one.exceeds(self.alarms))
         rows = [one.row(self.alarms) for one in ordered[:MOST_ROWS]]
@@ -538,7 +538,7 @@ class Audit(Shown):
         controls = [(one.name, one.found, marks[one.holds]) for one in self.controls]
         if controls:
             blocks.append(Table(("control", "found", ""), controls, align="<><"))
-        return Showing(
+        return Rendering(
             self.verdict,
             [*blocks, *self.said, *self.clock],
             {"Not played": self.skipped},

@@ -62,7 +62,7 @@ from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import proof_of
 from veilsum.privacy.lattice import lattice_divergence, lattice_success
 from veilsum.privacy.transcript import touching
-from veilsum.showing import Both, Showing, Shown, Table
+from veilsum.showing import Both, Renderable, Rendering, Table
 
 GRAPH, DIM, CORRUPTED, MOVED = "hypercube:4", 10, ("0", "5"), ("3", "12")
 # Coefficients are whole numbers of 2^-10 and integer masks have room for all of them,
@@ -791,7 +791,7 @@ class MechanismRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LiteratureTable(Shown):
+class LiteratureTable(Renderable):
     """All mechanisms at one divergence.
 
     Attributes:
@@ -814,7 +814,7 @@ class LiteratureTable(Shown):
             row |= {key: None for key, one in numbers if not isfinite(one)}
         return {**found, "rows": list(found["rows"])}
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         heads = (
             *("mechanism", "noise", "releases", "KL of view", "if sum moves"),
             *("attacker at most", "measured", "error"),
@@ -828,8 +828,8 @@ class LiteratureTable(Shown):
         ]
         text = self._text()
         note = text[text.rindex("\n\n") :].strip()
-        html = Showing("", [Table(heads, rows, align="<<<>>>>>"), note]).html()
-        return Showing("", [Both(text, html)])
+        html = Rendering("", [Table(heads, rows, align="<<<>>>>>"), note]).html()
+        return Rendering("", [Both(text, html)])
 
     def _text(self) -> str:
         lines = [

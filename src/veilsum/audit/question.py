@@ -601,10 +601,10 @@ def _values(
         unit = float(measure.unit)
         counts = np.rint(np.rint(drawn / step) * step / unit)
         counts = np.clip(counts, measure.least, measure.most)
-    return in_units(column, counts)
+    return values_of_counts(column, counts)
 
 
-def in_units(column: Column, counts: Array[Any]) -> list[Any]:
+def values_of_counts(column: Column, counts: Array[Any]) -> list[Any]:
     """Return so many units each, as people write them down."""
     unit = column.measure.unit
     # One division of whole numbers that float64 holds: rounded once.

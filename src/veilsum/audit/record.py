@@ -23,7 +23,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.output import as_json
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
-from veilsum.showing import Showing, Shown, counted
+from veilsum.showing import Renderable, Rendering, counted
 
 if TYPE_CHECKING:
     from veilsum.audit.attack import Scene
@@ -76,7 +76,7 @@ SHOWN.maxstring = SHOWN.maxother = SHOWN.maxlong = 200
 
 
 @dataclass(frozen=True, repr=False)
-class AuditRecord(Shown):
+class AuditRecord(Renderable):
     """One audit as JSON has it, signed or not."""
 
     content: Mapping[str, Any]
@@ -119,11 +119,11 @@ class AuditRecord(Shown):
             }
         )
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the verdict that it has; what a file says is not believed by that."""
         found, agreed = self.content["audit"], self.content["agreed"]
         signed = self.content.get("party")
-        return Showing(
+        return Rendering(
             str(found["verdict"]),
             [
                 f"Record of an audit of {counted(len(agreed['parties']), 'party')} "

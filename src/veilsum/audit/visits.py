@@ -42,12 +42,12 @@ from veilsum.surveys.submission import (
     WORD_BYTES,
     Submission,
     X25519PrivateKey,
+    cell_words,
     guest_key,
     make_submission,
     new_code,
     open_share,
     visit,
-    words_from,
 )
 from veilsum.surveys.survey_set import is_resent
 from veilsum.surveys.terms import SurveyTerms, Words, words_of
@@ -384,7 +384,7 @@ def solved(aim: Against) -> Outcome:
             continue
         source, whole = browsers_chance(state), sent.words.copy()
         for _ in names:
-            whole += words_from(source(n * WORD_BYTES))
+            whole += cell_words(source(n * WORD_BYTES))
         found = [visits.value(whole, cell) for cell in range(len(table))]
         hits.append(found == [(one or 0) % RING for one in table])
     return aim.outcome("a page's Math.random", "all of a guest's table", hits, LUCK)
@@ -621,7 +621,7 @@ def _narrow(source: Source, guest: str, number: int) -> Source:
     del guest, number
 
     def draw(size: int) -> bytes:
-        words = words_from(source(size)) & np.uint64(2**32 - 1)
+        words = cell_words(source(size)) & np.uint64(2**32 - 1)
         return words.astype("<u8").tobytes()
 
     return draw

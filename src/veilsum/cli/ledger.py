@@ -56,9 +56,9 @@ def command(*, file: Path, as_json: bool) -> None:
 
 
 def _document(history: History) -> dict[str, Any]:
-    from veilsum.privacy.accountant import accounts, data_set_numbers
+    from veilsum.privacy.accountant import account_numbers, accounts
 
-    numbers = data_set_numbers(history)
+    numbers = account_numbers(history)
     return {
         "budget": asdict(history.budget),
         "earlier_budgets": [asdict(old) for old in history.budgets[:-1]],
@@ -143,9 +143,9 @@ def _copy(one: Copied | Resumed) -> str:
 
 def _print(file: Path, history: History) -> None:
     from veilsum.numbers.arrays import listed
-    from veilsum.privacy.accountant import accounts, data_set_numbers
+    from veilsum.privacy.accountant import account_numbers, accounts
 
-    numbers, found = data_set_numbers(history), accounts(history)
+    numbers, found = account_numbers(history), accounts(history)
     console().print(f"{escape(str(file))}: {_promise(history.budget)}")
     for one in history.copies:
         console().print(escape(printable(_copy(one))))

@@ -17,7 +17,7 @@ from veilsum.locale import command_words
 from veilsum.progress import show_activity
 
 if TYPE_CHECKING:
-    from veilsum.showing import Showing
+    from veilsum.showing import Rendering
 
 # Spelt out: importing them would load numpy for --help.
 DRIVERS = ("vectorised", "loopback")
@@ -158,7 +158,7 @@ def _run(
     click.echo((showing if limits else _briefer(showing, result.foremost)).text())
 
 
-def _briefer(showing: Showing, first: tuple[str, ...]) -> Showing:
+def _briefer(showing: Rendering, first: tuple[str, ...]) -> Rendering:
     """Return the same with some limits only, and a line that says where the rest is."""
     more = len(showing.folded.get("Limits", ())) - len(first)
     if more < 2:

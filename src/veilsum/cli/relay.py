@@ -135,7 +135,7 @@ def serve(
     """
     from veilsum.cli.join import set_up
     from veilsum.consortium.addresses import Address, is_loopback
-    from veilsum.net.entrance import public_context
+    from veilsum.net.entrance import tls_for_any_caller
     from veilsum.net.relay import RelayLimits, RelayServer
 
     for digest in digests:
@@ -160,7 +160,7 @@ def serve(
         )
     context = None
     if certificate is not None and key is not None and not behind_proxy:
-        context = public_context(certificate, key)
+        context = tls_for_any_caller(certificate, key)
     limits = RelayLimits(**{k: v for k, v in bounds.items() if v is not None})
     set_up(style="json" if as_json else "text")
     _allow_many_files()

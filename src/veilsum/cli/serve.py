@@ -18,7 +18,7 @@ from veilsum.cli.output import FILE, json_option, log_option, print_json, say
 from veilsum.cli.own_table import new_data_option, table_options, taken
 
 if TYPE_CHECKING:
-    from veilsum.party.serving import Household, Serving
+    from veilsum.party.serving import Household, PartyServer
 
 
 @click.command("serve")
@@ -121,7 +121,7 @@ def command(
     from veilsum.cli.join import only_key, set_up
     from veilsum.consortium.addresses import Address
     from veilsum.net.identity import read_identity
-    from veilsum.party.serving import Household, Serving
+    from veilsum.party.serving import Household, PartyServer
 
     if not folder.is_dir():
         raise BadInput(f"expected a folder to watch, found {folder}; make it first")
@@ -141,7 +141,7 @@ def command(
         return
     set_up(style=style)
     logging.getLogger("veilsum.net.serving").setLevel(logging.INFO)
-    serving = Serving(folder, home)
+    serving = PartyServer(folder, home)
     beside = home.identity.key_file.parent
     with shown_page(beside, page, opened=page_open, style=style):
         _serve(serving, shown_at, once=once)
@@ -151,7 +151,7 @@ def command(
         print_json([structs.asdict(one) for one in serving.statuses()])
 
 
-def _serve(serving: Serving, shown_at: str | None, *, once: bool) -> None:
+def _serve(serving: PartyServer, shown_at: str | None, *, once: bool) -> None:
     """Look, again and again, until somebody says to stop."""
     from veilsum.net.metrics import MetricsServer, loopback
     from veilsum.party.serving import LOOK_SECONDS

@@ -46,7 +46,7 @@ from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.units import unit_of
 from veilsum.protocol.plan import Plan
 from veilsum.reading import Section, Table, Text, about, check_keys, read
-from veilsum.showing import Showing, Shown, counted
+from veilsum.showing import Renderable, Rendering, counted
 from veilsum.tables.schema import Schema, SchemaSection
 
 FORMAT = 1
@@ -97,7 +97,7 @@ Question: TypeAlias = Minimisation | QuestionSpec
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Consortium(Shown):
+class Consortium(Renderable):
     """An agreement. Build it with `consortium_from`, which checks it.
 
     Attributes:
@@ -131,11 +131,11 @@ class Consortium(Shown):
     relays: Relays | None = None
     written: bytes = field(repr=False)
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return what is asked of whom; certificates stay in the file."""
         asked = ", ".join(one.heading for one in self.questions) or "nothing"
         names = ", ".join(member.name for member in self.members)
-        return Showing(
+        return Rendering(
             f"Consortium for the run {self.run}",
             [
                 *([self.title] if self.title else []),
@@ -406,7 +406,7 @@ def _section(table: Table, name: str) -> Table:
     return found if isinstance(found, Mapping) else {}
 
 
-def task_of(present: Collection[str]) -> str:
+def question_heading(present: Collection[str]) -> str:
     """Return which of the sections that are present says what is run."""
     found = [name for name in headings() if name in present]
     if not found and "question" in present:
@@ -427,7 +427,7 @@ def task_of(present: Collection[str]) -> str:
 
 def _check_task(table: Table) -> None:
     """Refuse sections that do not go together."""
-    task = task_of(table)
+    task = question_heading(table)
     if task == "cost":
         if "schema" in table:
             raise InvalidScenarioError(

@@ -11,7 +11,7 @@ from veilsum.consortium.consortium import (
     TITLE_LETTERS,
     Consortium,
     consortium_from,
-    task_of,
+    question_heading,
 )
 from veilsum.consortium.costs import PRIVATE
 from veilsum.consortium.kinds import headings
@@ -61,7 +61,7 @@ def consortium_of(
     """
     table, left_out = _drafted(
         file,
-        task_of(file.given()),
+        question_heading(file.given()),
         certificates=certificates,
         addresses=addresses,
         run=run,

@@ -41,7 +41,7 @@ from veilsum.consortium.sections import COST_ONLY
 from veilsum.errors import InvalidScenarioError, printable
 from veilsum.numbers.arrays import listed
 from veilsum.reading import Section, Table, Text, Whole, check_keys, read
-from veilsum.showing import Items, Showing, Shown, counted
+from veilsum.showing import Items, Renderable, Rendering, counted
 
 # More than a page of consent has room for; before work is done.
 MOST_QUESTIONS, NAME_LETTERS = 30, 40
@@ -97,7 +97,7 @@ class Edition(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class AgreedStudy(Shown):
+class AgreedStudy(Renderable):
     """What members have agreed on. Build it with `study_from`, which checks it.
 
     Attributes:
@@ -119,14 +119,14 @@ class AgreedStudy(Shown):
     former: str = ""
     written: bytes = field(repr=False)
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the questions, and who is asked; certificates stay in the file."""
         asked = [
             f"{name}: {', '.join(part.heading for part in one.questions)}"
             for name, one in self.questions.items()
         ]
         names = ", ".join(self.certificates)
-        return Showing(
+        return Rendering(
             f"Study {self.run}, edition {len(self.editions)}",
             [
                 *([self.title] if self.title else []),

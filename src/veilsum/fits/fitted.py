@@ -17,7 +17,7 @@ from veilsum.locale import limit
 from veilsum.models.hypotheses import Combined, Hypothesis, TestOfFit, wald
 from veilsum.models.inference import Inference, table
 from veilsum.numbers.arrays import Vector, listed
-from veilsum.showing import Cell, Showing, Shown, Table, number
+from veilsum.showing import Cell, Renderable, Rendering, Table, number
 from veilsum.sums.table_job import TableResult
 from veilsum.tables.frames import Frame, Series, load_pandas
 
@@ -113,7 +113,7 @@ class Fitted(TableResult, Generic[F]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tested(Shown):
+class Tested(Renderable):
     """Combinations of coefficients, each with an error, a test and an interval.
 
     Attributes:
@@ -128,11 +128,11 @@ class Tested(Shown):
     def summary(self, level: float = 0.95) -> str:
         return self.showing(level).text()
 
-    def showing(self, level: float = 0.95) -> Showing:
+    def showing(self, level: float = 0.95) -> Rendering:
         test = "z" if self.fit.t_degrees is None else "t"
         heads = ["", "coef", "std err", test, f"P>|{test}|", "low", "high"]
         rows = table_cells(self.fit, level)
-        return Showing("", [Table(heads, rows, align="<......")])
+        return Rendering("", [Table(heads, rows, align="<......")])
 
 
 def table_cells(fit: Inference, level: float) -> list[list[Cell]]:

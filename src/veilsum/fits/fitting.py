@@ -29,8 +29,8 @@ from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.layout import Layout, number
 from veilsum.numbers.units import Counts, Integers, triangle
-from veilsum.sums.recipes import ManyRounds, OneRound, S, Sums, SumsOnly, by_value
-from veilsum.sums.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.sums.recipes import IterativeRecipe, OneRound, S, SumRecipe, Sums, by_value
+from veilsum.sums.releases import BY_PARTY, PossibleRound, Release, ReleaseLimit
 from veilsum.sums.running import SAME_ROUNDS
 from veilsum.sums.terms import Terms
 from veilsum.tables.rules import MORE_SUMS, Rules, agreed_rows
@@ -42,7 +42,7 @@ LEFT_OUT = Layout((number("left_out"),))
 SUSPECT = 0.1
 
 
-class Strategy(SumsOnly):
+class Strategy(SumRecipe):
     """A way to fit a regression, as all parties know it, with a party's part in it.
 
     The last number of its first sum counts rows that were left out.
@@ -255,7 +255,7 @@ class LeastSquaresRecipe(SolvedOnce):
         return self.totals(sums).inverse_balls
 
 
-class InRounds(ManyRounds[S]):
+class InRounds(IterativeRecipe[S]):
     """A fit by a search whose coefficients may grow without end."""
 
     # What to do where a fit does not converge, and where a coefficient grows.
@@ -300,10 +300,12 @@ class InRounds(ManyRounds[S]):
         return self.fit(sums).coefficients
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         tries = self.most_rounds - 1
-        later = Foreseen("tries", self.round_layout.released, self.least_tries, tries)
-        first = Foreseen("first", self.first_layout.released)
+        later = PossibleRound(
+            "tries", self.round_layout.released, self.least_tries, tries
+        )
+        first = PossibleRound("first", self.first_layout.released)
         return (first, later) if tries > 0 else (first,)
 
 
@@ -402,7 +404,7 @@ class NewtonRecipe(Strategy, InRounds[State]):
         return (self.newton.scales.layout(stage) + LEFT_OUT).released
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         """What a first, a further, a closing round shows; and one that only asks."""
         most = self.most_rounds
         closing = int(self.newton.family.closes)
@@ -418,7 +420,7 @@ class NewtonRecipe(Strategy, InRounds[State]):
             ("closing", "closing", closing, closing),
         )
         return tuple(
-            Foreseen(when, self._shown(stage), least, most)
+            PossibleRound(when, self._shown(stage), least, most)
             for when, stage, least, most in kinds
             if most
         )

@@ -95,7 +95,7 @@ def inferred_schema(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Brought(Secret):
+class FormulaRows(Secret):
     """One party's table, and the rows that a formula makes of it."""
 
     table: CheckedTable
@@ -103,7 +103,7 @@ class Brought(Secret):
 
 
 @dataclass(frozen=True)
-class FormulaJob(SchemaJob[Brought]):
+class FormulaJob(SchemaJob[FormulaRows]):
     """A regression given by a formula over an agreed schema.
 
     Attributes:
@@ -363,7 +363,7 @@ class FormulaJob(SchemaJob[Brought]):
         least = self.model.absorbing.least_honest(self.schema.minimum_rows)
         return Varying(tuple(design), least)
 
-    def vary(self, group: Varying, own: Brought, rows: Array[Any]) -> Array[Any]:
+    def vary(self, group: Varying, own: FormulaRows, rows: Array[Any]) -> Array[Any]:
         """Return what one party counts for `Varying`, of some of its rows."""
         varying = [
             (shown(node), values[rows])
@@ -396,7 +396,7 @@ class FormulaJob(SchemaJob[Brought]):
         return self.formula.is_two_valued(node)
 
     def look(
-        self, own: Brought, at: str | int | tuple[str, int] | Varying
+        self, own: FormulaRows, at: str | int | tuple[str, int] | Varying
     ) -> Array[Any]:
         """Return one party's column of its table by name, or of its design by place.
 
@@ -410,24 +410,24 @@ class FormulaJob(SchemaJob[Brought]):
             return np.asarray(design[:, at[1]])
         return own.rows.design[:, at] if isinstance(at, int) else own.table.look(at)
 
-    def n_rows(self, own: Brought) -> int:
+    def n_rows(self, own: FormulaRows) -> int:
         return own.rows.n_rows
 
-    def check(self, party: str, own: Brought) -> None:
+    def check(self, party: str, own: FormulaRows) -> None:
         """Refuse rows that go beyond ranges."""
         self.model.check(party, own.rows)
 
-    def answer(self, own: Brought, request: Any) -> Integers:
+    def answer(self, own: FormulaRows, request: Any) -> Integers:
         return self.model.strategy.vector(own.rows, own.table.n_dropped, request)
 
-    def contributions(self, own: Brought, request: Any) -> FloatArray | None:
+    def contributions(self, own: FormulaRows, request: Any) -> FloatArray | None:
         """Return each row's part of a sum; None if it is not known."""
         return self.model.strategy.contributions(own.rows, request)
 
-    def pooled(self, own: Mapping[str, Brought]) -> Vector:
+    def pooled(self, own: Mapping[str, FormulaRows]) -> Vector:
         return self.model.pooled({party: part.rows for party, part in own.items()})
 
-    def read_off(self, own: Mapping[str, Brought]) -> FormulaJob:
+    def read_off(self, own: Mapping[str, FormulaRows]) -> FormulaJob:
         """Return the job with measures: rows show that each term has a value.
 
         Ranges alone may not.
@@ -443,7 +443,7 @@ class FormulaJob(SchemaJob[Brought]):
             return replace(self, measures=measures)
         return self
 
-    def check_at_home(self, home: AtHome, own: Brought) -> None:
+    def check_at_home(self, home: AtHome, own: FormulaRows) -> None:
         """Refuse a table of which columns, or what they make, would show too much."""
         self._check_parts(home, own.table, self.formula)
         if self.absorb:
@@ -458,7 +458,7 @@ class FormulaJob(SchemaJob[Brought]):
             groups=self.formula.by_variables,
         )
 
-    def _check_weights(self, home: AtHome, own: Brought) -> None:
+    def _check_weights(self, home: AtHome, own: FormulaRows) -> None:
         """Refuse weights that lie on few of the treated rows, or of the others.
 
         Among all rows they may be spread and yet be one row's of its kind.
@@ -505,7 +505,7 @@ class FormulaJob(SchemaJob[Brought]):
             names = ["1", *(f"addend {k}" for k in range(1, added.shape[1] + 1))]
             home.design(Rows(np.hstack([ones, added]), ones[:, 0]), names, intercept=0)
 
-    def bring(self, table: CheckedTable) -> Brought:
+    def bring(self, table: CheckedTable) -> FormulaRows:
         """Return a party's table with the rows that the formula makes of it.
 
         Columns that both have are held once.
@@ -513,7 +513,7 @@ class FormulaJob(SchemaJob[Brought]):
         rows = self.rows(table)
         places = self.formula.unchanged(self.bits)
         same = {name: rows.design[:, place] for name, place in places.items()}
-        return Brought(table.sharing(same), rows)
+        return FormulaRows(table.sharing(same), rows)
 
     def rows(self, table: CheckedTable) -> Rows:
         design, response = self.formula.design(table, self.bits)
@@ -550,7 +550,7 @@ def _made_groups(
             yield Values(formula.columns[place], design[place], at(place))
 
 
-B = TypeVar("B", bound=Brought)
+B = TypeVar("B", bound=FormulaRows)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from veilsum.errors import InvalidInputError, naming_party
-from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula
+from veilsum.fits.formula_job import FormulaJob, FormulaRows, OnFormula
 from veilsum.models.families import Poisson
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import listed
@@ -31,7 +31,7 @@ def response_formula(found: SurvivalFormula) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TimedRows(Brought):
+class TimedRows(FormulaRows):
     """One party's table, the rows that a formula makes of it, and their times."""
 
     time: PerRow

@@ -40,7 +40,7 @@ from veilsum.models.systems import System
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.layout import Layout, padding
 from veilsum.numbers.units import Counts, Integers
-from veilsum.sums.recipes import OneSumMore, Sums
+from veilsum.sums.recipes import Sums, WithFinalRound
 from veilsum.sums.releases import BY_PARTY, Release, ReleaseLimit
 from veilsum.sums.terms import Terms
 from veilsum.tables.rules import DisclosureError, Rules, openly
@@ -51,7 +51,7 @@ FURTHER_HONEST = 3
 Fitting = Callable[[ReleaseLimit | None], Any]
 
 
-class Wrapper(Strategy, OneSumMore):
+class Wrapper(Strategy, WithFinalRound):
     """A fit, and one more sum at its answer."""
 
     @property

@@ -31,7 +31,7 @@ from veilsum.numbers.arrays import (
     nearest,
 )
 from veilsum.numbers.compiled import compiled
-from veilsum.showing import MOST_ROWS, Showing, Shown, Table, counted
+from veilsum.showing import MOST_ROWS, Renderable, Rendering, Table, counted
 
 Edge = tuple[Hashable, Hashable]
 Indices: TypeAlias = Array[Any]
@@ -51,7 +51,7 @@ class NetworkxGraph(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Topology(Shown):
+class Topology(Renderable):
     """A communication graph G: parties, edges, weights.
 
     Build one with `from_edges`, `from_networkx`, `family` or, of very many parties,
@@ -443,7 +443,7 @@ class Topology(Shown):
         edges = self.edges.astype(np.int64, copy=False)
         return (self.parties, edges.tobytes(), self.weights.tobytes(), self.directed)
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return how many parties and links there are, and who has how many."""
         kind = "one-way link" if self.directed else "link"
         ends = np.bincount(self.edges.ravel(), minlength=self.n_parties)
@@ -451,7 +451,7 @@ class Topology(Shown):
         each = f"{few}" if few == many else f"{few} to {many}"
         few_names = self.parties[:MOST_ROWS]
         near = [[name, ", ".join(self.neighbours(name))] for name in few_names]
-        return Showing(
+        return Rendering(
             f"Network of {counted(self.n_parties, 'party')}, "
             f"{counted(self.n_edges, kind)}, {each} of each party",
             folded={"Neighbours": [Table(["party", "neighbours"], near)]},

@@ -27,7 +27,7 @@ from veilsum.privacy.transcript import touching
 from veilsum.progress import Advance, Progress, silent, watched
 from veilsum.scale.pieces import map_pieces
 from veilsum.scale.workers import shared_by
-from veilsum.showing import Showing, Shown, counted
+from veilsum.showing import Renderable, Rendering, counted
 
 # Normals drawn at once: 256 kB, so that shares are added up before they leave cache.
 CHUNK_NORMALS = 32_768
@@ -38,7 +38,7 @@ THREADS = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Executions(Shown):
+class Executions(Renderable):
     """Effective coefficients of many executions, and what C is left with.
 
     Attributes:
@@ -56,9 +56,9 @@ class Executions(Shown):
     def __len__(self) -> int:
         return len(self.effective)
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return how much there is; numbers stay in the arrays."""
-        return Showing(
+        return Rendering(
             f"{counted(len(self), 'execution')} of phase I by "
             f"{counted(len(self.parties), 'party')}, {len(self.honest)} honest",
             [

@@ -34,7 +34,7 @@ from veilsum.models.systems import (
 )
 from veilsum.numbers.arrays import Vector
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.showing import Showing, Shown, Table
+from veilsum.showing import Renderable, Rendering, Table
 from veilsum.sums.releases import Release, with_releases
 from veilsum.sums.terms import Options, by_name
 
@@ -54,7 +54,7 @@ STEP = limit("step_read")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class GradientFit(Shown):
+class GradientFit(Renderable):
     """A regression fitted by gradient steps under affine masks.
 
     Attributes:
@@ -105,12 +105,12 @@ class GradientFit(Shown):
             "max_error": self.max_error,
         }
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the coefficients beside the pooled ones, and what they rest on."""
         promise = self.guarantee.showing()
         pairs = zip(self.coefficients.items(), self.reference.tolist(), strict=True)
         rows = [[name, found, pooled] for (name, found), pooled in pairs]
-        return Showing(
+        return Rendering(
             f"By gradient steps: {self.model.words}",
             [
                 Table(["", "parties found", "pooled fit"], rows),

@@ -56,7 +56,7 @@ from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, as_whole
 from veilsum.privacy.guarantee import Guarantee, against, epsilon_bound
 from veilsum.privacy.lattice import MOST_CYCLE_LINKS
 from veilsum.progress import Opening, Progress, silent, watched
-from veilsum.showing import Showing, Shown, Table, counted, in_line
+from veilsum.showing import Renderable, Rendering, Table, counted, in_line
 
 LargeMethod = Literal["dgd", "gradient-tracking", "extra"]
 # The weights of each.
@@ -106,7 +106,7 @@ class Phase:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class LargeRun(Shown):
+class LargeRun(Renderable):
     """What came of it, and what was measured on the way.
 
     Attributes:
@@ -207,7 +207,7 @@ class LargeRun(Shown):
             "phases": [asdict(one) for one in self.phases],
         }
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the minimiser, what is promised, and what each part took."""
         rows = [
             [
@@ -219,7 +219,7 @@ class LargeRun(Shown):
             for one in self.phases
         ]
         heads = ("part", "seconds", "processor seconds", "peak GB so far")
-        return Showing(
+        return Rendering(
             f"Minimiser over {self.topology.n_parties:,} parties: "
             f"{in_line(self.minimiser.tolist())}",
             [tuple(self._told()), Table(heads, rows, align="<>>>")],
@@ -347,7 +347,7 @@ def large(
             # Nobody can tell how far these are; that they are under way is said.
             told = open_stage("weights, and an order", 2)
             told(0)
-            task = task_of(topology, cost, method=method, step=step, reach=reach)
+            task = engine_task(topology, cost, method=method, step=step, reach=reach)
             told(1)
             runner = engine_for(task, engine)
             state = runner.begin()
@@ -437,7 +437,7 @@ def _cycle_bytes(parties: int, links: int) -> int:
     return int(60 * min(more * long, MOST_CYCLE_LINKS))
 
 
-def task_of(
+def engine_task(
     topology: Topology,
     cost: EffectiveCost,
     *,

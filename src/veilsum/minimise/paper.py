@@ -28,7 +28,7 @@ from veilsum.numbers.shapes import Float
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.progress import Progress, staged, watched
-from veilsum.showing import Showing, Shown, Table
+from veilsum.showing import Renderable, Rendering, Table
 
 A = np.array([1.0, 2.0, 3.0])
 B = np.array([2.0, 1.0, 3.0])
@@ -71,7 +71,7 @@ def _numbers(values: tuple[float, ...]) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PaperReport(Shown):
+class PaperReport(Renderable):
     """Everything Section V reports, and the arrays its figures are drawn from."""
 
     plain: Run
@@ -80,7 +80,7 @@ class PaperReport(Shown):
     under_a: Executions
     under_b: Executions
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return every number of Section V beside what is expected of it."""
         rows = [
             (
@@ -95,7 +95,7 @@ class PaperReport(Shown):
         ]
         heads = ("quantity", "expected", "by", "here", "tolerance", "")
         quartic = self.quartic
-        return Showing(
+        return Rendering(
             "Section V: agents 1, 2, 3 on a triangle, agent 3 corrupted, sigma 1",
             [
                 Table(heads, rows, align="<><>>>"),

@@ -25,7 +25,7 @@ from veilsum.numbers.arrays import Vector
 from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import few_decimals, power_unit, unit_of
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.showing import Showing, counted, in_line
+from veilsum.showing import Rendering, counted, in_line
 from veilsum.sums.recipes import Contribution, Sums
 from veilsum.sums.releases import BY_PARTY, Release, shown_of, with_releases
 from veilsum.sums.running import JobResult, run_job
@@ -127,13 +127,15 @@ class QuadraticResult(JobResult):
         """Where the sum is least."""
         return self.answer
 
-    def answered(self) -> Showing:
+    def answered(self) -> Rendering:
         """Return the minimiser, to be seen."""
         many = counted(len(self.released.members), "cost")
         title = f"Minimiser of the sum of {many}: {in_line(self.answer.tolist())}"
         if not any(self.rounded.values()):
-            return Showing(title)
-        return Showing(title, ["Coefficients were rounded to the unit: see .rounded."])
+            return Rendering(title)
+        return Rendering(
+            title, ["Coefficients were rounded to the unit: see .rounded."]
+        )
 
 
 def quadratic_program(

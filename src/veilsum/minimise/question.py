@@ -45,9 +45,9 @@ from veilsum.minimise.rounds import MethodRounds, Schedules
 from veilsum.numbers.arrays import Array, Vector, Vectors, as_floats, as_vector, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee, released_by
-from veilsum.showing import Showing, counted, in_line
+from veilsum.showing import Rendering, counted, in_line
 from veilsum.sums.recipes import Contribution, Sums
-from veilsum.sums.releases import Foreseen, Release
+from veilsum.sums.releases import PossibleRound, Release
 from veilsum.sums.running import JobResult
 
 # Up to here "auto" prefers one sum of all coefficients to iterations.
@@ -282,9 +282,9 @@ class Minimise:
         return Release("a minimiser of summed costs", shown)
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         """One sum: an iterative method leads to nothing beyond it."""
-        return (Foreseen("only_sum", self.release(()).statistics),)
+        return (PossibleRound("only_sum", self.release(()).statistics),)
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         del releases
@@ -323,9 +323,9 @@ class Minimised(JobResult):
     def method(self) -> str:
         return self.costs.method
 
-    def answered(self) -> Showing:
+    def answered(self) -> Rendering:
         many = counted(len(self.released.members), "party")
-        return Showing(f"Minimiser over {many}: {in_line(self.minimiser.tolist())}")
+        return Rendering(f"Minimiser over {many}: {in_line(self.minimiser.tolist())}")
 
     @property
     def road(self) -> str:

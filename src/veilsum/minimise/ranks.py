@@ -70,7 +70,7 @@ from veilsum.numbers.arrays import (
 )
 from veilsum.numbers.shapes import Bool, Float, Int
 from veilsum.progress import Progress, silent, watched
-from veilsum.showing import Showing, Shown, counted, in_line
+from veilsum.showing import Renderable, Rendering, counted, in_line
 
 # Mixing weights that follow from the degrees of two ends, or of all.
 BY_DEGREE = ("metropolis", "lazy-metropolis", "max-degree")
@@ -324,7 +324,7 @@ DRAWN = 1 << 16
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RanksRun(Shown):
+class RanksRun(Renderable):
     """What ranks came to; all but `own` is the same on every rank. See `LargeRun`.
 
     Attributes:
@@ -361,8 +361,8 @@ class RanksRun(Shown):
             "sum_of_masks": list(self.sum_of_masks),
         }
 
-    def showing(self) -> Showing:
-        return Showing(
+    def showing(self) -> Rendering:
+        return Rendering(
             f"Minimiser over {self.parties:,} parties: "
             f"{in_line(self.minimiser.tolist())}",
             [tuple(self._told())],

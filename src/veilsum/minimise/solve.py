@@ -47,7 +47,7 @@ from veilsum.numbers.units import few_decimals
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.transcript import Drawn, Transcript, View, simulated
 from veilsum.progress import Progress
-from veilsum.showing import Showing, Shown, Table, counted, in_line
+from veilsum.showing import Renderable, Rendering, Table, counted, in_line
 from veilsum.sums.running import run_job
 from veilsum.sums.terms import (
     Options,
@@ -66,7 +66,7 @@ MOST_TIMES = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace(Shown):
+class Trace(Renderable):
     """What a figure needs: estimates and errors at some iterations.
 
     Attributes:
@@ -83,7 +83,7 @@ class Trace(Shown):
     sent: FloatArray | None
     parties: tuple[str, ...]
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the errors at a few of the iterations; of no single party."""
         many = len(self.iterations)
         places = np.linspace(0, many - 1, min(many, MOST_TIMES)).round().astype(int)
@@ -96,7 +96,7 @@ class Trace(Shown):
                 strict=True,
             )
         ]
-        return Showing(
+        return Rendering(
             f"Worst party's error {self.errors[-1].max():.3g} after "
             f"{counted(int(self.iterations[-1]), 'iteration')}",
             [Table(["iteration", "worst party's error", "median"], rows)],
@@ -131,7 +131,7 @@ class Quantisation:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RunRecord(Shown):
+class RunRecord(Renderable):
     """What a run found, without anybody's shares or costs: it may be pickled.
 
     Attributes:
@@ -196,13 +196,13 @@ class RunRecord(Shown):
             "guarantee": self.guarantee.to_dict(),
         }
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the minimiser beside the pooled one, and what it rests on."""
         pairs = zip(self.minimiser.tolist(), self.reference.tolist(), strict=True)
         rows = [[str(k), f"{a:.8g}", f"{b:.8g}"] for k, (a, b) in enumerate(pairs, 1)]
         heads = ("coordinate", "parties found", "pooled answer")
         promise = self.guarantee.showing()
-        return Showing(
+        return Rendering(
             f"Minimiser over {self.topology.n_parties} parties: "
             f"{in_line(self.minimiser.tolist())}",
             [
@@ -368,7 +368,7 @@ class Run(Minimised):
         """Return the result as plain values for JSON."""
         return self.record().to_dict()
 
-    def showing(self, **options: Any) -> Showing:
+    def showing(self, **options: Any) -> Rendering:
         """Return what there is to see of its record."""
         del options
         return self.record().showing()

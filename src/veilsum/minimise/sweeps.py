@@ -52,7 +52,7 @@ from veilsum.privacy.worst_case import MOST_WORK, against_any, check_tolerate
 from veilsum.progress import Progress, Report, staged, watched
 from veilsum.scale.pieces import map_pieces
 from veilsum.scale.workers import workers_on
-from veilsum.showing import Showing, Shown, Table, counted
+from veilsum.showing import Renderable, Rendering, Table, counted
 from veilsum.tables.frames import load_pandas
 
 Problem: TypeAlias = str | Path | Scenario | Sequence[Cost] | Mapping[str, Cost]
@@ -200,7 +200,7 @@ def reached(trace: Trace, tolerance: float) -> int | None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sweep(Shown):
+class Sweep(Renderable):
     """A tidy table: a line for each run and each number of colluders.
 
     Attributes:
@@ -258,7 +258,7 @@ class Sweep(Shown):
             for key, rows in groups.items()
         ]
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the medians, and why some runs were refused."""
         lines, left = self.medians(), self.asked - len(self.rows)
         refused = dict.fromkeys(row["refused"] for row in self.rows if row["refused"])
@@ -267,7 +267,7 @@ class Sweep(Shown):
         size = counted(len(self.rows), "line")
         title = f"A sweep of {size}{', ' * (left > 0)}{ended}"
         if not lines:
-            return Showing(title)
+            return Rendering(title)
         varied = [key for key in SETTING if len({one[key] for one in lines}) > 1]
         fixed = {key: lines[0][key] for key in SETTING if key not in varied}
         said = ", ".join(
@@ -296,7 +296,9 @@ class Sweep(Shown):
             f"{self.distance:g} apart, at most."
         )
         came = _came(lines, varied)
-        return Showing(title, [came, note, _promised(lines, varied), promised], folded)
+        return Rendering(
+            title, [came, note, _promised(lines, varied), promised], folded
+        )
 
     def _unprotected(self) -> list[str]:
         """Return why some lines have no epsilon."""

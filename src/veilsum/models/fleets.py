@@ -165,8 +165,8 @@ class Fleet(Secret):
 
     def outputs(self, prices: Numbers) -> FloatArray:
         """Return what every generator and then every store gives in every period."""
-        rows = [ramped(prices, *row) for row in self.generators.tolist()]
-        rows += [stored(prices, *row) for row in self.stores.tolist()]
+        rows = [generator_outputs(prices, *row) for row in self.generators.tolist()]
+        rows += [store_outputs(prices, *row) for row in self.stores.tolist()]
         return np.array(rows).reshape(-1, len(prices))
 
     def costs(self, outputs: FloatArray) -> FloatArray:
@@ -199,7 +199,7 @@ def _table(kind: str, **columns: ArrayLike) -> FloatArray:
 # What one row does at prices
 
 
-def ramped(
+def generator_outputs(
     prices: Sequence[float], a: float, b: float, low: float, high: float, ramp: float
 ) -> list[float]:
     """Return the outputs of a generator that earn it most.
@@ -229,7 +229,7 @@ def ramped(
     return outputs[::-1]
 
 
-def stored(
+def store_outputs(
     prices: Sequence[float],
     wear: float,
     energy: float,

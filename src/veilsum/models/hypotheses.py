@@ -23,7 +23,7 @@ from veilsum.models.glm import GlmFit
 from veilsum.models.inference import Inference
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.numbers.arrays import FloatArray, Vector, listed, nearest
-from veilsum.showing import Showing, Shown
+from veilsum.showing import Renderable, Rendering
 
 # Letters of a hypothesis, and equations in it: they are read, and shown, by people.
 LONGEST, MOST_EQUATIONS = 10_000, 200
@@ -190,7 +190,7 @@ def _goes_on(name: str, rest: str) -> bool:
 
 
 @dataclass(frozen=True, repr=False)
-class TestOfFit(Shown):
+class TestOfFit(Renderable):
     """One test, as people report it.
 
     Attributes:
@@ -238,7 +238,7 @@ class TestOfFit(Shown):
     def summary(self) -> str:
         return str(self)
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         degrees = f"{self.degrees:g}"
         if self.residual_degrees is not None:
             degrees += f", {self.residual_degrees:.6g}"
@@ -246,7 +246,7 @@ class TestOfFit(Shown):
             f"{self.kind} test: {self.law}({degrees}) = {self.statistic:.6g}, "
             f"p = {self.p_value:.4g}"
         )
-        return Showing(head, [self.about] if self.about else [])
+        return Rendering(head, [self.about] if self.about else [])
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "about": list(self.about)}

@@ -47,7 +47,7 @@ def file_room() -> int:
     return int(max(most - OWN_FILES, most // 2))
 
 
-def public_context(certificate: str | Path, key: str | Path) -> ssl.SSLContext:
+def tls_for_any_caller(certificate: str | Path, key: str | Path) -> ssl.SSLContext:
     """Return how to speak TLS with callers that show no certificate.
 
     Args:

@@ -38,13 +38,13 @@ from veilsum.net.receipt import (
 from veilsum.protocol.codec import Codec, MalformedMessageError
 from veilsum.protocol.evidence import Contradiction, contradict, to_sign
 from veilsum.protocol.messages import Record
-from veilsum.showing import Showing, Shown
+from veilsum.showing import Renderable, Rendering
 
 EVIDENCE = "veilsum evidence 3"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Evidence(Shown):
+class Evidence(Renderable):
     """What a party can show of another one that contradicted itself.
 
     Attributes:
@@ -65,10 +65,10 @@ class Evidence(Shown):
     records: tuple[str, ...]
     left_out: tuple[str, ...] = ()
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return who is said to have contradicted itself; `judged` looks whether so."""
         kept = "both records are in it" if self.records else "records were too long"
-        return Showing(
+        return Rendering(
             f"Evidence about {self.party} in the run {self.run}: {kept}",
             ["Whether it proves anything, verify says."],
             {"Digests": [f"evidence {self.digest}", f"plan {self.plan}"]},

@@ -33,7 +33,7 @@ from veilsum.net.identity import Identity, certificate_name, fingerprint, public
 from veilsum.numbers.arrays import FloatArray, is_number, listed
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Numbers
-from veilsum.showing import Showing, Shown, Table, counted
+from veilsum.showing import Renderable, Rendering, Table, counted
 
 FORMAT = "veilsum receipt 3"
 _VERSIONED = re.compile("veilsum (receipt|evidence) [0-9]{1,4}")
@@ -53,7 +53,7 @@ MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Receipt(Shown):
+class Receipt(Renderable):
     """One party's word about one run.
 
     Attributes:
@@ -110,10 +110,10 @@ class Receipt(Shown):
         found = {"format": FORMAT, **asdict(self)}
         return {key: found[key] for key in found if key not in OPTIONAL or found[key]}
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return who says what of which run; `is_signed` is another question."""
         lost = f"; lost: {', '.join(self.lost)}" if self.lost else ""
-        return Showing(
+        return Rendering(
             f"Receipt of {self.party} for the run {self.run}",
             [
                 (
@@ -173,7 +173,7 @@ def read_receipt(path: str | Path) -> Receipt:
 
 def read_result(path: Path) -> ResultFile:
     """Return what a result file says that receipts speak of too."""
-    return read_as(path, "a result to compare with receipts", result_from)
+    return read_as(path, "a result to compare with receipts", result_for_receipts)
 
 
 def read_as(path: Path, what: str, made: Callable[[Any], T]) -> T:
@@ -199,7 +199,7 @@ class ResultFile:
     guarantee: Mapping[str, Any]
 
 
-def result_from(table: Any) -> ResultFile:
+def result_for_receipts(table: Any) -> ResultFile:
     """Return what plain values say of a result; refuse what cannot be compared."""
     if not isinstance(table, dict) or not isinstance(table.get("guarantee"), dict):
         raise InvalidInputError(
@@ -471,7 +471,7 @@ class Finding:
 
 
 @dataclass(frozen=True, repr=False)
-class Verdict(Shown):
+class Verdict(Renderable):
     """All findings about some receipts.
 
     Attributes:
@@ -487,7 +487,7 @@ class Verdict(Shown):
         """Whether everything holds."""
         return all(finding.good for finding in self.findings)
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return whether everything holds, and each finding."""
         rows = [
             ("ok" if one.good else "NOT ok", one.check, one.detail)
@@ -495,7 +495,7 @@ class Verdict(Shown):
         ]
         words = "everything holds" if self.good else "NOT everything holds"
         prints = [f"{party}  {told}" for party, told in self.fingerprints]
-        return Showing(
+        return Rendering(
             f"{counted(len(self.fingerprints), 'receipt')}: {words}",
             [Table(("", "what must hold", "found"), rows)],
             {"Fingerprints of certificates": prints},

@@ -295,7 +295,7 @@ def about_you(
     ]
     task = found.assignment
     if task is not None:
-        promise, books = promise_shown(task), NOT_CHARGED
+        promise, books = guarantee_for_consent(task), NOT_CHARGED
         if own_data := part.checks == TABLE_AND_LEDGER:
             books = ledger_lines(ledger, task, most)
         parts.append(Part("YOUR LEDGER", books))
@@ -332,7 +332,7 @@ def price_part(part: OwnPart, party: str) -> Part | None:
     return Part("PRICE", (*lines, str(catalogue("en")["price"]["estimate"])))
 
 
-def promise_shown(task: Assignment) -> Guarantee:
+def guarantee_for_consent(task: Assignment) -> Guarantee:
     """Return a promise for the screen: what everybody learns, then what colluders do.
 
     Colluders know what they gave themselves, and so the sum of the others.

@@ -34,11 +34,11 @@ from veilsum.party.own_rules import (
     in_force,
     relaxed,
 )
-from veilsum.showing import Items, Showing, Shown, counted
+from veilsum.showing import Items, Renderable, Rendering, counted
 from veilsum.sums.kinds import Asked, kind_of
 from veilsum.sums.presence import FEW_VALUES, Screened, Varying
 from veilsum.sums.recipes import Guarded, open_limits
-from veilsum.sums.releases import BY_PARTY, Foreseen
+from veilsum.sums.releases import BY_PARTY, PossibleRound
 from veilsum.sums.wording import PageRoom, exact, quoted
 from veilsum.tables.columns import Column
 
@@ -83,7 +83,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Consent(Shown):
+class Consent(Renderable):
     """What a party agrees to.
 
     Attributes:
@@ -109,12 +109,12 @@ class Consent(Shown):
         """
         return hashlib.sha256(CONTEXT + canonical(self.facts)).hexdigest()
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the half that all members have alike; `text` has one's own as well."""
         first, *rest = self.shared
         of = "a plan" if self.facts["run"] is None else f"the run {self.facts['run']}"
         own = [".text() has the half about you as well, which is for you alone."]
-        return Showing(
+        return Rendering(
             f"Consent to {of}, digest {self.digest}",
             [Items(first.heading, first.lines), *(own if self.own else [])],
             {one.heading: one.lines for one in rest},
@@ -422,7 +422,7 @@ def _known(found: Asked, room: PageRoom) -> Iterator[str]:
     yield "who took part, when, and what this page says: every receipt has it"
 
 
-def _times(kind: Foreseen) -> str:
+def _times(kind: PossibleRound) -> str:
     if (kind.least, kind.most) == (1, 1):
         return ""
     if kind.least == kind.most:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from veilsum.consortium.addresses import Address
-from veilsum.consortium.consortium import Consortium, task_of
+from veilsum.consortium.consortium import Consortium, question_heading
 from veilsum.consortium.costs import OWN
 from veilsum.consortium.sections import GraphSection, ScenarioFile
 from veilsum.consortium.study import AgreedStudy, runs_of
@@ -250,7 +250,7 @@ Write = Callable[[Path], tuple[str, str]]
 
 
 def _own_parts(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
-    if file.question is None and task_of(file.given()) == "cost":
+    if file.question is None and question_heading(file.given()) == "cost":
         return _own_costs(file, scenario)
     schema = None if file.schema is None else file.schema.schema
     codes = () if schema is None else schema.categorical

@@ -49,7 +49,7 @@ from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan
 from veilsum.sums.kinds import kind_of
 from veilsum.sums.recipes import PartyWork
-from veilsum.sums.running import has_charged, was_charged
+from veilsum.sums.running import all_epochs_charged, any_epoch_charged
 from veilsum.tables.fingerprints import marked
 
 LOG = logging.getLogger("veilsum.net")
@@ -168,7 +168,7 @@ class Networked(Secret):
         """Return how the run ended, and whether it had before; else take part first."""
         stored = store.read()
         so_far = ending_of(assignment.plan, stored)
-        if self.ledger is not None and not has_charged(
+        if self.ledger is not None and not all_epochs_charged(
             self.ledger, self.consortium.run, so_far.charged
         ):
             LOG.warning(LEDGER_GONE, extra={"ledger": str(self.ledger.path)})
@@ -311,7 +311,7 @@ class Networked(Secret):
             asked = self.consortium.questions
             guests = any(kind_of(one).input == "folder" for one in asked)
             return SHOWN_OF_GUESTS if guests else SHOWN
-        if ledger is not None and was_charged(ledger, self.consortium.run):
+        if ledger is not None and any_epoch_charged(ledger, self.consortium.run):
             return SHOWN_BEFORE
         assert ending.abort is not None
         return UNKNOWN if ending.abort.reason == "stale" else NOTHING_SHOWN

@@ -53,7 +53,7 @@ from veilsum.privacy.accountant import Budget
 from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.messages import Quit
 from veilsum.protocol.phases import ABORTED, FINISHED
-from veilsum.showing import Showing, Shown
+from veilsum.showing import Renderable, Rendering
 from veilsum.sums.running import JobResult
 
 # Shown the page; returns True, and nothing else that is true, to take part.
@@ -85,7 +85,7 @@ class ConsentError(InvalidInputError):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Joined(Shown):
+class Joined(Renderable):
     """How a run ended for a party that came to an answer.
 
     Attributes:
@@ -105,7 +105,7 @@ class Joined(Shown):
     signed_by: tuple[str, ...]
     was_over: bool
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the result, and who has signed it; the seal stays here."""
         signed = f"Signed by {', '.join(self.signed_by) or 'nobody yet'}."
         return self.result.showing().also(signed)

@@ -265,7 +265,7 @@ class _Running(Secret):
     digest: bytes
 
 
-class Serving(Secret):
+class PartyServer(Secret):
     """Watches a folder for a party.
 
     Args:

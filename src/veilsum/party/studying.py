@@ -64,8 +64,8 @@ from veilsum.party.run import (
 from veilsum.party.run_status import FILLED_BYTES, Listener, RunEvent
 from veilsum.party.study_page import consent_to_study, question_pages
 from veilsum.reading import Section, Text, read
-from veilsum.showing import Showing, Shown, Table
-from veilsum.sums.running import was_charged
+from veilsum.showing import Renderable, Rendering, Table
+from veilsum.sums.running import any_epoch_charged
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.rules import DisclosureError
 
@@ -326,7 +326,7 @@ def _checked(ledger: Ledger, wanted: Mapping[str, Wanted]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class JoinedStudy(Shown):
+class JoinedStudy(Renderable):
     """How a study went for a party.
 
     Attributes:
@@ -338,11 +338,11 @@ class JoinedStudy(Shown):
     status: StudyStatus
     answers: Mapping[str, Joined]
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return how far each question is; its answer is in `answers`."""
         rows = [(one.name, one.stage) for one in self.status.stages.values()]
         many = len(self.answers)
-        return Showing(
+        return Rendering(
             f"Study {self.status.run}: {many} of {len(rows)} questions have a result",
             [Table(("question", "stage"), rows)],
         )
@@ -618,7 +618,7 @@ class PreparedStudy(Secret):
 
 def _give_back(ledger: Ledger, run: str) -> None:
     """Free what a question has reserved of which nothing masked has left."""
-    if not was_charged(ledger, run):
+    if not any_epoch_charged(ledger, run):
         ledger.settle(run)
 
 

@@ -810,11 +810,11 @@ class Account:
 
 def accounts(history: History) -> tuple[Account, ...]:
     """Return one account for each data set, numbered in order of appearance."""
-    first = {number: data for data, number in data_set_numbers(history).items()}
+    first = {number: data for data, number in account_numbers(history).items()}
     return tuple(_account(number, history.of(first[number])) for number in first)
 
 
-def data_set_numbers(history: History) -> dict[str, int]:
+def account_numbers(history: History) -> dict[str, int]:
     """Return a number for each data set: people need no fingerprint."""
     numbers: dict[str, int] = {}
     count = 0

@@ -29,7 +29,7 @@ from veilsum.numbers.shapes import Float
 from veilsum.privacy.remaining import BATCH_ENTRIES, mu2_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 from veilsum.progress import Advance, Progress, silent, watched
-from veilsum.showing import Showing, Shown, Table
+from veilsum.showing import Renderable, Rendering, Table
 
 Coalition = tuple[int, ...]
 Columns = Float[FloatArray, "n r"]
@@ -55,7 +55,7 @@ NEGLIGIBLE = (1e-3, 1e-5, 1e-7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Allocation(Shown):
+class Allocation(Renderable):
     """Relative noise variances of the links, and what they gain over equal ones.
 
     Attributes:
@@ -86,12 +86,12 @@ class Allocation(Shown):
         """The factor by which epsilon falls against uniform noise."""
         return self.mu2 / self.mu2_uniform
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the gain, and the noise of every link."""
         pairs = zip(self.links, self.weights, strict=True)
         rows = [(" - ".join(at), f"{w:.4f}", f"{w**0.5:.4f}") for at, w in pairs]
         unused = ", ".join(" - ".join(link) for link in self.unused)
-        return Showing(
+        return Rendering(
             f"Noise by link lowers epsilon by a factor of {self.gain:.3f} against "
             f"equal noise on all (worst mu2 {self.mu2_uniform:.4f} -> {self.mu2:.4f}; "
             f"no allocation exceeds {self.mu2_bound:.4f})",

@@ -19,7 +19,7 @@ import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray
-from veilsum.showing import Showing, Shown, Table
+from veilsum.showing import Renderable, Rendering, Table
 
 # exp(-z^2 / 2) is zero in float64 from here on.
 NO_TAIL = 39.0
@@ -31,7 +31,7 @@ LARGEST_EXPONENT = 709.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Leakage(Shown):
+class Leakage(Renderable):
     """What one KL divergence lets a view tell, in every unit.
 
     >>> told = Leakage(0.25)
@@ -44,9 +44,9 @@ class Leakage(Shown):
     def __post_init__(self) -> None:
         check_divergence(self.divergence)
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return what the best guesser reaches, and the same in other units."""
-        return Showing(
+        return Rendering(
             f"The best guesser is right {100 * self.attacker_success:.2f}% of the time "
             "(a coin: 50%)",
             [

@@ -29,7 +29,7 @@ from veilsum.numbers.arrays import listed
 from veilsum.privacy.remaining import values_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 from veilsum.progress import Opening, Progress, silent, staged, watched
-from veilsum.showing import Block, Items, Showing, Shown
+from veilsum.showing import Block, Items, Renderable, Rendering
 
 NamedLink = tuple[str, str]
 
@@ -78,7 +78,7 @@ class HelpfulLink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Diagnosis(Shown):
+class Diagnosis(Renderable):
     """What the doctor found.
 
     Attributes:
@@ -122,7 +122,7 @@ class Diagnosis(Shown):
             f"{t} may collude"
         )
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the verdict, the cuts, and what mends and helps."""
         blocks: list[Block] = []
         if self.cuts:
@@ -145,7 +145,7 @@ class Diagnosis(Shown):
             blocks.append(Items(title, helpful))
         else:
             blocks.append(f"No single link that was tried would{then} lower epsilon.")
-        return Showing(self.verdict, blocks)
+        return Rendering(self.verdict, blocks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

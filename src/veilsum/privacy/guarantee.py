@@ -47,7 +47,7 @@ from veilsum.privacy.lattice import (
     smoothness,
     worst_excess,
 )
-from veilsum.showing import Block, Showing, Shown, Table
+from veilsum.showing import Block, Renderable, Rendering, Table
 
 Status = Literal["private", "partial", "exposed", "vacuous", "no_privacy"]
 
@@ -138,7 +138,7 @@ class Worst:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Guarantee(Shown):
+class Guarantee(Renderable):
     """What a coalition can learn, and what the statement rests on.
 
     `epsilon` bounds KL per squared distance of inputs; None when there is no bound.
@@ -210,7 +210,7 @@ class Guarantee(Shown):
             return self.corrupted[0]
         return f"The coalition of {listed(self.corrupted)}"
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the sentence, the number, and all that it rests on folded."""
         blocks: list[Block] = []
         if len(self.components) > 1:
@@ -225,7 +225,7 @@ class Guarantee(Shown):
             blocks.append(self._success)
         # What holds is said by the sentence; a word in front is for what does not.
         word = "" if self.status == "private" else f"{self.status}: "
-        return Showing(
+        return Rendering(
             f"{word}{self.sentence}",
             blocks,
             {

@@ -65,7 +65,7 @@ from veilsum.privacy.worst_case import (
 )
 from veilsum.progress import Opening, Progress, silent, watched
 from veilsum.scale.workers import shared_by
-from veilsum.showing import Block, Showing, Shown, Table
+from veilsum.showing import Block, Renderable, Rendering, Table
 
 COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
 # Above this many parties a network has to be named, not searched for.
@@ -471,7 +471,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class NetworkPlan(Shown):
+class NetworkPlan(Renderable):
     """One network with the sigma that meets the target on it.
 
     Attributes:
@@ -526,7 +526,7 @@ class NetworkPlan(Shown):
             return f"{self.law} masks"
         return f"sigma {_not_below(self.sigma)}"
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the network, its noise, and what that promises."""
         worst = listed(self.worst_coalition) or "nobody"
         mu2 = "" if self.worst_mu2 is None else f"; worst mu2 {self._mu2}"
@@ -537,7 +537,7 @@ class NetworkPlan(Shown):
         ]
         blocks += [one for one in (self.guesses, self.accuracy) if one]
         title = f"{self.title}, {self.noise}: epsilon {self.epsilon:.4g}"
-        return Showing(title, blocks)
+        return Rendering(title, blocks)
 
     @property
     def guesses(self) -> str:
@@ -612,7 +612,7 @@ def _not_below(sigma: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Plans(Shown):
+class Plans(Renderable):
     """Networks that meet the target, the least sigma first, and those that do not.
 
     `interrupted` says that a search was stopped: better networks may exist.
@@ -630,7 +630,7 @@ class Plans(Shown):
         """The plan with the least sigma; of equals, the one with fewer links."""
         return self.plans[0]
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the best network in words, and the others beside it."""
         best, distance = self.best, self.target.distance
         title = (
@@ -650,7 +650,7 @@ class Plans(Shown):
             )
         if self.interrupted:
             blocks.append("The search was stopped: better networks may exist.")
-        return Showing(f"{title}.", blocks, {"Notes": self.notes})
+        return Rendering(f"{title}.", blocks, {"Notes": self.notes})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -42,7 +42,7 @@ from veilsum.numbers.arrays import Array, FloatArray, listed
 from veilsum.numbers.limbs import add, subtract, to_integers, total, type_name
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float, Shaped
-from veilsum.showing import Showing, Shown, counted
+from veilsum.showing import Renderable, Rendering, counted
 
 Estimates = Float[FloatArray, "times heard m"]
 ColluderRows = Shaped[Array[Any], "c p"]
@@ -50,7 +50,7 @@ HonestRows = Shaped[Array[Any], "h p"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class View(Shown):
+class View(Renderable):
     """One sample of what C saw in a run.
 
     Attributes:
@@ -86,9 +86,9 @@ class View(Shown):
             for piece in self.pieces
         }
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return how much there is in it, and no number of it."""
-        return Showing(
+        return Rendering(
             f"View of {listed(self.corrupted) or 'nobody'}: private",
             [
                 f"{len(self.known_edges)} known links, masked numbers of "
@@ -156,7 +156,7 @@ HELD = ("own", "shares", "masked", "subtrees", "told")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Transcript(Shown, Secret):
+class Transcript(Renderable, Secret):
     """What a coalition stored, sent and received in one run.
 
     Two are equal if every number in them is.
@@ -177,12 +177,12 @@ class Transcript(Shown, Secret):
     rounds: tuple[Exchange, ...] = ()
     whole: bool = True
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return how much there is in it, and no number of it."""
         of = listed(self.corrupted) or "nobody"
         epochs = counted(len(self.rounds), "epoch")
         cut = "" if self.whole else "; it grew too long, and what came later is missing"
-        return Showing(f"Transcript of {of}: private; {epochs}{cut}")
+        return Rendering(f"Transcript of {of}: private; {epochs}{cut}")
 
     @classmethod
     def together(cls, transcripts: Iterable[Transcript]) -> Transcript:

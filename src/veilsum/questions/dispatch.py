@@ -34,10 +34,10 @@ from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import few_decimals, unit_of
 from veilsum.reading import Number, Whole, about
-from veilsum.showing import Showing, Table, counted
+from veilsum.showing import Rendering, Table, counted
 from veilsum.sums.kinds import Asked, QuestionKind, agreed_options, agreed_terms
-from veilsum.sums.recipes import Contribution, Replay, Sums, SumsOnly
-from veilsum.sums.releases import Foreseen, Release
+from veilsum.sums.recipes import Contribution, Replay, SumRecipe, Sums
+from veilsum.sums.releases import PossibleRound, Release
 from veilsum.sums.running import JobResult, run_job
 from veilsum.sums.table_job import is_simulated
 from veilsum.sums.terms import Options, Terms, by_name
@@ -53,7 +53,7 @@ LIMIT = limit("dispatch")
 FLEETS = limit("fleets")
 
 
-class TriedPrices(SumsOnly, Generic[S]):
+class TriedPrices(SumRecipe, Generic[S]):
     """One sum for each price, or for all prices that are tried together."""
 
     search: Any
@@ -149,13 +149,13 @@ class PriceRecipe(TriedPrices[State]):
         return Release.from_layout("dispatch", self.layout, point, where)
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         most, shown = self.search.max_rounds, self.layout.released
-        tried = Foreseen("price", shown, 1, most)
+        tried = PossibleRound("price", shown, 1, most)
         if not self.search.total_cost:
             return (tried,)
         shown = self.search.costs.released
-        return tried, Foreseen("price_found", shown)
+        return tried, PossibleRound("price_found", shown)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -215,12 +215,12 @@ class DispatchResult(BalancedResult):
         """Return the price; and what each generator that is known here runs."""
         return self.answered(outputs=True).text()
 
-    def answered(self, *, outputs: bool = False) -> Showing:
+    def answered(self, *, outputs: bool = False) -> Rendering:
         """Return the price, to be seen; with `outputs` what is one's own too."""
         told = [self.words, f"output less demand {self.balance:.2g}"]
         if self.total_cost is not None:
             told.append(f"all outputs together cost {self.total_cost:.8g}")
-        shown = Showing(f"Price {self.price:.8g}", [tuple(told)])
+        shown = Rendering(f"Price {self.price:.8g}", [tuple(told)])
         if not self.outputs:
             return shown
         if not outputs:
@@ -425,9 +425,9 @@ class PeriodsRecipe(TriedPrices[Seeking | Cleared]):
         return Release.from_layout("dispatch over periods", self.layout, prices)
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         shown, most = self.layout.released, self.search.max_rounds
-        return (Foreseen("prices", shown, 1, most),)
+        return (PossibleRound("prices", shown, 1, most),)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -480,18 +480,20 @@ class PeriodsResult(BalancedResult):
         """
         return self.answered(outputs=True).text()
 
-    def answered(self, *, outputs: bool = False) -> Showing:
+    def answered(self, *, outputs: bool = False) -> Rendering:
         """Return prices, to be seen; with `outputs` what is one's own too."""
         left = float(np.abs(self.balance).max())
         told = f"output less demand is at most {left:.2g} in a period", self.words
         title = f"Prices of {counted(len(self.prices), 'period')}"
         if not outputs:
             rows = [[str(k + 1), f"{one:.6g}"] for k, one in enumerate(self.prices)]
-            shown = Showing(title, [Table(["period", "price"], rows, align="<."), told])
+            shown = Rendering(
+                title, [Table(["period", "price"], rows, align="<."), told]
+            )
             if not self.outputs:
                 return shown
             return shown.also("What units here give is in .outputs and .summary().")
-        return Showing(title, [self._own_table(), told])
+        return Rendering(title, [self._own_table(), told])
 
     def _own_table(self) -> Table:
         outputs, costs = (

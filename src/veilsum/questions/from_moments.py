@@ -29,7 +29,7 @@ from veilsum.numbers.arrays import (
     is_number,
     listed,
 )
-from veilsum.showing import Cell, Showing, Shown, Table, counted
+from veilsum.showing import Cell, Renderable, Rendering, Table, counted
 from veilsum.tables.frames import load_pandas, needed
 
 INTERCEPT = "Intercept"
@@ -50,7 +50,7 @@ class ReleasedMoments(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Path(Shown):
+class Path(Renderable):
     """Coefficients of an elastic net, one line for each strength of the penalty.
 
     Attributes:
@@ -88,7 +88,7 @@ class Path(Shown):
         columns |= dict(zip(self.names, self.coefficients.T, strict=True))
         return load_pandas().DataFrame(columns | {"r_squared": self.r_squared})
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return how many columns are left, from the strongest penalty on."""
         many, few = len(self.alphas), MOST_LINES
         steps = np.unique(np.linspace(0, many - 1, min(many, few)).round().astype(int))
@@ -101,7 +101,7 @@ class Path(Shown):
         table = Table(
             [INTERCEPT, *last], [[float(self.intercepts[-1]), *last.values()]]
         )
-        return Showing(
+        return Rendering(
             f"Elastic net of {counted(len(self.names), 'column')}, {many} alphas from "
             f"{self.alphas[0]:.4g} to {self.alphas[-1]:.4g}, l1_ratio "
             f"{self.l1_ratio:g}",
@@ -187,7 +187,7 @@ def elastic_net(
 
 
 @dataclass(frozen=True, repr=False)
-class Components(Shown):
+class Components(Renderable):
     """Principal components of columns.
 
     Attributes:
@@ -205,13 +205,13 @@ class Components(Shown):
         """Of all variance, how much each component has."""
         return np.asarray(self.variances / self.variances.sum())
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return variances, and loadings below."""
         each = [f"PC{k}" for k in range(1, 1 + len(self.variances))]
         both = np.stack([self.variances, self.shares, np.cumsum(self.shares)], axis=1)
         parts = [[name, *one] for name, one in zip(each, both.tolist(), strict=True)]
         loadings = zip(self.names, *self.loadings.tolist(), strict=True)
-        return Showing(
+        return Rendering(
             f"{counted(len(each), 'principal component')}: the first has "
             f"{self.shares[0]:.1%} of all variance",
             [
@@ -257,7 +257,7 @@ def principal_components(
 
 
 @dataclass(frozen=True, repr=False)
-class TwoStageFit(Shown, Inference):
+class TwoStageFit(Renderable, Inference):
     """Least squares in two stages; tests are Student's.
 
     Attributes:
@@ -268,7 +268,7 @@ class TwoStageFit(Shown, Inference):
     n_rows: int
     residual_variance: float
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         """Return the table of coefficients."""
         head = ["name", "coef", "std err", "t", "p", "low", "high"]
         rows = [
@@ -276,7 +276,7 @@ class TwoStageFit(Shown, Inference):
             for name, *values in (astuple(one) for one in table(self))
         ]
         title = f"Least squares in two stages, {self.n_rows} rows"
-        return Showing(title, [Table(head, rows, align="<>>>>>>")])
+        return Rendering(title, [Table(head, rows, align="<>>>>>>")])
 
 
 def two_stage(

@@ -27,7 +27,7 @@ from msgspec import Meta
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.errors import InvalidInputError, naming_party
 from veilsum.fits.fitted import table_cells, table_rows
-from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula, inferred_schema
+from veilsum.fits.formula_job import FormulaJob, FormulaRows, OnFormula, inferred_schema
 from veilsum.fits.model import family_of
 from veilsum.locale import limit
 from veilsum.models.inference import table
@@ -36,18 +36,18 @@ from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.layout import Layout, number as scalar, vector
 from veilsum.numbers.units import BITS, Integers
 from veilsum.reading import Text, Whole
-from veilsum.showing import Both, Showing, Table, number
+from veilsum.showing import Both, Rendering, Table, number
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.recipes import Contribution, Sums, SumsOnly
+from veilsum.sums.recipes import Contribution, SumRecipe, Sums
 from veilsum.sums.releases import (
     BY_PARTY,
-    Foreseen,
     OfParties,
+    PossibleRound,
     Release,
     ReleaseLimit,
 )
 from veilsum.sums.running import ComparedResult, run_job
-from veilsum.sums.table_job import TableResult, put
+from veilsum.sums.table_job import TableResult, run_on_frames
 from veilsum.sums.terms import Options, Terms, by_name
 from veilsum.sums.wording import PageRoom, exact, quoted
 from veilsum.tables.rules import Rules
@@ -63,7 +63,7 @@ FEW_STUDIES = limit("few_studies")
 
 
 @dataclass(frozen=True)
-class MetaRecipe(SumsOnly):
+class MetaRecipe(SumRecipe):
     """Two sums over studies: of weights, and of weights that allow for differences."""
 
     wording = BY_PARTY
@@ -168,15 +168,15 @@ class MetaRecipe(SumsOnly):
         return Release.from_layout(self.what, self.random_layout, (tau2,), where)
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         return (
-            Foreseen("first", self.layout.released),
-            Foreseen("last", self.random_layout.released),
+            PossibleRound("first", self.layout.released),
+            PossibleRound("last", self.random_layout.released),
         )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Study(Brought):
+class Study(FormulaRows):
     """One party's rows, and the estimate that it makes of them."""
 
     job: FormulaJob
@@ -362,7 +362,7 @@ class PooledResult(ComparedResult):
         """Return the pooled estimates, and how much studies differ."""
         return self.answered(level).text()
 
-    def answered(self, level: float = 0.95) -> Showing:
+    def answered(self, level: float = 0.95) -> Rendering:
         """Return the same, to be seen."""
         fixed = self.fixed
         head = ["", "estimate", "std err", "z", "P>|z|", "low", "high"]
@@ -376,7 +376,7 @@ class PooledResult(ComparedResult):
         ]
         letters = Both.letters(self.forest(level=level))
         table_of_both = Table(head, rows, align="<......")
-        return Showing(self.title, [table_of_both, letters, tuple(facts)])
+        return Rendering(self.title, [table_of_both, letters, tuple(facts)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -465,7 +465,7 @@ def meta(
         compare: whether to pool without masks as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    return put(
+    return run_on_frames(
         lambda agreed: MetaJob.of(
             agreed,
             formula=formula,

@@ -20,7 +20,7 @@ from flint import fmpq_mat
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitted import Fitted, table_cells, table_rows
-from veilsum.fits.formula_job import Brought, FormulaJob, OnFormula, inferred_schema
+from veilsum.fits.formula_job import FormulaJob, FormulaRows, OnFormula, inferred_schema
 from veilsum.locale import limit
 from veilsum.models.families import Gaussian
 from veilsum.models.mixed import (
@@ -38,17 +38,17 @@ from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.layout import Layout, number as scalar
 from veilsum.numbers.units import BITS, Integers
 from veilsum.reading import Names, Text, Whole
-from veilsum.showing import Showing, Table, number
+from veilsum.showing import Rendering, Table, number
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.recipes import ManyRounds, Sums
+from veilsum.sums.recipes import IterativeRecipe, Sums
 from veilsum.sums.releases import (
     BY_PARTY,
-    Foreseen,
     OfParties,
+    PossibleRound,
     Release,
     ReleaseLimit,
 )
-from veilsum.sums.table_job import put
+from veilsum.sums.table_job import run_on_frames
 from veilsum.sums.terms import Options
 from veilsum.sums.wording import PageRoom, quoted
 from veilsum.tables.rules import MORE_SUMS, Rules
@@ -65,7 +65,7 @@ POLES = limit("poles", least=2 * PARTIES_EACH, each=PARTIES_EACH)
 
 
 @dataclass(frozen=True, eq=False)
-class MixedRecipe(ManyRounds[ThetaState]):
+class MixedRecipe(IterativeRecipe[ThetaState]):
     """One sum for each theta that is tried, until none is better.
 
     The last number of each sum counts rows that were left out.
@@ -138,12 +138,12 @@ class MixedRecipe(ManyRounds[ThetaState]):
         return Release.from_layout(self.what, self.layout, point, where)
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
-        return (Foreseen("every", self.layout.released, 1, self.most_rounds),)
+    def foreseen(self) -> tuple[PossibleRound, ...]:
+        return (PossibleRound("every", self.layout.released, 1, self.most_rounds),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OwnProducts(Brought):
+class OwnProducts(FormulaRows):
     """One party's rows, and the exact products of their columns."""
 
     mixing: Mixing
@@ -282,7 +282,7 @@ class MixedResult(Fitted[MixedFit]):
         """Return both tables, and what goes with them."""
         return self.answered(level).text()
 
-    def answered(self, level: float = 0.95) -> Showing:
+    def answered(self, level: float = 0.95) -> Rendering:
         """Return the same, to be seen."""
         fit = self.fit
         head = ["", "coef", "std err", "z", "P>|z|", "low", "high"]
@@ -305,7 +305,7 @@ class MixedResult(Fitted[MixedFit]):
         if self.dropped:
             facts.append(f"{self.dropped} rows with missing values were left out.")
         title = f"Mixed model of {self.job.base.model.response} ({fit.method.upper()})"
-        return Showing(
+        return Rendering(
             title,
             [
                 Table(head, rows, "Fixed effects", "<......"),
@@ -367,7 +367,7 @@ def mixed(
         compare: whether to fit without masks as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    return put(
+    return run_on_frames(
         lambda agreed: MixedJob.of(
             agreed, formula=formula, random=random, method=method, bits=bits
         ),

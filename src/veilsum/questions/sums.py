@@ -32,7 +32,7 @@ from veilsum.numbers.units import (
 from veilsum.showing import (
     MOST_IN_LINE,
     MOST_ROWS,
-    Showing,
+    Rendering,
     Table,
     counted,
     figure,
@@ -94,7 +94,7 @@ class SumResult(JobResult):
     read_off: bool = False
     averaged: bool = False
 
-    def answered(self) -> Showing:
+    def answered(self) -> Rendering:
         """Return the sum, to be seen."""
         recipe = self.inner[0]
         of = "" if recipe.what in (A_SUM, AN_AVERAGE) else f" ({recipe.what})"
@@ -102,14 +102,14 @@ class SumResult(JobResult):
         title = f"{'Average' if self.averaged else 'Sum'} over {many}{of}"
         if self.value.size <= MOST_IN_LINE and self.value.ndim < 2:
             title = f"{title}: {in_line(self.value.ravel().tolist())}"
-            shown = Showing(title)
+            shown = Rendering(title)
         else:
             places = [*np.ndindex(self.value.shape)][:MOST_ROWS]
             rows = [
                 (", ".join(map(str, at)), figure(self.value[at].item()))
                 for at in places
             ]
-            shown = Showing(title, [Table(("place", "value"), rows, align="<>")])
+            shown = Rendering(title, [Table(("place", "value"), rows, align="<>")])
             if (more := self.value.size - len(rows)) > 0:
                 shown = shown.also(f"{more:,} more are in .value.")
         if any(self.rounded.values()):

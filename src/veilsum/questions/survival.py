@@ -29,13 +29,13 @@ from veilsum.models.tallies import MOST_CELLS
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers
-from veilsum.showing import Block, Showing, Table
+from veilsum.showing import Block, Rendering, Table
 from veilsum.sums.kinds import Asked, TableKind
 from veilsum.sums.presence import Group, Look
 from veilsum.sums.recipes import EndsRecipe
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.sums.running import finite
-from veilsum.sums.table_job import SchemaJob, TableResult, put
+from veilsum.sums.table_job import SchemaJob, TableResult, run_on_frames
 from veilsum.sums.terms import Options
 from veilsum.sums.wording import PageRoom, exact, quoted
 from veilsum.tables.asked import Question
@@ -441,7 +441,7 @@ class SurvivalResult(TableResult):
         conf_type: ConfType = "log-log",
         *,
         life_table: bool = False,
-    ) -> Showing:
+    ) -> Rendering:
         """Return the same, to be seen."""
         heads: tuple[str, ...]
         name, last = self.job.group or "", f"after {self.times[-1]:g}"
@@ -467,7 +467,7 @@ class SurvivalResult(TableResult):
             of = f"{name} = {label}" if name else ""
             parts.append(Table(heads, lines, of, ">" * 9))
         remarks = self._remarks(level, conf_type)
-        return Showing(self.job.text, [*parts, *remarks])
+        return Rendering(self.job.text, [*parts, *remarks])
 
     def _remarks(self, level: float, conf_type: ConfType) -> list[str]:
         """Return a paragraph each."""
@@ -584,7 +584,7 @@ def survival(
             simulation can.
         options: how to sum; see `Options`.
     """
-    return put(
+    return run_on_frames(
         lambda agreed: SurvivalJob.of(agreed, formula, times),
         data,
         SurvivalResult,

@@ -24,7 +24,13 @@ from veilsum.numbers.units import Counts
 from veilsum.reading import about
 from veilsum.sums.recipes import Contribution, Recipe
 from veilsum.sums.running import JobResult
-from veilsum.sums.table_job import SchemaJob, TableResult, check_width, prepared, put
+from veilsum.sums.table_job import (
+    SchemaJob,
+    TableResult,
+    check_width,
+    resolve_question,
+    run_on_frames,
+)
 from veilsum.sums.terms import Options, Terms
 from veilsum.sums.wording import PageRoom
 from veilsum.tables.frames import Frame
@@ -248,7 +254,7 @@ class TableKind(QuestionKind[Q], Generic[Q, J]):
                 code="missing-section",
             )
 
-        return put(
+        return run_on_frames(
             lambda agreed: self.job(spec, agreed),
             data,
             self.result,
@@ -276,7 +282,7 @@ class TableKind(QuestionKind[Q], Generic[Q, J]):
             consortium.topology.n_parties - (1 if tolerate is None else tolerate),
         )
         with about(spec.heading):
-            found = prepared(
+            found = resolve_question(
                 job, rules, lambda counts: agreed_terms(consortium, counts)
             )
         return Asked(

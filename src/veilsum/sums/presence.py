@@ -26,11 +26,11 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.sums.recipes import LEAST_ROUNDS, Contribution, Guarded, Sums, SumsOnly
+from veilsum.sums.recipes import LEAST_ROUNDS, Contribution, Guarded, SumRecipe, Sums
 from veilsum.sums.releases import (
     BY_ROW,
     SCREENED,
-    Foreseen,
+    PossibleRound,
     Release,
     ReleaseLimit,
     with_releases,
@@ -235,7 +235,7 @@ def shortfall(
 
 
 @dataclass(frozen=True, eq=False)
-class Screened(SumsOnly):
+class Screened(SumRecipe):
     """A recipe that begins when it is known that every place has enough holders.
 
     Attributes:
@@ -302,9 +302,9 @@ class Screened(SumsOnly):
         return 1 + int(self.inner.most_rounds)
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         """Counts of parties first, then what the recipe inside shows."""
-        first = Foreseen("holders", self.release(()).statistics)
+        first = PossibleRound("holders", self.release(()).statistics)
         return (first, *self.inner.foreseen)
 
     def within(self, sums: Sums) -> Sums:

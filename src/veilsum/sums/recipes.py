@@ -39,7 +39,7 @@ from veilsum.sums.releases import (
     BY_ROW,
     OBJECTIONS,
     REBUILT,
-    Foreseen,
+    PossibleRound,
     Release,
     ReleaseLimit,
     shown_of,
@@ -91,8 +91,8 @@ class Recipe(Protocol):
         ...
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
-        """Every kind of round that there may be, in order; see `Foreseen`."""
+    def foreseen(self) -> tuple[PossibleRound, ...]:
+        """Every kind of round that there may be, in order; see `PossibleRound`."""
         ...
 
     def among(self, members: tuple[str, ...]) -> Recipe:
@@ -130,7 +130,7 @@ class Recipe(Protocol):
         ...
 
 
-class SumsOnly:
+class SumRecipe:
     """What all recipes have alike that ask for sums, and mask all that they use."""
 
     round_size: ClassVar[int] = 0
@@ -171,8 +171,8 @@ class SumsOnly:
         return sum(one.most for one in self.foreseen)
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
-        return (Foreseen("only", cast("Recipe", self).release(()).statistics),)
+    def foreseen(self) -> tuple[PossibleRound, ...]:
+        return (PossibleRound("only", cast("Recipe", self).release(()).statistics),)
 
     @property
     def most_rows(self) -> int:
@@ -215,7 +215,7 @@ class SumsOnly:
         return shown_of([members], releases)
 
 
-class OneRound(SumsOnly):
+class OneRound(SumRecipe):
     """A recipe that asks once; its total is the answer, where it says nothing else."""
 
     if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class OneRound(SumsOnly):
         return Release.from_layout(self.what, self.layout)
 
 
-def cell_counts(parts: Iterable[Array[Any]]) -> dict[str, int]:
+def row_counts_by_cell(parts: Iterable[Array[Any]]) -> dict[str, int]:
     """Return counts of rows by name, where every row is in one cell, and their sum."""
     cells = [int(one) for part in parts for one in part.flat]
     found = {f"rows in cell {k}": n for k, n in enumerate(cells, start=1)}
@@ -305,10 +305,10 @@ class EndsRecipe(OneRound):
         return self.layout.pack(**named, left_out=left_out)
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
-        return cell_counts(self.ends(sums))
+        return row_counts_by_cell(self.ends(sums))
 
 
-class ManyRounds(SumsOnly, Generic[S]):
+class IterativeRecipe(SumRecipe, Generic[S]):
     """A recipe that asks at one place after another, until its search has converged.
 
     `search` knows where it starts, what it proposes there, and where a sum leads; one
@@ -375,7 +375,7 @@ class ManyRounds(SumsOnly, Generic[S]):
         return self.asked(state, sums)
 
 
-class OneSumMore(SumsOnly):
+class WithFinalRound(SumRecipe):
     """A recipe around a fit: at its answer everybody is asked for one sum more.
 
     `inner` is the fit, whose own limit leaves room for the last sum; `after` says when
@@ -411,12 +411,12 @@ class OneSumMore(SumsOnly):
         return int(self.inner.most_rounds) + 1
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         before = [
             replace(one, when="first") if one.when == "only" else one
             for one in self.inner.foreseen
         ]
-        return (*before, Foreseen(self.after, self.last_shown))
+        return (*before, PossibleRound(self.after, self.last_shown))
 
     def parts(self, sums: Sums) -> tuple[Sums, Array[Any] | None]:
         """Return the sums of the fit, and the last one if it is there."""
@@ -564,7 +564,7 @@ class Guarded:
         return replace(found, statistics={**found.statistics, OBJECTIONS: 1})
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         """The recipe's rounds, each with the number for objections."""
         return tuple(
             replace(one, statistics={**one.statistics, OBJECTIONS: 1})

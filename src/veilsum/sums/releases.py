@@ -96,7 +96,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class PossibleRound:
     """One kind of round that a job may take, known before anybody's data are.
 
     Attributes:

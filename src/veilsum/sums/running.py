@@ -19,7 +19,7 @@ from veilsum.privacy.guarantee import CURIOUS_LIMIT, ONE_RUN_LIMIT, Guarantee
 from veilsum.progress import Advance, Opening, watched as watched_by
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
-from veilsum.showing import Items, Showing, Shown, counted, in_line
+from veilsum.showing import Items, Renderable, Rendering, counted, in_line
 from veilsum.sums.presence import Screened
 from veilsum.sums.recipes import (
     Contribution,
@@ -51,7 +51,7 @@ LOOSENED = "But rules were switched off, and sums may tell more than that of a p
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class JobResult(Shown):
+class JobResult(Renderable):
     """What a job released, whatever it was for.
 
     Attributes:
@@ -147,15 +147,15 @@ class JobResult(Shown):
         """What the sums cost, and how far one person stands out, in words."""
         return ()
 
-    def answered(self) -> Showing:
+    def answered(self) -> Rendering:
         """Return the answer alone, to be seen; a kind of result may take options."""
-        return Showing(f"Answer of {self._parties}: {in_line(self.answer.tolist())}")
+        return Rendering(f"Answer of {self._parties}: {in_line(self.answer.tolist())}")
 
     def summary(self) -> str:
         """Return the answer as plain text."""
         return self.answered().text()
 
-    def showing(self, **options: Any) -> Showing:
+    def showing(self, **options: Any) -> Rendering:
         """Return the answer, made with these options, and what it rests on."""
         promise = self.guarantee
         elsewhere = {*self.loosened, *self.sums_tell}
@@ -176,7 +176,7 @@ class JobResult(Shown):
             *shown.blocks,
         )
         said = (one for one in blocks if one)
-        answered: Callable[..., Showing] = self.answered
+        answered: Callable[..., Rendering] = self.answered
         return answered(**options).also(*said, folded=shown.folded)
 
     @property
@@ -387,7 +387,7 @@ class Bookkeeping(Secret):
         """Raise if one party's ledger would refuse the run, or its first emission."""
         if (ledger := self.terms.ledgers.get(party)) is None:
             return
-        if was_charged(ledger, self.terms.run):
+        if any_epoch_charged(ledger, self.terms.run):
             raise BudgetError(
                 f"this ledger was charged for the run {self.terms.run} before, and the "
                 "file with its state is gone or another one: put it back, or give it "
@@ -424,7 +424,7 @@ class Bookkeeping(Secret):
     def settle(self, *, aborted: bool = False) -> None:
         """Give back what was not used; if it came to no end, only if nothing was."""
         for ledger in self.terms.ledgers.values():
-            if not aborted or not was_charged(ledger, self.terms.run):
+            if not aborted or not any_epoch_charged(ledger, self.terms.run):
                 ledger.settle(self.terms.run)
 
     def objected(self, party: str, reason: str) -> None:
@@ -516,13 +516,13 @@ class Bookkeeping(Secret):
         return charge, known
 
 
-def was_charged(ledger: Ledger, run: str) -> bool:
+def any_epoch_charged(ledger: Ledger, run: str) -> bool:
     """Say whether a ledger was charged for any epoch of a run."""
     charged = (one.epoch for one in ledger.history().charges)
     return any(one.startswith(_epoch_name(run, "")) for one in charged)
 
 
-def has_charged(ledger: Ledger, run: str, epochs: Iterable[int]) -> bool:
+def all_epochs_charged(ledger: Ledger, run: str, epochs: Iterable[int]) -> bool:
     """Say whether a ledger was charged for all these epochs of a run."""
     known = {one.epoch for one in ledger.history().charges}
     return all(_epoch_name(run, epoch) in known for epoch in epochs)

@@ -1,8 +1,9 @@
 """Questions to tables: what each of them says, and the one order in which it is asked.
 
 A `TableJob` is what all parties know of a question, without anybody's data: what is
-summed, who must hold what, what it comes to at home. `prepared` turns it into a recipe
-and terms, by agreed numbers alone; `ask` puts it to the tables that are here.
+summed, who must hold what, what it comes to at home. `resolve_question` turns it into a
+recipe and terms, by agreed numbers alone; `run_on_rows` puts it to the tables that are
+here.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ class SchemaJob(TableJob[Own]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Prepared:
+class ResolvedQuestion:
     """A question as agreed numbers alone decide it.
 
     Attributes:
@@ -194,9 +195,9 @@ def check_width(job: SchemaJob[Any], rules: Rules, honest: int) -> None:
     limit.check(job.n_columns * (job.n_columns + 1) // 2)
 
 
-def prepared(
+def resolve_question(
     job: TableJob[Any], rules: Rules, terms_of: Callable[[Counts], Terms]
-) -> Prepared:
+) -> ResolvedQuestion:
     """Return how a question is asked under some rules.
 
     Raises:
@@ -215,7 +216,7 @@ def prepared(
     limit = ReleaseLimit.of(rules, job.numbers_in_a_row, terms, size_of(groups))
     inner = job.recipe(limit)
     recipe = screened(Guarded(inner) if objecting else inner, groups, terms.tolerate)
-    return Prepared(recipe=recipe, terms=terms, rules=rules)
+    return ResolvedQuestion(recipe=recipe, terms=terms, rules=rules)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -234,7 +235,7 @@ class SimulatedTables(Secret):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TableAnswer(Prepared):
+class TableAnswer(ResolvedQuestion):
     released: Released
 
     def made(
@@ -254,7 +255,7 @@ class TableAnswer(Prepared):
         )
 
 
-def ask(
+def run_on_rows(
     job: TableJob[Own],
     own: Mapping[str, Own],
     *,
@@ -278,7 +279,7 @@ def ask(
     def terms_of(counts: Counts) -> Terms:
         return Terms.of(list(own), counts=counts, options=options)
 
-    found = prepared(job, rules, terms_of)
+    found = resolve_question(job, rules, terms_of)
     # What all can know comes first: such a refusal says nothing about a table.
     found.recipe.request(())
     for party, part in own.items():
@@ -416,7 +417,7 @@ class TableResult(ComparedResult):
         return f"{self.count} rows of {len(self.released.members)} parties{left}."
 
 
-def put(
+def run_on_frames(
     job_of: Callable[[Schema], SchemaJob[Any]],
     data: Mapping[str, Any],
     result: Callable[..., R],
@@ -452,7 +453,7 @@ def put(
     if simulated:
         job = job.read_off(own)
     sources = {p: Source(frame, job.schema.names) for p, frame in frames.items()}
-    asked = ask(job, own, sources=sources, rules=kept, options=options)
+    asked = run_on_rows(job, own, sources=sources, rules=kept, options=options)
     found = asked.made(result, job, own if compare else None)
     # Real parties look at their influence at home, before they take part.
     tables = SimulatedTables(frames) if simulated else None

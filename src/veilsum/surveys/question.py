@@ -34,8 +34,8 @@ from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import unit_of
 from veilsum.privacy.guarantee import Component, Guarantee, Worst
-from veilsum.showing import MOST_ROWS, Showing, Table, counted
-from veilsum.sums.recipes import Contribution, Sums, SumsOnly
+from veilsum.showing import MOST_ROWS, Rendering, Table, counted
+from veilsum.sums.recipes import Contribution, SumRecipe, Sums
 from veilsum.sums.releases import BY_PARTY, Release
 from veilsum.sums.running import JobResult, run_job
 from veilsum.sums.terms import NOBODY_CURIOUS, Options, Terms, by_name
@@ -120,7 +120,7 @@ class WantedTotals:
 
 
 @dataclass(frozen=True, eq=False)
-class SurveyRecipe(SumsOnly):
+class SurveyRecipe(SumRecipe):
     """One sum: the totals of what enough guests filled."""
 
     survey: SurveyTerms
@@ -431,7 +431,7 @@ class SurveyResult(JobResult):
             if one is not None and not n * survey.least <= one <= n * survey.most
         )
 
-    def answered(self) -> Showing:
+    def answered(self) -> Rendering:
         """Return the totals, and how many filled each cell."""
         survey, across = self.survey, len(self.survey.columns)
         told = [
@@ -447,7 +447,7 @@ class SurveyResult(JobResult):
             (name, *line)
             for name, line in zip(survey.rows, self.given.tolist(), strict=True)
         ][:MOST_ROWS]
-        shown = Showing(
+        shown = Rendering(
             f"{survey.title}: totals of {counted(self.guests, 'guest')}",
             [Table(head, rows[:MOST_ROWS], align=align)],
             {

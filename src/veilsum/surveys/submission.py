@@ -175,7 +175,7 @@ class Submission:
 
     @property
     def words(self) -> Words:
-        return words_from(self.masked)
+        return cell_words(self.masked)
 
 
 class _Written(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -352,18 +352,18 @@ def open_share(
             f"the share of {found.guest!r} has the wrong length: close without it",
             code="wrong-length",
         )
-    return words_from(share)
+    return cell_words(share)
 
 
 def masked_bytes(words: Words, shares: Sequence[bytes]) -> bytes:
     """Return words without all shares, modulo 2^64."""
     left = words.copy()
     for share in shares:
-        left -= words_from(share)  # wraps around, as it should
+        left -= cell_words(share)  # wraps around, as it should
     return left.astype("<u8").tobytes()
 
 
-def words_from(content: bytes) -> Words:
+def cell_words(content: bytes) -> Words:
     return np.frombuffer(content, dtype="<u8").astype(np.uint64)
 
 

@@ -480,7 +480,7 @@ def level(value: Any) -> str:
     return str(int(value)) if whole else str(value)
 
 
-def nature(values: Series) -> Nature:
+def column_nature(values: Series) -> Nature:
     """Return what a column holds, missing values aside."""
     api = load_pandas().api.types
     kind = values.dtype
@@ -523,9 +523,9 @@ def _day_zero(since: str) -> int:
     return date.fromisoformat(since).toordinal()
 
 
-def nature_or_dates(values: Series) -> Nature:
+def column_nature_or_dates(values: Series) -> Nature:
     """Return the nature of a column, which is "dates" of texts that are dates."""
-    found = nature(values)
+    found = column_nature(values)
     category = isinstance(values.dtype, load_pandas().CategoricalDtype)
     return (
         "dates"
@@ -536,12 +536,12 @@ def nature_or_dates(values: Series) -> Nature:
 
 def holds_dates(values: Series) -> bool:
     """Say whether a column holds dates and nothing else, missing values aside."""
-    return nature_or_dates(values) == "dates"
+    return column_nature_or_dates(values) == "dates"
 
 
 def looks_like_dates(values: Series) -> bool:
     """Say whether texts of a column are dates in some way, perhaps with a time."""
-    if nature(values) != "text" or isinstance(
+    if column_nature(values) != "text" or isinstance(
         values.dtype, load_pandas().CategoricalDtype
     ):
         return False
@@ -577,7 +577,7 @@ def measured(column: Column, parts: Iterable[Series]) -> Column:
     What was not agreed on is read off the values, whoever has them: the range, and as
     a unit their decimals, or else a power of two.
     """
-    held = [_floats(one) for one in parts if nature(one) in _COUNTED]
+    held = [_floats(one) for one in parts if column_nature(one) in _COUNTED]
     pooled = np.concatenate([*held, np.zeros(0)])
     pooled = pooled[np.isfinite(pooled)]
     low, high = column.minimum, column.maximum
@@ -599,7 +599,7 @@ def clean_numbers(party: str, column: Column, values: Series) -> tuple[PerRow, i
     if column.since is not None:
         numbers = _days_since(party, column, values)
     else:
-        found = nature(values)
+        found = column_nature(values)
         if found not in _COUNTED:
             _refuse_type(party, column, values, found)
         numbers = _floats(values)
@@ -628,7 +628,7 @@ def clean_numbers(party: str, column: Column, values: Series) -> tuple[PerRow, i
 
 def clean_categories(party: str, column: Column, values: Series) -> Codes:
     """Return a column's categories as places in the schema, with -1 for none."""
-    if nature(values) in _COUNTED:
+    if column_nature(values) in _COUNTED:
         _check_spelling(party, column)
     codes, levels = _factorised(values)
     place = {name: code for code, name in enumerate(column.categories)}

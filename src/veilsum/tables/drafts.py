@@ -23,10 +23,10 @@ from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.units import few_decimals
 from veilsum.tables.columns import (
     Column,
+    column_nature,
     day_of,
     holds_dates,
     levels_of,
-    nature,
 )
 from veilsum.tables.frames import Frame, Series, as_frame
 
@@ -118,7 +118,7 @@ def _line(
 ) -> tuple[dict[str, Any] | None, str]:
     """Return what a column is drafted as, and a remark."""
     Column(name, "number")  # a name that no schema may have is said here
-    found = nature(values)
+    found = column_nature(values)
     if found == "empty":
         return None, "there is no value of it in this table: say what it holds"
     if holds_dates(values):

@@ -38,11 +38,11 @@ from veilsum.tables.columns import (
     alike,
     clean_categories,
     clean_numbers,
+    column_nature_or_dates,
     day_of,
     levels_of,
     looks_like_dates,
     measured,
-    nature_or_dates,
 )
 from veilsum.tables.frames import Frame, Series, as_frame, load_pandas
 from veilsum.tables.rules import MINIMUM_ROWS, Rules, agreed_rows
@@ -520,7 +520,7 @@ def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
 
 
 def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
-    found = {party: nature_or_dates(values) for party, values in parts.items()}
+    found = {party: column_nature_or_dates(values) for party, values in parts.items()}
     # A table without a single value in this column fits whatever the others have.
     found = {party: one for party, one in found.items() if one != "empty"}
     for party, values in parts.items():

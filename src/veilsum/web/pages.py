@@ -27,8 +27,8 @@ from veilsum.net.entrance import (
     Entering,
     Entrance,
     file_room,
-    public_context,
     shrink_tls_buffers,
+    tls_for_any_caller,
 )
 from veilsum.net.hello import Limits
 from veilsum.net.refusals import Refusals, cap_logs, origin
@@ -379,7 +379,7 @@ class PageServer:
     ) -> None:
         context = None
         if tls is not None:
-            context = public_context(*tls)
+            context = tls_for_any_caller(*tls)
             shrink_tls_buffers()
         self._refusals = Refusals(Limits())
         self._entrance = Entrance(

@@ -18,11 +18,11 @@ from veilsum.minimise.methods.base import EVERY_FAULT, Given
 from veilsum.minimise.methods.choosing import (
     ITERATIVE,
     UNBORNE,
-    Needs,
-    called,
-    check_fits,
-    choose,
-    objection,
+    MethodNeeds,
+    check_method_fits,
+    choose_method,
+    method_named,
+    method_objection,
 )
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra
@@ -36,11 +36,11 @@ LOSSY = frozenset({"loss"})
 NAMES = [method.name for method in ITERATIVE]
 VALUES = {
     field.name: (frozenset(), LOSSY) if field.name == "faults" else (False, True)
-    for field in fields(Needs)
+    for field in fields(MethodNeeds)
     if field.name != "condition"
 }
 every_need = st.builds(
-    Needs,
+    MethodNeeds,
     condition=st.none() | st.floats(1.0, 1e6),
     **{name: st.sampled_from(values) for name, values in VALUES.items()},
 )
@@ -49,27 +49,30 @@ every_need = st.builds(
 @each(
     ("needs", "expected"),
     [
-        (Needs(), "gradient-tracking"),
-        (Needs(condition=30.0), "gradient-tracking"),
-        (Needs(condition=31.0), "accelerated"),
-        (Needs(convex_locals=False, constrained=True), "gradient-tracking"),
-        (Needs(directed=True), "push-pull"),
-        (Needs(directed=True, condition=1e4), "push-pull"),
-        (Needs(faults=LOSSY), "running-sums"),
-        (Needs(faults=LOSSY, directed=True, convex_locals=False), "running-sums"),
-        (Needs(faults=LOSSY, constrained=True, bounded=True), "dgd"),
-        (Needs(faults=frozenset({"changing"})), "gradient-tracking"),
-        (Needs(faults=frozenset({"changing"}), condition=31.0), "gradient-tracking"),
-        (Needs(strongly_convex=False), "nids"),
+        (MethodNeeds(), "gradient-tracking"),
+        (MethodNeeds(condition=30.0), "gradient-tracking"),
+        (MethodNeeds(condition=31.0), "accelerated"),
+        (MethodNeeds(convex_locals=False, constrained=True), "gradient-tracking"),
+        (MethodNeeds(directed=True), "push-pull"),
+        (MethodNeeds(directed=True, condition=1e4), "push-pull"),
+        (MethodNeeds(faults=LOSSY), "running-sums"),
+        (MethodNeeds(faults=LOSSY, directed=True, convex_locals=False), "running-sums"),
+        (MethodNeeds(faults=LOSSY, constrained=True, bounded=True), "dgd"),
+        (MethodNeeds(faults=frozenset({"changing"})), "gradient-tracking"),
         (
-            Needs(
+            MethodNeeds(faults=frozenset({"changing"}), condition=31.0),
+            "gradient-tracking",
+        ),
+        (MethodNeeds(strongly_convex=False), "nids"),
+        (
+            MethodNeeds(
                 strongly_convex=False, constrained=True, bounded=True, recentred=True
             ),
             "nids",
         ),
-        (Needs(strongly_convex=False, constrained=True, bounded=True), "dgd"),
+        (MethodNeeds(strongly_convex=False, constrained=True, bounded=True), "dgd"),
         (
-            Needs(
+            MethodNeeds(
                 strongly_convex=False,
                 convex_locals=False,
                 constrained=True,
@@ -81,53 +84,75 @@ every_need = st.builds(
     ids=str,
 )
 def test_auto_chooses(needs, expected):
-    assert choose(needs).name == expected
+    assert choose_method(needs).name == expected
 
 
 @each(
     ("name", "needs", "words", "instead"),
     [
-        ("nids", Needs(convex_locals=False), "convex by itself", "gradient-tracking"),
-        ("extra", Needs(convex_locals=False), "convex by itself", "gradient-tracking"),
-        ("gradient-tracking", Needs(directed=True), "one-way links", "push-pull"),
-        ("accelerated", Needs(faults=LOSSY), "message is lost", "running-sums"),
-        ("push-pull", Needs(faults=LOSSY), "message is lost", "running-sums"),
-        ("push-pull", Needs(constrained=True), "whole space", "gradient-tracking"),
-        ("accelerated", Needs(strongly_convex=False), "strongly convex", "nids"),
-        ("dgd", Needs(), "bounded domain", "gradient-tracking"),
-        ("nids", Needs(constrained=True), "draw them together", "gradient-tracking"),
-        ("dgd", Needs(directed=True, constrained=True), "one-way links", None),
+        (
+            "nids",
+            MethodNeeds(convex_locals=False),
+            "convex by itself",
+            "gradient-tracking",
+        ),
+        (
+            "extra",
+            MethodNeeds(convex_locals=False),
+            "convex by itself",
+            "gradient-tracking",
+        ),
+        ("gradient-tracking", MethodNeeds(directed=True), "one-way links", "push-pull"),
+        ("accelerated", MethodNeeds(faults=LOSSY), "message is lost", "running-sums"),
+        ("push-pull", MethodNeeds(faults=LOSSY), "message is lost", "running-sums"),
+        (
+            "push-pull",
+            MethodNeeds(constrained=True),
+            "whole space",
+            "gradient-tracking",
+        ),
+        ("accelerated", MethodNeeds(strongly_convex=False), "strongly convex", "nids"),
+        ("dgd", MethodNeeds(), "bounded domain", "gradient-tracking"),
+        (
+            "nids",
+            MethodNeeds(constrained=True),
+            "draw them together",
+            "gradient-tracking",
+        ),
+        ("dgd", MethodNeeds(directed=True, constrained=True), "one-way links", None),
     ],
 )
 def test_refusals_say_why_and_what_instead(name, needs, words, instead):
     with pytest.raises(InvalidInputError) as told:
-        check_fits(called(name), needs)
+        check_method_fits(method_named(name), needs)
     assert str(told.value).startswith(f"{name} ")
     assert words in str(told.value)
     assert str(told.value).partition("; use ")[2] == (instead or "")
 
 
 def test_what_fits_is_not_refused():
-    check_fits(Nids, Needs())
-    check_fits(Dgd, Needs(constrained=True, bounded=True))
-    check_fits(RunningSums, Needs(faults=LOSSY, directed=True))
+    check_method_fits(Nids, MethodNeeds())
+    check_method_fits(Dgd, MethodNeeds(constrained=True, bounded=True))
+    check_method_fits(RunningSums, MethodNeeds(faults=LOSSY, directed=True))
 
 
 @given(every_need)
 def test_auto_never_chooses_what_it_would_refuse(needs):
-    fitting = {method for method in ITERATIVE if objection(method, needs) is None}
+    fitting = {
+        method for method in ITERATIVE if method_objection(method, needs) is None
+    }
     if not fitting:
         with refused("no-method-fits") as told:
-            choose(needs)
+            choose_method(needs)
         bearing = [one for one in ITERATIVE if needs.faults <= one.traits.bears]
         assert all(f"{one.name} " in str(told.value) for one in bearing)
         return
-    chosen = choose(needs)
+    chosen = choose_method(needs)
     assert chosen in fitting
-    check_fits(chosen, needs)
+    check_method_fits(chosen, needs)
     for method in set(ITERATIVE) - fitting:
         with refused("method-unfit", mentions=(chosen.name,)):
-            check_fits(method, needs)
+            check_method_fits(method, needs)
 
 
 @given(
@@ -137,12 +162,14 @@ def test_auto_never_chooses_what_it_would_refuse(needs):
 )
 def test_a_harder_problem_admits_no_more_methods(needs, harder, method):
     easy, hard = VALUES[harder]
-    if objection(method, replace(needs, **{harder: hard})) is None:
-        assert objection(method, replace(needs, **{harder: easy})) is None
+    if method_objection(method, replace(needs, **{harder: hard})) is None:
+        assert method_objection(method, replace(needs, **{harder: easy})) is None
 
 
 def test_all_faults_that_are_not_borne_are_said_at_once():
-    said = objection(Nids, Needs(faults=frozenset({"loss", "changing", "quantise"})))
+    said = method_objection(
+        Nids, MethodNeeds(faults=frozenset({"loss", "changing", "quantise"}))
+    )
     assert said == f"{UNBORNE['loss']} and {UNBORNE['changing']}"
     assert UNBORNE.keys() == EVERY_FAULT
 
@@ -151,22 +178,22 @@ def test_all_faults_that_are_not_borne_are_said_at_once():
 def test_what_needs_bounds_says_where_a_simulation_finds_them(name):
     """Whether the problem has none, or the method finds none."""
     with pytest.raises(InvalidInputError, match="bounds_from_costs=True"):
-        called(name).made(
+        method_named(name).made(
             Given(domain=WholeSpace(2), topology=RING, mixing="metropolis")
         )
-    if called(name).traits.strongly_convex:
-        said = objection(called(name), Needs(strongly_convex=False))
+    if method_named(name).traits.strongly_convex:
+        said = method_objection(method_named(name), MethodNeeds(strongly_convex=False))
         assert "bounds_from_costs=True" in said
 
 
 def test_some_problems_have_no_method_at_all():
     with refused("no-method-fits"):
-        choose(Needs(directed=True, strongly_convex=False))
+        choose_method(MethodNeeds(directed=True, strongly_convex=False))
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one():
     with refused("unknown-method", mentions=("nids",)):
-        called("nid")
+        method_named("nid")
 
 
 METHODS = {
@@ -185,7 +212,7 @@ def test_every_method_is_looked_at():
 
 @pytest.mark.parametrize("name", METHODS)
 def test_traits_say_of_messages_what_the_methods_do(name, problem, network):
-    method, has = METHODS[name], called(name).traits
+    method, has = METHODS[name], method_named(name).traits
     cost = problem.masked(network("regular").graph, 0.0)
     method = replace(method, domain=WholeSpace(5))
     state, rounds = method.begin(0.0 * problem.vectors, cost), 0
@@ -202,9 +229,11 @@ def test_needs_are_told_apart_by_every_flag():
     for flag, (first, second) in VALUES.items():
         changed = False
         for values in product(*VALUES.values()):
-            needs = Needs(**dict(zip(VALUES, values, strict=True)))
+            needs = MethodNeeds(**dict(zip(VALUES, values, strict=True)))
             pair = (replace(needs, **{flag: value}) for value in (first, second))
-            one, other = ([objection(m, each) for m in ITERATIVE] for each in pair)
+            one, other = (
+                [method_objection(m, each) for m in ITERATIVE] for each in pair
+            )
             changed |= one != other
         assert changed, flag
 

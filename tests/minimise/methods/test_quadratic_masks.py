@@ -14,7 +14,11 @@ from veilsum.minimise.methods.certificate import (
     certified_rounds,
 )
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.choosing import Needs, choose, objection
+from veilsum.minimise.methods.choosing import (
+    MethodNeeds,
+    choose_method,
+    method_objection,
+)
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.minimise.methods.nids import Nids, nids_step
 from veilsum.numbers.arrays import frozen
@@ -83,5 +87,7 @@ def test_nids_diverges_on_them_and_it_is_refused(problem, network):
     method = Nids(WholeSpace(5), nids_step(bounds.smooth))
     *_, last = problem.states(method, net.metropolis, cost, 2000)
     assert not problem.error(last.x) < 1e3
-    assert "convex by itself" in objection(Nids, Needs(convex_locals=False))
-    assert choose(Needs(convex_locals=False)) is GradientTracking
+    assert "convex by itself" in method_objection(
+        Nids, MethodNeeds(convex_locals=False)
+    )
+    assert choose_method(MethodNeeds(convex_locals=False)) is GradientTracking

@@ -22,7 +22,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.minimise.engines.engine import Task
 from veilsum.minimise.methods.base import Message, S, State, Weighting, Weights, mix
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.choosing import Needs, check_fits
+from veilsum.minimise.methods.choosing import MethodNeeds, check_method_fits
 from veilsum.minimise.methods.link_faults import (
     LOST,
     IdleParties,
@@ -230,7 +230,7 @@ class FaultyEngine:
     def _check_borne(self) -> None:
         """Refuse faults that the method does not bear, and say which one does."""
         method, kinds = self.task.method, self.faults.kinds
-        check_fits(method, Needs(bounded=True, faults=kinds))
+        check_method_fits(method, MethodNeeds(bounded=True, faults=kinds))
         # Several rounds of mixing go together only over links that work all along, or
         # whose two ends know that they do not.
         known = {"changing", "quantise"} if method.traits.symmetric else {"quantise"}

@@ -1,9 +1,9 @@
 """Which methods there are, and which may be used for what.
 
-A problem has needs, a method has traits. `choose` answers "auto", and `check_fits` says
-why a method that was asked for is not to be used, and which one is. One-shot is not
-here: it takes no iterations, and comes first wherever costs are wholly described by
-their coefficients.
+A problem has needs, a method has traits. `choose_method` answers "auto", and
+`check_method_fits` says why a method that was asked for is not to be used, and which
+one is. One-shot is not here: it takes no iterations, and comes first wherever costs are
+wholly described by their coefficients.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ILL_CONDITIONED = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Needs:
+class MethodNeeds:
     """What a problem asks of a method; all of it is public.
 
     Attributes:
@@ -75,7 +75,7 @@ UNBORNE: dict[Fault, str] = {
     "quantise": "needs messages that are not rounded",
 }
 
-Clash = Callable[[Needs, Traits], bool]
+Clash = Callable[[MethodNeeds, Traits], bool]
 
 # In the order in which they are said: what cannot be changed comes first.
 CLASHES: tuple[tuple[Clash, str], ...] = (
@@ -111,7 +111,7 @@ CLASHES: tuple[tuple[Clash, str], ...] = (
 )
 
 
-def called(name: str) -> MethodClass:
+def method_named(name: str) -> MethodClass:
     """Return the method of a name; refuse a name that is none."""
     known = {method.name: method for method in ITERATIVE}
     if name not in known:
@@ -123,7 +123,7 @@ def called(name: str) -> MethodClass:
     return known[name]
 
 
-def objection(method: Described, needs: Needs) -> str | None:
+def method_objection(method: Described, needs: MethodNeeds) -> str | None:
     """Return why a method does not do what a problem asks, in words; None if it does.
 
     All faults that it does not bear, or else the first clash with its traits.
@@ -137,26 +137,26 @@ def objection(method: Described, needs: Needs) -> str | None:
     return next((words for clash, words in CLASHES if clash(needs, has)), None)
 
 
-def fitting(needs: Needs) -> tuple[MethodClass, ...]:
+def fitting_methods(needs: MethodNeeds) -> tuple[MethodClass, ...]:
     """Return the methods that do what a problem asks, the most wanted first."""
     wanted: tuple[MethodClass, ...] = ITERATIVE
     if needs.condition is not None and needs.condition > ILL_CONDITIONED:
         wanted = tuple(sorted(wanted, key=lambda method: not method.traits.accelerates))
-    return tuple(method for method in wanted if objection(method, needs) is None)
+    return tuple(method for method in wanted if method_objection(method, needs) is None)
 
 
-def choose(needs: Needs) -> MethodClass:
+def choose_method(needs: MethodNeeds) -> MethodClass:
     """Return the method for "auto": the most wanted one that fits.
 
-    >>> [choose(Needs(directed=one_way)).name for one_way in (False, True)]
+    >>> [choose_method(MethodNeeds(directed=one_way)).name for one_way in (False, True)]
     ['gradient-tracking', 'push-pull']
-    >>> choose(Needs(faults=frozenset({"loss"}))).name
+    >>> choose_method(MethodNeeds(faults=frozenset({"loss"}))).name
     'running-sums'
     """
-    found = fitting(needs)
+    found = fitting_methods(needs)
     if not found:
         bearing = [one for one in ITERATIVE if needs.faults <= one.traits.bears]
-        objections = [f"{one.name} {objection(one, needs)}" for one in bearing]
+        objections = [f"{one.name} {method_objection(one, needs)}" for one in bearing]
         who = "method that bears these faults" if needs.faults else "iterative method"
         raise InvalidInputError(
             f"no {who} fits this problem: {'; '.join(objections)}",
@@ -165,10 +165,10 @@ def choose(needs: Needs) -> MethodClass:
     return found[0]
 
 
-def check_fits(method: Described, needs: Needs) -> None:
+def check_method_fits(method: Described, needs: MethodNeeds) -> None:
     """Refuse a method that does not do what a problem asks, and say which one does."""
-    said = objection(method, needs)
+    said = method_objection(method, needs)
     if said is not None:
-        instead = fitting(needs)
+        instead = fitting_methods(needs)
         advice = f"; use {instead[0].name}" if instead else ""
         raise InvalidInputError(f"{method.name} {said}{advice}", code="method-unfit")

@@ -20,7 +20,12 @@ from veilsum.minimise.costs.domains import Domain, WholeSpace
 from veilsum.minimise.methods.base import Fault, Given, Method, MethodClass, Weighting
 from veilsum.minimise.methods.certificate import Bounds
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.choosing import Needs, called, check_fits, choose
+from veilsum.minimise.methods.choosing import (
+    MethodNeeds,
+    check_method_fits,
+    choose_method,
+    method_named,
+)
 from veilsum.minimise.methods.one_way import column_weights, row_weights
 from veilsum.minimise.methods.recentring import recentring_rounds
 from veilsum.minimise.methods.settings import Settings
@@ -107,9 +112,9 @@ class Schedule:
         return self.recentring + self.iterations * self.method.rounds_per_iteration
 
 
-def needs(settings: Settings, facts: Facts, topology: Topology) -> Needs:
+def needs(settings: Settings, facts: Facts, topology: Topology) -> MethodNeeds:
     bounds = facts.bounds(settings)
-    return Needs(
+    return MethodNeeds(
         constrained=not isinstance(facts.domain, WholeSpace),
         bounded=facts.domain.is_bounded,
         convex_locals=settings.convex_locals and isinstance(facts.basis, Affine),
@@ -133,10 +138,10 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
     """
     asked = needs(settings, facts, topology)
     if settings.method == "auto":
-        kind = choose(asked)
+        kind = choose_method(asked)
     else:
-        kind = called(settings.method)
-        check_fits(kind, asked)
+        kind = method_named(settings.method)
+        check_method_fits(kind, asked)
     if settings.recentre and topology.directed:
         raise InvalidInputError(
             "masks are drawn together over links that go both ways, and this graph has "

@@ -25,7 +25,7 @@ from veilsum.models.cox import (
 )
 from veilsum.questions.cox.binned import BinnedCoxJob, BinnedCoxResult
 from veilsum.questions.cox.stratified import CoxJob, CoxResult
-from veilsum.sums.table_job import is_simulated, put
+from veilsum.sums.table_job import is_simulated, run_on_frames
 from veilsum.sums.terms import Options
 from veilsum.tables.formula.reader import read_surv
 from veilsum.tables.frames import as_frame
@@ -130,7 +130,7 @@ def cox(
         )
 
     made: Callable[..., AnyCoxResult] = CoxResult if times is None else BinnedCoxResult
-    return put(
+    return run_on_frames(
         job_of,
         data,
         made,

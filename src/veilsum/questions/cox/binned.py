@@ -37,10 +37,10 @@ from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.layout import Layout, array, padding
 from veilsum.numbers.units import Integers, Measure
 from veilsum.questions.cox.hazards import HazardResult, hazard_tables
-from veilsum.showing import Block, Cell, Showing, Table, number
+from veilsum.showing import Block, Cell, Rendering, Table, number
 from veilsum.sums.presence import Group, Look
-from veilsum.sums.recipes import Sums, SumsOnly
-from veilsum.sums.releases import REBUILT, Foreseen, Release, ReleaseLimit
+from veilsum.sums.recipes import SumRecipe, Sums
+from veilsum.sums.releases import REBUILT, PossibleRound, Release, ReleaseLimit
 from veilsum.tables.asked import Question
 from veilsum.tables.frames import as_frame, load_pandas
 from veilsum.tables.rules import AtHome
@@ -65,7 +65,7 @@ class BinnedRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class BinnedRecipe(SumsOnly):
+class BinnedRecipe(SumRecipe):
     """A Poisson regression of pieces, and one more sum if hazards are checked.
 
     Attributes:
@@ -191,13 +191,13 @@ class BinnedRecipe(SumsOnly):
         return wide.n_columns - self.answer_size
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         first, *others = self.base.foreseen
         first = replace(first, statistics=self.first.released)
         if self.wide is None:
             return (first, *others)
         shown = self.checked.released
-        last = Foreseen("hazards", shown, 0, 1)
+        last = PossibleRound("hazards", shown, 0, 1)
         return (first, *others, last)
 
 
@@ -614,11 +614,11 @@ class BinnedCoxResult(HazardResult[GlmFit]):
         each = [test(name, [k]) for name, k in zip(self.job.names, more, strict=True)]
         return (*each, test("all", more))
 
-    def answered(self, level: float = 0.95) -> Showing:
+    def answered(self, level: float = 0.95) -> Rendering:
         """Return coefficients, hazard ratios and the baseline as tables."""
         members = len(self.released.members)
         title = f"Cox regression, one baseline over agreed times, {members} parties"
-        return Showing(title, [*self._blocks(level)])
+        return Rendering(title, [*self._blocks(level)])
 
     def _blocks(self, level: float) -> Iterator[Block]:
         fit = self.fit

@@ -10,7 +10,7 @@ import numpy as np
 
 from veilsum.fits.fitted import F, Fitted
 from veilsum.models.inference import Inference, table
-from veilsum.showing import Showing, Table, number
+from veilsum.showing import Rendering, Table, number
 from veilsum.tables.frames import load_pandas
 
 
@@ -29,7 +29,7 @@ class HazardResult(Fitted[F]):
     def summary(self, *, level: float = 0.95) -> str:
         return self.answered(level).text()
 
-    def answered(self, level: float = 0.95) -> Showing:
+    def answered(self, level: float = 0.95) -> Rendering:
         raise NotImplementedError
 
     def hazard_ratios(self, level: float = 0.95) -> Any:

@@ -28,7 +28,7 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import Integers
 from veilsum.questions.cox.hazards import HazardResult, hazard_tables
-from veilsum.showing import Both, Showing, counted, number
+from veilsum.showing import Both, Rendering, counted, number
 from veilsum.sums.presence import Varying
 from veilsum.sums.recipes import Sums
 from veilsum.sums.releases import BY_PARTY, Release, ReleaseLimit
@@ -219,7 +219,7 @@ class CoxResult(HazardResult[CoxFit]):
         """The log partial likelihood."""
         return self.fit.log_likelihood
 
-    def answered(self, level: float = 0.95) -> Showing:
+    def answered(self, level: float = 0.95) -> Rendering:
         """Return the table that goes into a paper, as R's summary of a coxph has it."""
         fit, members = self.fit, len(self.released.members)
         sums = len(self.inner[1])
@@ -238,7 +238,7 @@ class CoxResult(HazardResult[CoxFit]):
                 for name, value in tests
             ),
         ]
-        return Showing(
+        return Rendering(
             f"Cox regression ({fit.ties}), a baseline for each of {members} parties",
             [
                 (self.job.text, self.size_sentence),

@@ -31,7 +31,7 @@ from veilsum.questions.evaluate.concordance import ConcordanceEvaluation, Concor
 from veilsum.questions.evaluate.errors import ErrorsJob, NumberEvaluation
 from veilsum.questions.evaluate.folds import FoldsJob
 from veilsum.questions.evaluate.refits import FoldsEvaluation, RefitsJob
-from veilsum.sums.table_job import put
+from veilsum.sums.table_job import run_on_frames
 from veilsum.sums.terms import Options
 from veilsum.tables.formula.reader import read_surv
 from veilsum.tables.frames import Frame
@@ -208,7 +208,7 @@ def evaluate(
     def result(*, job: Any, **known: Any) -> AnyEvaluationResult:
         return RESULTS[type(job)](job=job, **known)
 
-    return put(
+    return run_on_frames(
         job_of,
         data,
         result,

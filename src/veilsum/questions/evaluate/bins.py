@@ -43,10 +43,10 @@ from veilsum.questions.evaluate.common import (
     plain_bounded,
     responses,
 )
-from veilsum.showing import Showing, Table, number
+from veilsum.showing import Rendering, Table, number
 from veilsum.sums.presence import Group
-from veilsum.sums.recipes import Sums, SumsOnly, cell_counts
-from veilsum.sums.releases import Foreseen, Release, ReleaseLimit
+from veilsum.sums.recipes import SumRecipe, Sums, row_counts_by_cell
+from veilsum.sums.releases import PossibleRound, Release, ReleaseLimit
 from veilsum.sums.running import plain
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import AtHome
@@ -58,7 +58,7 @@ CHANCE = Fraction(1, 2**CHANCE_BITS)
 
 
 @dataclass(frozen=True, eq=False)
-class BinsRecipe(SumsOnly):
+class BinsRecipe(SumRecipe):
     """One sum of counts by bin; then, if asked for, a fit of linear predictors.
 
     Attributes:
@@ -119,7 +119,7 @@ class BinsRecipe(SumsOnly):
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         parts = self.parts(sums)
-        return cell_counts((parts["bin_events"], parts["bin_non_events"]))
+        return row_counts_by_cell((parts["bin_events"], parts["bin_non_events"]))
 
     def check_sum(self, sums: Sums) -> None:
         """Refuse counts, sums of predictions, or a sum of the fit, if impossible."""
@@ -172,14 +172,14 @@ class BinsRecipe(SumsOnly):
         return self.refit.release(self._further(sums))
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         """Counts by bin first, then what the fit shows."""
         shown = self.layout.released
         if self.refit is None:
-            return (Foreseen("only", shown),)
+            return (PossibleRound("only", shown),)
         start, *others = self.refit.foreseen
         start = replace(start, when="predictors")
-        return (Foreseen("first", shown), start, *others)
+        return (PossibleRound("first", shown), start, *others)
 
 
 @dataclass(frozen=True)
@@ -403,7 +403,7 @@ class ChanceEvaluation(Judged):
         """Return all of it as plain text."""
         return self.answered(level).text()
 
-    def answered(self, level: float = 0.95) -> Showing:
+    def answered(self, level: float = 0.95) -> Rendering:
         """Return all of it, to be seen."""
         found, test = self.found, self.hosmer_lemeshow()
         lines = [
@@ -445,7 +445,7 @@ class ChanceEvaluation(Judged):
             "coefficients as found elsewhere; from these same rows, it has two degrees "
             "less."
         )
-        return Showing(
+        return Rendering(
             self.formula,
             [
                 tuple(lines),

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from veilsum.fits.formula_job import Brought, OnFormula
+from veilsum.fits.formula_job import FormulaRows, OnFormula
 from veilsum.models.evaluation import Bounded, Places, Predictor, link_name
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array
@@ -34,7 +34,7 @@ class RowBins:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Predicted(Brought):
+class Predicted(FormulaRows):
     """One party's table, its rows, and what is predicted of each.
 
     Attributes:
@@ -119,7 +119,7 @@ def agreed_terms(job: Any, formula: str) -> dict[str, Any]:
     }
 
 
-def responses(own: Mapping[str, Brought]) -> PerRow:
+def responses(own: Mapping[str, FormulaRows]) -> PerRow:
     parts = (one.rows.response for one in own.values())
     return np.concatenate([np.asarray(one, float) for one in parts])
 

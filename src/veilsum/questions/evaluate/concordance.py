@@ -35,7 +35,7 @@ from veilsum.questions.evaluate.common import (
     plain_bounded,
     responses,
 )
-from veilsum.showing import Showing, Table
+from veilsum.showing import Rendering, Table
 from veilsum.sums.presence import Group
 from veilsum.sums.recipes import EndsRecipe, Sums
 from veilsum.sums.releases import ReleaseLimit
@@ -234,7 +234,7 @@ class ConcordanceEvaluation(Judged):
         """Return all of it as plain text."""
         return self.answered(level).text()
 
-    def answered(self, level: float = 0.95) -> Showing:
+    def answered(self, level: float = 0.95) -> Rendering:
         """Return all of it, to be seen."""
         last = self.job.periods.edges[-1]
         risks = bin_labels(np.array(self.job.edges))
@@ -249,7 +249,7 @@ class ConcordanceEvaluation(Judged):
             f"did, up to {last:g}. The value takes rows as known by their bins: events "
             "of an interval come before its other ends, and ties of risk count half."
         )
-        return Showing(
+        return Rendering(
             self.formula,
             [
                 bounds("concordance", self.concordance, level),

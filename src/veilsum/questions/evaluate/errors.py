@@ -21,7 +21,7 @@ from veilsum.questions.evaluate.common import (
     responses,
     shares,
 )
-from veilsum.showing import Block, Showing, Table, number
+from veilsum.showing import Block, Rendering, Table, number
 from veilsum.sums.recipes import OneRound, Sums
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.sums.running import plain
@@ -150,7 +150,7 @@ class NumberEvaluation(Judged):
             "calibration_slope": slope,
         }
 
-    def answered(self) -> Showing:
+    def answered(self) -> Rendering:
         """Return all of it, to be seen."""
         lines = [[NAMES[key], number(one)] for key, one in self.values.items()]
         parts: list[Block] = [Table(("", "value"), lines, align="<.")]
@@ -165,7 +165,7 @@ class NumberEvaluation(Judged):
                 "Each fold is predicted by a fit of all others. Rows with equal "
                 "predictors are in one fold.",
             ]
-        return Showing(self.formula, [*parts, self.rows_sentence])
+        return Rendering(self.formula, [*parts, self.rows_sentence])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.formula_job import Brought, OnFormula
+from veilsum.fits.formula_job import FormulaRows, OnFormula
 from veilsum.fits.model import Model
 from veilsum.models import least_squares
 from veilsum.models.evaluation import (
@@ -142,7 +142,7 @@ class FoldsRecipe(OneRound):
 
 
 @dataclass(frozen=True)
-class FoldsJob(OnFormula[Brought]):
+class FoldsJob(OnFormula[FormulaRows]):
     """Least squares, fitted without each fold and tried on it.
 
     Attributes:
@@ -203,11 +203,11 @@ class FoldsJob(OnFormula[Brought]):
         within = product(self.base.groups, folds)
         return (RowBins("folds", names), *(Fold(one, k) for one, k in within))
 
-    def folds(self, own: Brought) -> Places:
+    def folds(self, own: FormulaRows) -> Places:
         measures = self.base.model.measures
         return folds_of(measures, own.rows, self.n_folds, self.split)
 
-    def look(self, own: Brought, at: Any) -> Array[Any]:
+    def look(self, own: FormulaRows, at: Any) -> Array[Any]:
         """Return a party's column of its table or design, or the folds of its rows."""
         found = isinstance(at, Fold | RowBins)
         return self.folds(own) if found else self.base.look(own, at)
@@ -215,11 +215,11 @@ class FoldsJob(OnFormula[Brought]):
     def recipe(self, limit: ReleaseLimit | None = None) -> Any:
         return FoldsRecipe(self.base.model, self.n_folds, self.words, limit)
 
-    def parts(self, own: Brought) -> list[Rows]:
+    def parts(self, own: FormulaRows) -> list[Rows]:
         folds = self.folds(own)
         return [rows_where(own.rows, folds == k) for k in range(self.n_folds)]
 
-    def check_at_home(self, home: AtHome, own: Brought) -> None:
+    def check_at_home(self, home: AtHome, own: FormulaRows) -> None:
         """Refuse a table of which a fold, or the rest, would show too much.
 
         Sums of either follow from those of the other: each is a table. What varies in
@@ -246,17 +246,17 @@ class FoldsJob(OnFormula[Brought]):
                     groups=formula.by_variables,
                 )
 
-    def bring(self, table: CheckedTable) -> Brought:
+    def bring(self, table: CheckedTable) -> FormulaRows:
         """Return a party's table with the rows that the formula makes of it."""
         return self.base.bring(table)
 
-    def answer(self, own: Brought, request: str) -> Integers:
+    def answer(self, own: FormulaRows, request: str) -> Integers:
         measures = self.base.model.measures
         parts = [least_squares.statistics(one, measures) for one in self.parts(own)]
         sums, left_out = np.array(parts, dtype=object), own.table.n_dropped
         return self.recipe().layout.pack(fold_sums=sums, left_out=left_out)
 
-    def pooled(self, own: Mapping[str, Brought]) -> dict[str, float]:
+    def pooled(self, own: Mapping[str, FormulaRows]) -> dict[str, float]:
         """Return the errors of folds, each fitted by an orthogonal decomposition."""
         parts, response = [*own.values()], responses(own)
         design = np.concatenate([np.asarray(one.rows.design, float) for one in parts])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.fits.fitting import LEFT_OUT, suspicion
-from veilsum.fits.formula_job import Brought
+from veilsum.fits.formula_job import FormulaRows
 from veilsum.locale import WITHOUT_FOLD
 from veilsum.models.refits import (
     Losses,
@@ -27,16 +27,16 @@ from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import Integers
 from veilsum.questions.evaluate.common import Judged
 from veilsum.questions.evaluate.folds import FoldsJob, rows_where
-from veilsum.showing import Showing, Table, number
-from veilsum.sums.recipes import ManyRounds, Sums
-from veilsum.sums.releases import Foreseen, Release, ReleaseLimit
+from veilsum.showing import Rendering, Table, number
+from veilsum.sums.recipes import IterativeRecipe, Sums
+from veilsum.sums.releases import PossibleRound, Release, ReleaseLimit
 from veilsum.sums.running import plain
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import MORE_SUMS, AtHome
 
 
 @dataclass(frozen=True, eq=False)
-class RefitsRecipe(ManyRounds[Refitting]):
+class RefitsRecipe(IterativeRecipe[Refitting]):
     """Rounds of a fit without each fold, side by side, and then one on the folds.
 
     Attributes:
@@ -114,7 +114,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
         return Release(self.what, self._shown(request.stage), point)
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         most = self.most_rounds
         kinds: tuple[tuple[str, Stage, int, int], ...] = (
             ("first", "first", 1, 1),
@@ -124,7 +124,7 @@ class RefitsRecipe(ManyRounds[Refitting]):
             ("losses", "losses", 1, 1),
         )
         return tuple(
-            Foreseen(when, self._shown(stage), least, most)
+            PossibleRound(when, self._shown(stage), least, most)
             for when, stage, least, most in kinds
         )
 
@@ -146,7 +146,7 @@ class RefitsJob(FoldsJob):
         """Whether responses are 0 and 1, and nothing in between."""
         return bool(self.base.family.levels)
 
-    def check_at_home(self, home: AtHome, own: Brought) -> None:
+    def check_at_home(self, home: AtHome, own: FormulaRows) -> None:
         """Refuse as other folds do; and folds of what has no largest value at all.
 
         A fit without a fold may miss one of its rows by more than all others together,
@@ -158,11 +158,11 @@ class RefitsJob(FoldsJob):
     def recipe(self, limit: ReleaseLimit | None = None) -> RefitsRecipe:
         return RefitsRecipe(self.refits, self.words, limit)
 
-    def answer(self, own: Brought, request: Any) -> Integers:
+    def answer(self, own: FormulaRows, request: Any) -> Integers:
         found = self.refits.statistics(self.parts(own), request)
         return np.append(found, own.table.n_dropped)
 
-    def pooled(self, own: Mapping[str, Brought]) -> dict[str, float]:
+    def pooled(self, own: Mapping[str, FormulaRows]) -> dict[str, float]:
         """Return what one owner of all rows finds: a fit by itself without each fold.
 
         And losses row by row.
@@ -257,7 +257,7 @@ class FoldsEvaluation(Judged):
             return {"log-loss": self.log_loss, "Brier's score": self.squared_error}
         return {"deviance": self.deviance, "squared error": self.squared_error}
 
-    def answered(self) -> Showing:
+    def answered(self) -> Rendering:
         """Return all of it, to be seen."""
         means: list[list[Any]] = [
             [name, number(one.value), number(one.standard_error)]
@@ -277,7 +277,7 @@ class FoldsEvaluation(Judged):
             "are means over rows, and their errors follow from how folds differ. Rows "
             "with equal predictors are in one fold."
         )
-        return Showing(
+        return Rendering(
             f"{self.formula}, {self.job.base.family.name}",
             [
                 Table(("", "mean", "std err"), means, align="<.."),

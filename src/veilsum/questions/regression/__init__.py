@@ -26,7 +26,7 @@ from veilsum.models.sandwich import errors_of
 from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.units import BITS
 from veilsum.questions.regression.result import FitResult
-from veilsum.sums.table_job import ask, put
+from veilsum.sums.table_job import run_on_frames, run_on_rows
 from veilsum.sums.terms import Options, by_name
 from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.propensity import Propensity
@@ -110,7 +110,7 @@ def fit(
             further=further,
         )
 
-    return put(
+    return run_on_frames(
         job_of,
         data,
         FitResult,
@@ -192,7 +192,7 @@ def fit_arrays(
         errors=errors_of(errors),
     )
     job = RowsJob(model)
-    asked = ask(
+    asked = run_on_rows(
         job,
         rows,
         sources={party: model.source(part) for party, part in rows.items()},

@@ -17,7 +17,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.models.families import Family
 from veilsum.models.inference import Inference
 from veilsum.numbers.arrays import FloatArray, Vector, listed, nearest
-from veilsum.showing import Showing, Shown, Table
+from veilsum.showing import Renderable, Rendering, Table
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import Frame, load_pandas
 
@@ -102,7 +102,7 @@ def predicted(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MarginalMeans(Shown):
+class MarginalMeans(Renderable):
     """The mean at each level of a category, all else alike.
 
     Attributes:
@@ -123,7 +123,7 @@ class MarginalMeans(Shown):
     def summary(self) -> str:
         return str(self)
 
-    def showing(self) -> Showing:
+    def showing(self) -> Rendering:
         heads = {
             "mean": "mean",
             "mean_se": "std err",
@@ -135,7 +135,7 @@ class MarginalMeans(Shown):
             | {head: float(self.columns[key][k]) for key, head in heads.items()}
             for k, level in enumerate(self.levels)
         ]
-        return Showing(f"Means by {self.category}", [Table.of(rows), self.used])
+        return Rendering(f"Means by {self.category}", [Table.of(rows), self.used])
 
 
 @dataclass(frozen=True, eq=False)

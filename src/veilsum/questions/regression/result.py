@@ -38,7 +38,7 @@ from veilsum.questions.regression.predictions import (
     predicted,
 )
 from veilsum.questions.regression.summary import ratio_rows, summary_html, summary_text
-from veilsum.showing import Both, Showing
+from veilsum.showing import Both, Rendering
 from veilsum.sums.recipes import Sums
 from veilsum.sums.running import finite
 from veilsum.tables.formula import (
@@ -341,11 +341,11 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         """Return the table that goes into a paper."""
         return self.answered(level, exponentiate=exponentiate).text()
 
-    def answered(self, level: float = 0.95, *, exponentiate: bool = False) -> Showing:
+    def answered(self, level: float = 0.95, *, exponentiate: bool = False) -> Rendering:
         """Return the same, to be seen."""
         asked = {"level": level, "exponentiate": exponentiate, **self._labels()}
         text, html = (make(self.fit, **asked) for make in (summary_text, summary_html))
-        return Showing("", [Both(text, html)])
+        return Rendering("", [Both(text, html)])
 
     def _labels(self) -> dict[str, Any]:
         sums = len(self.released.sums)

@@ -24,7 +24,7 @@ from veilsum.showing import (
     DIGITS,
     GAP,
     LEAST_ROOM,
-    Showing,
+    Rendering,
     Table,
     fill,
     framed,
@@ -97,7 +97,7 @@ def summary_html(
     facts = _facts(fit, response=response, n_parties=n_parties, law=law)
     remarks = [*notes, *_remarks(fit, exponentiate=exponentiate)]
     rows = [*zip(fit.names, *figures.values(), strict=True)]
-    return Showing(
+    return Rendering(
         title,
         [
             Table(["", *figures], rows, align="<" + ">" * len(figures)),

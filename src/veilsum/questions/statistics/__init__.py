@@ -1,8 +1,9 @@
 """Descriptive statistics of all parties' rows together, before any model.
 
-`Wishes` are public: columns, bins, axes of tables and groups that all parties agreed
-on, in agreed units. Every row gives whole numbers, one sum of which answers all of them
-and says nothing of who gave which; the result turns it into tables that people read.
+`StatisticsWishes` are public: columns, bins, axes of tables and groups that all parties
+agreed on, in agreed units. Every row gives whole numbers, one sum of which answers all
+of them and says nothing of who gave which; the result turns it into tables that people
+read.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from veilsum.questions.statistics.table_one import (
 )
 from veilsum.questions.statistics.wishes import (
     Missing,
-    Wishes,
+    StatisticsWishes,
     group_marginals,
-    wishes_of,
+    parse_statistics,
 )
-from veilsum.showing import Block, Showing, Table
+from veilsum.showing import Block, Rendering, Table
 from veilsum.sums.presence import Group, Lacking
 from veilsum.sums.recipes import OneRound, Sums
-from veilsum.sums.releases import SCREENED, Foreseen, Release, ReleaseLimit
+from veilsum.sums.releases import SCREENED, PossibleRound, Release, ReleaseLimit
 from veilsum.sums.running import plain
-from veilsum.sums.table_job import SchemaJob, TableResult, put
+from veilsum.sums.table_job import SchemaJob, TableResult, run_on_frames
 from veilsum.sums.terms import Options
 from veilsum.tables.asked import Question
 from veilsum.tables.axes import Axis
@@ -70,7 +71,7 @@ class StatisticsRecipe(OneRound):
     whether it is described on its own rows or on complete ones; see `Populations`.
     """
 
-    wishes: Wishes
+    wishes: StatisticsWishes
     limit: ReleaseLimit | None
 
     @cached_property
@@ -116,12 +117,12 @@ class StatisticsRecipe(OneRound):
         return self.wishes.words
 
     @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
+    def foreseen(self) -> tuple[PossibleRound, ...]:
         """The first sum, if there is one, and the statistics."""
         if not self.n_first:
-            return (Foreseen("only", self.layout.released),)
-        first = Foreseen("first", self.first.released)
-        return first, Foreseen("last", self.layout.released)
+            return (PossibleRound("only", self.layout.released),)
+        first = PossibleRound("first", self.first.released)
+        return first, PossibleRound("last", self.layout.released)
 
     def release(self, sums: Sums) -> Release:
         layout = self.first if self.n_first and not sums else self.layout
@@ -216,7 +217,7 @@ class StatisticsJob(SchemaJob[CheckedTable]):
 
     follows = "means, variances, correlations, quantiles and tests"
 
-    wishes: Wishes
+    wishes: StatisticsWishes
     used: Schema
 
     @property
@@ -236,7 +237,7 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         missing: Missing | None = None,
     ) -> StatisticsJob:
         more: dict[str, Any] = {"by": by, "quantiles": quantiles, "missing": missing}
-        wishes = wishes_of(schema, columns, histograms or {}, tables, **more)
+        wishes = parse_statistics(schema, columns, histograms or {}, tables, **more)
         used = tuple(one for one in schema.columns if one.name in wishes.used)
         return cls(wishes, replace(schema, columns=used))
 
@@ -346,7 +347,7 @@ class StatisticsResult(TableResult):
     compared_by: ClassVar[str] = "numpy's, of all rows in one place"
 
     @property
-    def wishes(self) -> Wishes:
+    def wishes(self) -> StatisticsWishes:
         """What was asked for."""
         return self.job.wishes
 
@@ -563,7 +564,7 @@ class StatisticsResult(TableResult):
         lines = self.groups.records() if grouped else self.rows()
         return load_pandas().DataFrame(lines)
 
-    def answered(self) -> Showing:
+    def answered(self) -> Rendering:
         """Return a table of the columns, and the counts, to be seen."""
         parts: list[Block] = []
         if self.wishes.by is not None:
@@ -581,7 +582,7 @@ class StatisticsResult(TableResult):
             if self.missing:
                 lines = [*self.missing.items()]
                 parts.append(Table(["name", "missing"], lines, align="<>"))
-        return Showing("", [*parts, self.rows_sentence])
+        return Rendering("", [*parts, self.rows_sentence])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -683,7 +684,7 @@ def statistics(
         compare: whether to average the pooled rows as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    return put(
+    return run_on_frames(
         lambda agreed: StatisticsJob.of(
             agreed, columns, histograms, tables, by, quantiles, missing
         ),

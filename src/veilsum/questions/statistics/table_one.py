@@ -28,7 +28,7 @@ from veilsum.models.comparisons import (
 from veilsum.models.moments import Marginals
 from veilsum.models.tallies import Cells, Quantile
 from veilsum.numbers.arrays import listed
-from veilsum.showing import Block, Both, Showing, Shown, Table, number
+from veilsum.showing import Block, Both, Renderable, Rendering, Table, number
 from veilsum.sums.running import finite, plain
 from veilsum.tables.axes import Axis
 
@@ -94,7 +94,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Grouped(Shown):
+class Grouped(Renderable):
     """Pooled statistics of each group.
 
     Attributes:
@@ -237,8 +237,8 @@ class Grouped(Shown):
 
     # As text
 
-    def showing(self) -> Showing:
-        return Showing("", [*self.blocks()])
+    def showing(self) -> Rendering:
+        return Rendering("", [*self.blocks()])
 
     def blocks(self) -> Iterator[Block]:
         """Yield the same, to be seen among others."""
@@ -247,7 +247,7 @@ class Grouped(Shown):
         yield from self._notes()
 
     def text(self, width: int = WIDTH) -> str:
-        notes = Showing("", [*self._notes()]).text(width=width)
+        notes = Rendering("", [*self._notes()]).text(width=width)
         return f"{self._text(width)}\n\n{notes}"
 
     def _text(self, width: int) -> str:

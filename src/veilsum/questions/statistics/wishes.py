@@ -46,7 +46,7 @@ GROUP_MOMENTS = ("group_column_rows", "group_sums", "group_squares")
 
 
 @dataclass(frozen=True)
-class Wishes:
+class StatisticsWishes:
     """What is to be counted and averaged: public, on agreed bins and levels.
 
     Attributes:
@@ -388,7 +388,7 @@ class _View(Secret):
         own: variables on their own rows; others are on complete rows.
     """
 
-    wishes: Wishes
+    wishes: StatisticsWishes
     table: CheckedTable
     own: frozenset[Variable]
 
@@ -471,7 +471,7 @@ def _looked(axes: Sequence[Axis], table: CheckedTable) -> list[Array[Any]]:
     return [table.look(one.column) for one in axes]
 
 
-def wishes_of(
+def parse_statistics(
     schema: Schema,
     columns: Sequence[str] | None,
     histograms: Mapping[str, ArrayLike],
@@ -480,7 +480,7 @@ def wishes_of(
     by: str | None = None,
     quantiles: Mapping[str, Sequence[float]] | None = None,
     missing: Missing | None = None,
-) -> Wishes:
+) -> StatisticsWishes:
     """Return what is asked for, checked against the schema."""
     bins = {name: Bins.of(histograms[name]) for name in sorted(histograms)}
     groups = None if by is None else _groups_of(schema, by)
@@ -511,7 +511,7 @@ def wishes_of(
     }
     for axes in crossing.values():
         CrossTable(tuple(one.size for one in axes))  # of too many cells
-    found = Wishes(
+    found = StatisticsWishes(
         tuple(columns),
         bins,
         crossing,
