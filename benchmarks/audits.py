@@ -33,7 +33,7 @@ from veilsum.audit.attack import Scene
 from veilsum.audit.auditing import (
     _guessers,
     audit_question,
-    batch_of,
+    executions_per_batch,
     play,
     scene_of,
 )
@@ -87,7 +87,7 @@ def main() -> None:
             "a tenth of them": round(found[executions // 10], 2),
             "normals alone, one core": round(floor, 2),
             "ratio": round(found[executions] / floor, 2),
-            "batch": batch_of(scene),
+            "batch": executions_per_batch(scene),
             "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         }
         print(json.dumps(line), flush=True)
@@ -142,7 +142,7 @@ def all_processors() -> float:
 def warmed(key: int, seed: int) -> int:
     """Have a worker import all that it needs."""
     time.sleep(0.3)
-    return batch_of(scene_of(Rehearsal.read(EXAMPLE))) + key + seed % 1
+    return executions_per_batch(scene_of(Rehearsal.read(EXAMPLE))) + key + seed % 1
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from veilsum.audit.attack import Scene, played
+from veilsum.audit.attack import Scene, play_on_batch
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.numbers.units import Counts
@@ -41,6 +41,6 @@ def coins(count, seed=0):
 def rate_of(player, executions=2000, root=7, scene=None):
     """Return how often an attack is right, perhaps in a scene it does not expect."""
     batch = (scene or player.scene).batch(root, executions)
-    trials, right = played(batch, player, coins(executions, root))
+    trials, right = play_on_batch(batch, player, coins(executions, root))
     assert trials > 0
     return right, trials

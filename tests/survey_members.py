@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from surveys import survey_table
 from veilsum.consortium.consortium import Consortium, consortium_from
 from veilsum.net.identity import Identity, make_certificate, read_identity
-from veilsum.net.passphrase import written
+from veilsum.net.passphrase import encrypt_identity_key
 
 YEARS = {
     "start": datetime(2026, 1, 1, tzinfo=UTC),
@@ -46,6 +46,6 @@ def identity_of(name: str, folder: Path) -> Identity:
     key, home = folder / f"{name}.key", folder
     home.mkdir(exist_ok=True)
     key.touch(mode=0o600)
-    key.write_bytes(written(member_key(name), None))
+    key.write_bytes(encrypt_identity_key(member_key(name), None))
     key.with_suffix(".crt").write_text(certificate_of(name))
     return read_identity(key)

@@ -9,8 +9,8 @@ from attacks import old_ways
 from attacks.catalogue import PARTIES
 from attacks.watching import total, watched
 from cases import each
-from veilsum.audit.question import minus
-from veilsum.audit.reassignment import possible
+from veilsum.audit.question import attack_total_without
+from veilsum.audit.reassignment import worlds_with_these_totals
 
 AMOUNTS = {"up to 1": 100, "up to 100": 10_000, "up to 10,000": 1_000_000}
 
@@ -60,9 +60,11 @@ def left(pairs, program):
     seen = {}
     for world, data in vectors(pairs).items():
         given = program(data)
-        seen[world] = minus(total(given), given["a"])
+        seen[world] = attack_total_without(total(given), given["a"])
     return [
-        possible([[seen[0][k]]], {world: [[one[k]]] for world, one in seen.items()})
+        worlds_with_these_totals(
+            [[seen[0][k]]], {world: [[one[k]]] for world, one in seen.items()}
+        )
         for k in range(len(pairs))
     ]
 

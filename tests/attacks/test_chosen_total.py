@@ -16,7 +16,7 @@ import pytest
 
 from cases import each
 from net.runs import ONE_SHOT, Company, answers, reasons
-from veilsum.net.evidence import judged, make_evidence
+from veilsum.net.evidence import judge_signed_evidence, make_evidence
 from veilsum.party import networked
 from veilsum.protocol import book, evidence
 from veilsum.protocol.machine import Machine
@@ -166,7 +166,7 @@ def test_nor_over_real_sockets_and_the_proof_convinces_a_stranger(
         (proof,) = driver.ending.evidence
         plan = driver.runner.machine.plan
         shown = make_evidence(proof, company.consortium, plan=plan.digest)
-        verdict = judged(shown, company.consortium)
+        verdict = judge_signed_evidence(shown, company.consortium)
         assert verdict.proved
         assert "does not open the commitment in its Ready" in verdict.words
         other = "b" if name == "a" else "a"
@@ -176,7 +176,7 @@ def test_nor_over_real_sockets_and_the_proof_convinces_a_stranger(
             certificate=company.consortium.certificates[other],
             records=opened_by(driver.runner.machine, other),
         )
-        words = judged(honest, company.consortium).words
+        words = judge_signed_evidence(honest, company.consortium).words
         assert "an honest party signs both records" in words
 
 

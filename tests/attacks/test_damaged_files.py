@@ -52,14 +52,14 @@ from veilsum.minimise.large_graphs import read_targets
 from veilsum.minimise.methods.dgd import DgdState
 from veilsum.net.amendment import (
     Amendment,
-    amended,
+    amend_agreement,
     amendment_file,
     check_amendment,
     read_amendment,
     read_renewal,
-    renew,
+    renew_identity,
 )
-from veilsum.net.evidence import Evidence, judged, read_signed
+from veilsum.net.evidence import Evidence, judge_signed_evidence, read_signed
 from veilsum.net.identity import read_identity
 from veilsum.net.passes import new_token, read_token
 from veilsum.net.receipt import read_receipt, read_result, verify_receipts
@@ -193,7 +193,7 @@ def shelf(folder):
     def verified(path):
         found = read_signed(path)
         if isinstance(found, Evidence):
-            return judged(found), judged(found, cost)
+            return judge_signed_evidence(found), judge_signed_evidence(found, cost)
         return verify_receipts([found, *others], ended.agreed).to_dict()
 
     add("receipt", left / "receipt.json", verified)
@@ -218,7 +218,7 @@ def shelf(folder):
     add("key", ann.key_file, read_identity)
     add("certificate", ann.certificate_file, read_identity_of)
     former = ended.agreed
-    renew(ann, days=30, passphrase=None)
+    renew_identity(ann, days=30, passphrase=None)
     renewal = ann.key_file.with_name("ann.renewal.json")
     add("renewal", renewal, read_renewal)
     fresh = read_identity(ann.key_file)
@@ -226,7 +226,7 @@ def shelf(folder):
     kinds["certificate"] = Specimen(
         ann.certificate_file, read_identity_of, ann.certificate_file.read_bytes()
     )
-    new = amended(former, {"ann": fresh.certificate})
+    new = amend_agreement(former, {"ann": fresh.certificate})
     file = folder / "new.toml"
     write_consortium(file, new)
     amendment = Amendment(

@@ -10,7 +10,7 @@ from attacks import old_ways
 from attacks.watching import total, watched
 from cases import each
 from veilsum.audit.partial_round import sums_of_few
-from veilsum.audit.question import minus
+from veilsum.audit.question import attack_total_without
 
 PARTIES = ("a", "b", "c", "d")
 SCHEMA = vs.Schema(
@@ -54,7 +54,9 @@ def shown(rounds):
     found = []
     for given in rounds:
         honest = {p: one for p, one in given.items() if p != "a"}
-        found.append(sums_of_few(minus(total(given), given["a"]), honest, PLACES))
+        found.append(
+            sums_of_few(attack_total_without(total(given), given["a"]), honest, PLACES)
+        )
     return [one for one in found if one]
 
 

@@ -38,7 +38,7 @@ from receipts import Study
 from refusals import refused
 from veilsum.errors import InvalidInputError
 from veilsum.net import evidence, receipt
-from veilsum.net.evidence import evidence_from, judged, read_signed
+from veilsum.net.evidence import evidence_from, judge_signed_evidence, read_signed
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Confirm, Join
 
@@ -56,7 +56,7 @@ def test_two_stories_of_one_start_are_proof(accuser, pair):
     for two in (pair, pair[::-1]):
         shown = accuser.lie(two)
         assert evidence_from(json.loads(shown.to_json())) == shown
-        proof = judged(shown, accuser.study.consortium)
+        proof = judge_signed_evidence(shown, accuser.study.consortium)
         assert proof.proved, proof.words
         assert proof.words.startswith(f"{LIAR!r} contradicted itself")
 
@@ -95,7 +95,7 @@ WHY = {
 @each("case", INNOCENT)
 def test_what_an_innocent_party_signed_proves_nothing(accuser, case):
     frames = [accuser.frame(record, **how) for record, how in INNOCENT[case]]
-    proof = judged(accuser.shown(*frames), accuser.study.consortium)
+    proof = judge_signed_evidence(accuser.shown(*frames), accuser.study.consortium)
     assert not proof.proved
     assert proof.words.startswith(f"it proves nothing against {LIAR!r}: ")
     assert WHY.get(case, "not of this party, plan and start") in proof.words
@@ -108,7 +108,9 @@ def test_no_byte_of_a_proof_can_be_changed(accuser):
     for at in range(0, len(other), 3):
         changed = other[:at] + bytes([other[at] ^ 1]) + other[at + 1 :]
         table = accuser.forged(records=base64_of(one, changed))
-        assert not judged(evidence_from(table), accuser.study.consortium).proved
+        assert not judge_signed_evidence(
+            evidence_from(table), accuser.study.consortium
+        ).proved
         found += 1
     assert found > 40
 
@@ -119,16 +121,18 @@ def test_a_start_that_was_written_over_is_not_signed(accuser):
     other = accuser.frame(SECOND, start=OTHER_START)
     same = other.replace(OTHER_START, b"s" * 16)
     assert same != other
-    proof = judged(accuser.shown(one, same), accuser.study.consortium)
+    proof = judge_signed_evidence(accuser.shown(one, same), accuser.study.consortium)
     assert "not of this party, plan and start" in proof.words
 
 
 def test_a_stranger_with_the_name_of_a_member_is_found(accuser, tmp_path):
     stranger = Accuser(Study(tmp_path))
     shown = stranger.lie()
-    assert judged(shown).proved, "without the file only people can tell whose key it is"
-    assert "whoever has the key" in judged(shown).words
-    proof = judged(shown, accuser.study.consortium)
+    assert judge_signed_evidence(shown).proved, (
+        "without the file only people can tell whose key it is"
+    )
+    assert "whoever has the key" in judge_signed_evidence(shown).words
+    proof = judge_signed_evidence(shown, accuser.study.consortium)
     assert not proof.proved
     assert "not that of a member" in proof.words
 
@@ -145,7 +149,7 @@ def test_a_stranger_with_the_name_of_a_member_is_found(accuser, tmp_path):
 )
 def test_a_proof_is_about_what_was_signed_and_nothing_else(accuser, changes, why):
     shown = evidence_from(accuser.forged(**changes))
-    proof = judged(shown, accuser.study.consortium)
+    proof = judge_signed_evidence(shown, accuser.study.consortium)
     assert not proof.proved
     assert why in proof.words
 
@@ -153,15 +157,15 @@ def test_a_proof_is_about_what_was_signed_and_nothing_else(accuser, changes, why
 def test_a_proof_of_another_plan_than_the_receipts_is_pointed_out(accuser):
     study, shown = accuser.study, accuser.lie()
     same = study.receipts(plan=shown.plan)
-    assert judged(shown, study.consortium, receipts=same).proved
-    proof = judged(shown, study.consortium, receipts=study.receipts())
+    assert judge_signed_evidence(shown, study.consortium, receipts=same).proved
+    proof = judge_signed_evidence(shown, study.consortium, receipts=study.receipts())
     assert "another plan than the receipts" in proof.words
 
 
 def test_records_of_another_party_than_the_named_one_prove_nothing(accuser):
     pair = [accuser.frame(replaced(one, party="a"), by="a") for one in (MASKED, SECOND)]
     table = accuser.forged(records=base64_of(*pair))
-    proof = judged(evidence_from(table), accuser.study.consortium)
+    proof = judge_signed_evidence(evidence_from(table), accuser.study.consortium)
     assert "a record is of 'a'" in proof.words
 
 
@@ -203,7 +207,7 @@ def test_records_that_are_none_prove_nothing(accuser, frame):
     good = accuser.frame(MASKED)
     for pair in ((frame, good), (good, frame)):
         shown = evidence_from(accuser.forged(records=base64_of(*pair)))
-        proof = judged(shown, accuser.study.consortium)
+        proof = judge_signed_evidence(shown, accuser.study.consortium)
         assert not proof.proved
         assert "\n" not in proof.words
 
@@ -237,14 +241,14 @@ def test_records_too_long_for_a_file_are_left_out_and_it_is_said(
     digests = [hashlib.sha256(frame).hexdigest() for frame in (one, other)]
     said = json.loads(bounded.read_text())
     assert (said["records"], said["left_out"]) == ([], digests)
-    proof = judged(shown, accuser.study.consortium)
+    proof = judge_signed_evidence(shown, accuser.study.consortium)
     assert not proof.proved
     assert "too long for a file" in proof.words
     # One byte more, and it is all there.
     for module in (evidence, receipt):
         monkeypatch.setattr(module, "MOST_BYTES", short + 1)
     assert not accuser.lie().left_out
-    assert judged(read_signed(long), accuser.study.consortium).proved
+    assert judge_signed_evidence(read_signed(long), accuser.study.consortium).proved
 
 
 @each(

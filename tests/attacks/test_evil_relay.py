@@ -23,11 +23,11 @@ from net.test_secrets_on_the_network import Witness
 from net.village import HOST, Village, all_connected, free_port, until
 from veilsum.drivers.driver import GivenUpError
 from veilsum.net.identity import new_identity
-from veilsum.net.passes import Pass, pseudonym, read_token
+from veilsum.net.passes import Pass, read_token, relay_pseudonym
 from veilsum.net.relay import Half, RelayServer
 from veilsum.net.sockets import ConnectionClosed
 from veilsum.net.trust import client_context
-from veilsum.net.tunnel import Tunnels, dial_over
+from veilsum.net.tunnel import Tunnels, dial_through_relay
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -278,12 +278,13 @@ def test_pseudonyms_cannot_be_tried_out_without_the_run_s_name(tmp_path):
     agreed = village.consortium(deployment=deployment(1))
     shown = Pass.between(agreed, TOKEN, "a", "b")
     guesses = {
-        pseudonym(TOKEN, [f"test-{secrets.token_hex(16)}", "a"]) for _ in range(999)
+        relay_pseudonym(TOKEN, [f"test-{secrets.token_hex(16)}", "a"])
+        for _ in range(999)
     }
-    guesses |= {pseudonym(TOKEN, ["a"]), pseudonym(TOKEN, ["", "a"])}
+    guesses |= {relay_pseudonym(TOKEN, ["a"]), relay_pseudonym(TOKEN, ["", "a"])}
     assert shown.me not in guesses
     # The twin: with the run's name a guess is right.
-    assert shown.me == pseudonym(TOKEN, [agreed.run, "a"])
+    assert shown.me == relay_pseudonym(TOKEN, [agreed.run, "a"])
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -306,7 +307,7 @@ def test_who_has_the_token_and_no_key_is_nobody(own, tmp_path):
             passage = await ways.join(ways.places[0], "b", wait=30.0)
             context = client_context(who, agreed.certificates)
             try:
-                connection = await dial_over(passage, context, limits)
+                connection = await dial_through_relay(passage, context, limits)
                 hello = await connection.recv()
                 connection.transport.abort()
             except (OSError, ConnectionClosed, EOFError):

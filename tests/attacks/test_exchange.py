@@ -8,7 +8,7 @@ from attacks import old_ways
 from attacks.catalogue import KINDS, PARTIES, dealt, even, n_honest, people
 from attacks.watching import LAWS, total, totals, watched
 from cases import each
-from veilsum.audit.reassignment import possible
+from veilsum.audit.reassignment import worlds_with_these_totals
 
 CASES = [(name, law) for name, kind in KINDS.items() for law in kind.laws]
 # A total is the same whatever masks it: a few jobs show that.
@@ -42,7 +42,7 @@ def worlds_of(kind, law, seed):
 def test_both_worlds_are_possible(name, law):
     worlds = worlds_of(KINDS[name], law, seed=3)
     for seen in worlds.values():
-        assert possible(seen, worlds) == {0, 1}
+        assert worlds_with_these_totals(seen, worlds) == {0, 1}
 
 
 def test_the_attack_succeeds_on_sums_of_floats():
@@ -58,5 +58,5 @@ def test_the_attack_succeeds_on_sums_of_floats():
                 for p in PARTIES
             }
             worlds[world] = [total(given)]
-        certain += possible(worlds[0], worlds) == {0}
+        certain += worlds_with_these_totals(worlds[0], worlds) == {0}
     assert certain >= 18

@@ -31,7 +31,7 @@ from survey_members import identity_of, signing_survey
 from surveys import World
 from veilsum.errors import VeilsumError
 from veilsum.files.ledger import open_ledger
-from veilsum.net.evidence import judged, read_signed
+from veilsum.net.evidence import judge_signed_evidence, read_signed
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import read_receipt, read_result, verify_receipts
 from veilsum.net.store import RunStore
@@ -358,7 +358,7 @@ def shelf(folder):
     (folder / "evidence.json").write_text(Accuser(study).lie().to_json())
 
     def accused(path):
-        found = judged(read_signed(path), study.consortium)
+        found = judge_signed_evidence(read_signed(path), study.consortium)
         if not found.proved:
             raise VeilsumError(found.words)
         return found

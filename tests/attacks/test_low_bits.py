@@ -14,7 +14,7 @@ from attacks.studies import (
 )
 from attacks.watching import total
 from veilsum.audit.low_bits import low_bits
-from veilsum.audit.question import minus
+from veilsum.audit.question import attack_total_without
 
 CLINIC, LARGE = 11, 60_000
 
@@ -41,7 +41,7 @@ def recovered(seed, program):
     """
     tables = study(seed)
     given = dict(zip(PARTIES, program(list(tables.values())), strict=True))
-    rest = minus(total(given), given["a"])
+    rest = attack_total_without(total(given), given["a"])
     # As large as the other two: made up, by somebody who has never seen theirs. So many
     # that no whole number divides them all by chance.
     others = [patients((99, k), LARGE) for k in range(12)]

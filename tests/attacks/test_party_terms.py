@@ -27,7 +27,7 @@ from attacks.watching import total, totals, watched
 from cases import each
 from refusals import refused
 from veilsum.audit.low_bits import low_bits
-from veilsum.audit.question import minus
+from veilsum.audit.question import attack_total_without
 from veilsum.models.mixed import MIXED_BITS, ROOT_BITS, THETA_BITS
 from veilsum.questions.meta import MetaJob
 from veilsum.questions.mixed import MixedJob
@@ -84,7 +84,7 @@ def test_low_bits_leave_every_candidate_of_a_clinic(kind, guesses):
     sizes = {"a": 60, "b": 11, "c": 4_000, "d": 4_000}
     tables = {p: patients((0, k), n) for k, (p, n) in enumerate(sizes.items())}
     given = dict(zip(sizes, of_clinics(list(tables.values())), strict=True))
-    rest = minus(total(given), given["a"])
+    rest = attack_total_without(total(given), given["a"])
     others = [patients((99, k), 4_000) for k in range(6)]
     candidates = guesses(11)
     assert low_bits(rest, of_clinics, candidates, others) == set(candidates)

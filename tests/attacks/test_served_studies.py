@@ -12,7 +12,7 @@ from party.test_serving_studies import House, tried_to_join
 from party.test_studying import FIT, MEANS, NAMES, SMOKERS
 from veilsum.consortium.study import study_from
 from veilsum.files.ledger import read_ledger
-from veilsum.net.amendment import Amendment, amended
+from veilsum.net.amendment import Amendment, amend_agreement
 from veilsum.net.identity import new_identity
 from veilsum.party.serving import PartyServer
 
@@ -76,7 +76,7 @@ def test_one_odd_question_among_many_is_not_joined_alone(house):
 def test_certificates_that_nobody_agreed_to_take_nobodys_place(house, tmp_path):
     """Somebody puts a certificate of its own into the file, in the place of b's."""
     thief = new_identity("b", tmp_path / "thief")
-    forged = amended(house.study, {"b": thief.certificate})
+    forged = amend_agreement(house.study, {"b": thief.certificate})
     house.deliver(forged, name="a.toml")
     made = signed_by_some(house, forged)
     made.write(house.inbox / "a.toml")
@@ -102,7 +102,7 @@ def signed_by_some(house, new):
 
 def test_certificates_that_all_agreed_to_take_the_place_of_the_former(house):
     """The twin: everybody has signed; the same two files, and the last is joined."""
-    new = amended(house.study, {})
+    new = amend_agreement(house.study, {})
     house.deliver(new, name="a.toml")
     house.deliver(name="b.toml")
     signed(house.group, house.study, new).write(house.inbox / "a.toml")

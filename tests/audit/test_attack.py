@@ -12,9 +12,9 @@ from veilsum.audit.attack import (
     Outcome,
     Scene,
     clopper_pearson,
-    least_found,
-    least_successes,
-    widened,
+    law_of_many_executions,
+    least_success_found,
+    successes_that_refute,
 )
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import ShareStreams, draw_shares
@@ -47,20 +47,20 @@ def test_bounds_are_clopper_and_pearson_s(trials, data, alarms):
 
 @each(("runs", "ratio"), [(10**5, 2.6), (10**6, 1.42), (4 * 10**6, 1.2)])
 def test_ten_coalitions_at_51_percent_need_millions_of_runs(runs, ratio):
-    found = least_found(0.51, runs, 0.05 / 10)
+    found = least_success_found(0.51, runs, 0.05 / 10)
     excess = divergence_for_success(found) / divergence_for_success(0.51)
     assert excess == pytest.approx(ratio, rel=0.005)
 
 
 @given(st.integers(20, 300), st.floats(0.0, 0.8), st.floats(1e-4, 0.1))
 def test_what_is_findable_is_found_nine_times_in_ten(trials, promised, alarms):
-    enough = least_successes(promised, trials, alarms)
+    enough = successes_that_refute(promised, trials, alarms)
     if enough is None:
         assert clopper_pearson(trials, trials, alarms)[0] <= promised
         return
     assert outcome(enough, trials, promised).exceeds(alarms)
     assert not outcome(enough - 1, trials, promised).exceeds(alarms)
-    chance = least_found(promised, trials, alarms)
+    chance = least_success_found(promised, trials, alarms)
     assert stats.binom.sf(enough - 1, trials, chance) == pytest.approx(0.9, abs=1e-9)
 
 
@@ -106,4 +106,11 @@ def test_executions_are_further_coefficients_column_by_column():
     # 20,000 numbers each, of standard deviation 2 sigma: off by 5 % in one of 1e20.
     assert deviations == pytest.approx([2.0, 200.0], rel=0.05)
     assert batch.masks.shape == (5, 4_000, 2)
-    assert widened(law, 2, 3).sigma.tolist() == [1.0, 1.0, 1.0, 100.0, 100.0, 100.0]
+    assert law_of_many_executions(law, 2, 3).sigma.tolist() == [
+        1.0,
+        1.0,
+        1.0,
+        100.0,
+        100.0,
+        100.0,
+    ]

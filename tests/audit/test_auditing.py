@@ -12,8 +12,8 @@ from audit.questions import named
 from cases import each
 from refusals import refused
 from veilsum.audit import auditing, real_parties
-from veilsum.audit.attack import Outcome, Scene, played
-from veilsum.audit.auditing import Audit, audit, coalitions_of, executions_of
+from veilsum.audit.attack import Outcome, Scene, play_on_batch
+from veilsum.audit.auditing import Audit, audit, audit_executions, coalitions_of
 from veilsum.audit.planted import PLANTED
 from veilsum.graphs.connectivity import components
 from veilsum.masks.laws import Masks
@@ -163,8 +163,8 @@ def test_guessers_who_share_what_they_see_guess_as_each_alone(law):
     here, groups = scene(masks=MASKS[law]), [("0", "1"), ("4",), ()]
     players = auditing._guessers(here, groups, 1.0, 3)
     shared = auditing.Playing(here, tuple(players), 500)("some", 9)
-    worlds = auditing.coins(auditing.seed_of(9, "some, which world"), 500)
-    alone = [played(here.batch(9, 500), one, worlds) for one in players]
+    worlds = auditing.coins_for_worlds(auditing.seed_of(9, "some, which world"), 500)
+    alone = [play_on_batch(here.batch(9, 500), one, worlds) for one in players]
     assert shared.counts.tolist() == [list(one) for one in alone]
 
 
@@ -202,14 +202,19 @@ def test_ctrl_c_keeps_what_there_is(monkeypatch):
     small = scene(width=1)
     player = auditing.aim(small, ("0",), 1.0)
     tally, done = auditing.play(small, [player], 10_000, seed=1, what="play")
-    assert done == 2 * auditing.batch_of(small)
+    assert done == 2 * auditing.executions_per_batch(small)
     assert tally.counts[0, 0] == done
 
 
 def test_memory_does_not_grow_with_executions():
-    assert auditing.batch_of(scene()) == auditing.batch_of(scene())
+    assert auditing.executions_per_batch(scene()) == auditing.executions_per_batch(
+        scene()
+    )
     arcs = 2 * FIVE.n_edges
-    assert auditing.batch_of(scene(width=132)) * arcs * 132 <= auditing.BATCH_NUMBERS
+    assert (
+        auditing.executions_per_batch(scene(width=132)) * arcs * 132
+        <= auditing.BATCH_NUMBERS
+    )
 
 
 def test_power_is_said_as_an_excess_of_divergence():
@@ -260,9 +265,9 @@ def test_too_few_executions_say_that_nothing_would_be_found(monkeypatch):
 
 
 def test_executions_are_counted():
-    assert executions_of(scene(), "standard") == 100_000
+    assert audit_executions(scene(), "standard") == 100_000
     with refused("executions-not-positive", vs.InvalidInputError, mentions=("1",)):
-        executions_of(scene(), "quick", 0)
+        audit_executions(scene(), "quick", 0)
     with refused("no-coalition", vs.InvalidInputError):
         audit(scene(), [])
 
@@ -368,7 +373,7 @@ def test_residues_are_audited_alike_whatever_they_count():
 
     counts = Counts((Fraction(1), Fraction(1, 2**90)), 152)
     law = Masks("uniform").for_sums(FIVE, counts)
-    far = auditing.one_word(Scene(topology=FIVE, law=law, width=2))
+    far = auditing.scene_of_one_word(Scene(topology=FIVE, law=law, width=2))
     player = auditing.aim(far, ("0",), auditing.distance_for(far, ("0",), 0.6))
     assert player.promised == 0.5
     tally, done = auditing.play(far, [player], 4_000, seed=1, what="play")

@@ -15,20 +15,24 @@ HOW = {"coalition": ("ann",), "seed": 1, "trials": 2}
 
 
 def test_nobody_unmasks_a_party_that_is_lost():
-    (found,) = late_unmasking.play(named("a cost"), **HOW)
+    (found,) = late_unmasking.play_late_unmasking(named("a cost"), **HOW)
     assert (found.successes, found.trials, found.promised) == (0, 2, 0.0)
     both = {**HOW, "coalition": ("ann", "eve"), "trials": 1}
-    (found,) = late_unmasking.play(named("a cost"), **both)
+    (found,) = late_unmasking.play_late_unmasking(named("a cost"), **both)
     assert found.successes == 0
 
 
 def test_where_neighbours_tell_its_shares_it_is_unmasked():
-    (found,) = late_unmasking.play(named("a cost"), **HOW, told=shares_of_the_lost)
+    (found,) = late_unmasking.play_late_unmasking(
+        named("a cost"), **HOW, told=shares_of_the_lost
+    )
     assert found.successes == found.trials == 2
 
 
 def test_without_colluders_nobody_looks():
-    (found,) = late_unmasking.play(named("a cost"), **{**HOW, "coalition": ()})
+    (found,) = late_unmasking.play_late_unmasking(
+        named("a cost"), **{**HOW, "coalition": ()}
+    )
     assert isinstance(found, Skipped)
 
 
@@ -37,28 +41,28 @@ def test_the_party_is_lost_after_its_vector_has_left():
     held, _ = asked.sound(1)
     whole = late_unmasking.Recorded(seed=1, faults=Faults())
     asked.ask(held, driver=whole)
-    (first, *_) = late_unmasking.shown_at(whole.worlds[0], "bob")
+    (first, *_) = late_unmasking.effects_after_masked_vector(whole.worlds[0], "bob")
     crash = late_unmasking.Crash("bob", after=first, back=None)
     broken = late_unmasking.Recorded(seed=1, faults=Faults(crashes=(crash,)))
     asked.ask(held, driver=broken)
     (world,) = broken.worlds
     assert any(one.what == "crash" for one in world.history)
-    assert late_unmasking.shown_at(world, "bob") == [first]
+    assert late_unmasking.effects_after_masked_vector(world, "bob") == [first]
 
 
 def test_frames_do_not_tell_who_has_more_rows(monkeypatch):
-    traces, trace = [], timing.trace
+    traces, trace = [], timing.frame_trace
 
     def watch(world):
         traces.append(trace(world))
         return traces[-1]
 
-    monkeypatch.setattr(timing, "trace", watch)
+    monkeypatch.setattr(timing, "frame_trace", watch)
     asked = question(
         columns={"age": {"kind": "integer", "minimum": 0, "maximum": 120}},
         statistics={"columns": ["age"]},
     )
-    (found,) = timing.frames(asked, coalition=("ann",), seed=1, trials=1)
+    (found,) = timing.play_frame_sizes(asked, coalition=("ann",), seed=1, trials=1)
     assert traces[0] == traces[1]
     assert len(traces[0]) > 50
     assert (found.successes, found.promised) == (0, 0.0)
@@ -75,8 +79,10 @@ def test_longer_frames_are_told(monkeypatch):
         history, held = found[0].history, found[1]
         return [(one.party, len(held[one.party])) for one in history]
 
-    monkeypatch.setattr(timing, "trace", grown)
-    (found,) = timing.frames(named("survival"), coalition=("ann",), seed=1, trials=3)
+    monkeypatch.setattr(timing, "frame_trace", grown)
+    (found,) = timing.play_frame_sizes(
+        named("survival"), coalition=("ann",), seed=1, trials=3
+    )
     assert found.successes == found.trials == 3
 
 
@@ -94,16 +100,16 @@ def test_a_slope_is_that_of_least_squares():
 
 def test_clocks_are_read_and_said():
     """No clock is held against a bound: how long something takes is not for tests."""
-    answering, sampling = timing.clocks(named("statistics"), 1)
+    answering, sampling = timing.attack_timings(named("statistics"), 1)
     assert answering.rows == sampling.rows
     assert len(answering.rows) == len(timing.LENGTHS)
     assert all(one > 0.0 for one in answering.seconds)
-    assert timing.clocks(named("a cost"), 1) == ()
+    assert timing.attack_timings(named("a cost"), 1) == ()
 
 
 def test_what_sums_say_is_counted():
     asked = named("least squares")
-    found = {one.about: one for one in sums_say.play(asked, **HOW)}
+    found = {one.about: one for one in sums_say.play_sum_remarks(asked, **HOW)}
     assert found["fewest parties whose sum a coalition knows"].number == 4
     (held, played), (other, _) = (asked.sound((1, trial)) for trial in range(2))
     numbers = sum(one.numbers for one in played.result.releases)
@@ -124,7 +130,9 @@ def test_what_sums_say_is_counted():
 
 
 def test_where_all_others_collude_the_sum_is_the_partys_own():
-    found, *_ = sums_say.play(named("a cost"), **{**HOW, "coalition": NAMES[:-1]})
+    found, *_ = sums_say.play_sum_remarks(
+        named("a cost"), **{**HOW, "coalition": NAMES[:-1]}
+    )
     assert found.number == 1
     assert "eve's own" in found.words
 
@@ -133,11 +141,11 @@ def test_nothing_says_that_anything_is_private():
     lines = [
         one.words
         for name in ("least squares", "a cost")
-        for one in sums_say.play(named(name), **{**HOW, "trials": 1})
+        for one in sums_say.play_sum_remarks(named(name), **{**HOW, "trials": 1})
     ]
     assert not any("private" in one for one in lines)
 
 
 def test_where_all_have_equally_many_rows_frames_say_nothing_of_them():
-    (found,) = timing.frames(named("a cost"), **HOW)
+    (found,) = timing.play_frame_sizes(named("a cost"), **HOW)
     assert isinstance(found, Skipped)

@@ -8,15 +8,15 @@ import pytest
 
 import veilsum as vs
 from cases import each
-from veilsum.audit.attack import Outcome, Scene, played
+from veilsum.audit.attack import Outcome, Scene, play_on_batch
 from veilsum.audit.likelihood import (
     LikelihoodRatio,
     aim,
     covariance_of,
     distance_for,
-    learned,
+    guesser_from_observations,
 )
-from veilsum.audit.made_up import real
+from veilsum.audit.made_up import attack_numbers_as_floats
 from veilsum.masks.laws import Masks
 from veilsum.numbers.units import Counts
 from veilsum.privacy.divergence import kl_divergence
@@ -47,7 +47,7 @@ def coins(count, seed=0):
 
 
 def counted(scene, player, executions, seed=1):
-    trials, right = played(
+    trials, right = play_on_batch(
         scene.batch(seed, executions), player, coins(executions, seed + 1)
     )
     return Outcome(
@@ -150,7 +150,7 @@ def test_who_has_learned_does_no_better_on_a_sound_run(graph):
     rest = [i for i in range(graph.n_parties) if i != 0]
     exact = 2.0 * graph.induced(rest).laplacian.toarray()
     assert moments == pytest.approx(exact, abs=0.5)
-    doubting = learned(scene, coalition, 1.0, moments)
+    doubting = guesser_from_observations(scene, coalition, 1.0, moments)
     assert not counted(scene, doubting, 4_000).exceeds(1e-6)
 
 
@@ -170,7 +170,9 @@ def test_who_has_learned_finds_a_link_that_is_not_there():
     scene = Scene(topology=graph, law=masks.on(graph), width=2, draw=without_a_link)
     moments = covariance_of(scene, scene.batch(5, 2_000).noise(()))
     found = counted(
-        scene, learned(scene, (), distance_for(scene, (), 0.6), moments), 4_000
+        scene,
+        guesser_from_observations(scene, (), distance_for(scene, (), 0.6), moments),
+        4_000,
     )
     assert found.exceeds(1e-6)
 
@@ -186,4 +188,4 @@ def test_differences_of_numbers_are_real_ones():
     law = WHOLE["units"]
     scene = Scene(topology=FIVE, law=law, width=4)
     some = np.array([[100, 10, 1, 1]], dtype=np.int64)
-    assert real(scene, some).tolist() == [[1.0, 1.0, 0.01, 0.1]]
+    assert attack_numbers_as_floats(scene, some).tolist() == [[1.0, 1.0, 0.01, 0.1]]

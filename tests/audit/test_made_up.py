@@ -6,17 +6,17 @@ from cases import each
 from scenes import LAWS, PETERSEN, RING, SUMS_ONLY, scene_of
 from veilsum.audit.made_up import (
     LUCK,
+    attack_hits_exactly,
+    attack_hits_nearly,
+    attack_numbers_as_floats,
     best_chance,
-    farthest,
-    holdings,
+    executions_per_trial,
+    honest_pair_easiest_to_attack,
     honest_pieces,
-    likeliest,
-    near,
-    numbers,
-    real,
-    same,
+    made_up_holdings,
+    made_up_numbers,
+    most_likely_share_probability,
     step_of,
-    together,
 )
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.limbs import is_wide
@@ -25,15 +25,22 @@ from veilsum.numbers.limbs import is_wide
 @each("law", LAWS)
 def test_holdings_come_back_as_whole_steps(law):
     scene = scene_of(law)
-    whole = holdings(scene)
+    whole = made_up_holdings(scene)
     assert len(np.unique(whole, axis=0)) == len(whole)
-    held = numbers(scene, whole)
+    held = made_up_numbers(scene, whole)
     assert held.dtype == (object if is_wide(scene.law.dtype) else scene.law.dtype)
-    assert np.array_equal(real(scene, held) / step_of(scene), whole)
-    assert same(scene, held, held).all()
-    other = numbers(scene, whole + np.eye(len(whole), 3, dtype=int))
-    assert same(scene, other, held).tolist() == [False] * 3 + [True] * 7
-    assert near(scene, real(scene, other), real(scene, held)).sum() == 7
+    assert np.array_equal(attack_numbers_as_floats(scene, held) / step_of(scene), whole)
+    assert attack_hits_exactly(scene, held, held).all()
+    other = made_up_numbers(scene, whole + np.eye(len(whole), 3, dtype=int))
+    assert attack_hits_exactly(scene, other, held).tolist() == [False] * 3 + [True] * 7
+    assert (
+        attack_hits_nearly(
+            scene,
+            attack_numbers_as_floats(scene, other),
+            attack_numbers_as_floats(scene, held),
+        ).sum()
+        == 7
+    )
 
 
 @each("law", LAWS)
@@ -42,11 +49,11 @@ def test_luck_is_rare(law):
     scene = scene_of(law, width=1)
     shares = scene.batch(1, 400).shares.values.ravel()
     _, counts = np.unique(shares, return_counts=True)
-    bound = likeliest(scene.law)
+    bound = most_likely_share_probability(scene.law)
     # Of twelve thousand draws hardly ever four are the same by chance.
     assert counts.max() <= 3 + bound * shares.size
     for tries in (1, 1000):
-        assert tries * bound ** together(scene, tries) <= LUCK * (1 + 1e-9)
+        assert tries * bound ** executions_per_trial(scene, tries) <= LUCK * (1 + 1e-9)
 
 
 def test_no_masks_need_no_luck():
@@ -70,8 +77,8 @@ def test_what_every_view_reveals_is_told_for_sure(law):
 
 def test_places():
     path = Topology.family("path:5")
-    assert farthest(path, []) == (0, 4)
-    assert farthest(path, ["1", "3"]) is None
+    assert honest_pair_easiest_to_attack(path, []) == (0, 4)
+    assert honest_pair_easiest_to_attack(path, ["1", "3"]) is None
     assert honest_pieces(path, ["2"]) == ((0, 1), (3, 4))
-    first, second = farthest(PETERSEN, ["0", "1"])
+    first, second = honest_pair_easiest_to_attack(PETERSEN, ["0", "1"])
     assert {first, second} <= set(range(2, 10))

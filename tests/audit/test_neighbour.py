@@ -8,7 +8,7 @@ from cases import each
 from scenes import PETERSEN, RING, rate_of, scene_of
 from veilsum.audit import neighbour
 from veilsum.audit.attack import Player, Scene
-from veilsum.audit.neighbour import first_round, solved
+from veilsum.audit.neighbour import attack_solves_start, first_round
 from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.remainders import SquaredNorm
 
@@ -38,7 +38,12 @@ def test_what_is_named_is_what_everybody_has():
     """alpha~ itself, to nine digits of sigma."""
     effective = np.random.default_rng(1).normal(scale=1e3, size=(4, 7, 3))
     start = np.array([1.0, -2.0, 0.5])
-    assert np.abs(solved(start, first_round(start, effective)) - effective).max() < 1e-9
+    assert (
+        np.abs(
+            attack_solves_start(start, first_round(start, effective)) - effective
+        ).max()
+        < 1e-9
+    )
 
 
 ALPHA = np.array([[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25], [2.0, 2.0]])
@@ -66,7 +71,7 @@ def heard_in_a_run(law, **masks):
 
 def test_a_run_of_the_package_without_masks_is_named():
     _, first, second = heard_in_a_run("none")
-    named = solved(first[0], second)
+    named = attack_solves_start(first[0], second)
     assert np.abs(named - ALPHA).max() < 1e-9
     assert np.abs(first - first[0]).max() == 0.0
 
@@ -74,7 +79,7 @@ def test_a_run_of_the_package_without_masks_is_named():
 @pytest.mark.parametrize("law", ["gaussian", "lattice"])
 def test_a_run_of_the_package_with_masks_names_effective_costs(law):
     run, first, second = heard_in_a_run(law, sigma=10.0)
-    named = solved(first[0], second)
+    named = attack_solves_start(first[0], second)
     assert np.abs(named - run.effective.coefficients).max() < 1e-9
     assert np.abs(named - ALPHA).min() > 1e-3
     # Where they start says nothing: one public point for all.

@@ -30,9 +30,9 @@ from refusals import refused
 from strategies import coalitions, connected_topologies, fair_pairs
 from veilsum.audit.noninterference import (
     Watching,
+    masked_numbers_by_epoch,
     moves_between,
     same_frames,
-    shown_in,
 )
 from veilsum.drivers.faults import ClockJump, Crash, Faults, Partition
 from veilsum.drivers.loopback import Loopback
@@ -353,7 +353,7 @@ def test_nor_in_a_method(method, seed):
     with suppress(vs.GivenUpError):
         call(targets_of(topology, ["0"])[0], driver=driver, seed=seed)
     (world,) = driver.worlds
-    (members,) = shown_in(world).values() or [None]
+    (members,) = masked_numbers_by_epoch(world).values() or [None]
     targets = targets_of(topology, ["0"], members)
     assert pair(call, *targets, ["0"], faults=faults, seed=seed).equal
 

@@ -5,7 +5,7 @@ import pytest
 
 import veilsum as vs
 from cases import each
-from veilsum.audit.own_run import in_words, look
+from veilsum.audit.own_run import attack_findings, audit_shares_received
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import Shares, ShareStreams, draw_shares
 from veilsum.privacy.transcript import Drawn, simulated
@@ -28,7 +28,7 @@ def transcript(masks, spoil=None, coalition=("0", "1"), sums=3):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_sound_shares_are_none_of_chance_s_rarities(law):
-    (found,) = look(transcript(LAWS[law]))
+    (found,) = audit_shares_received(transcript(LAWS[law]))
     assert found.successes == 0
     assert found.trials == 6  # two neighbours outside, in three sums
     assert not found.exceeds()
@@ -45,16 +45,16 @@ def twice(values):
 @each("law", LAWS)
 @each("spoil", [zeros, twice])
 def test_shares_that_mask_nothing_are_found(law, spoil):
-    (found,) = look(transcript(LAWS[law], spoil))
+    (found,) = audit_shares_received(transcript(LAWS[law], spoil))
     assert found.exceeds(1e-6)
 
 
 def test_so_few_numbers_that_chance_repeats_them_say_nothing():
     coarse = Masks("lattice", 4.0, 0)
-    assert look(transcript(coarse)) == ()
+    assert audit_shares_received(transcript(coarse)) == ()
 
 
 def test_it_is_said_whose_sums_can_be_computed():
-    (cut, alone) = in_words(transcript(LAWS["uniform"], coalition=("0", "2")))
+    (cut, alone) = attack_findings(transcript(LAWS["uniform"], coalition=("0", "2")))
     assert "can compute the numbers of 1 exactly, in each of 3 sums" in cut
     assert "can compute the sum of 3, 4 exactly" in alone

@@ -12,8 +12,13 @@ from veilsum.audit import (
     reused,
     weak_randomness,
 )
-from veilsum.audit.attack import Player, clopper_pearson, soundly
-from veilsum.audit.planted import PLANTED, bystander, hub, leaf
+from veilsum.audit.attack import Player, clopper_pearson, sound_shares
+from veilsum.audit.planted import (
+    PLANTED,
+    bystander_of_attack,
+    hub_to_attack,
+    leaf_to_attack,
+)
 from veilsum.graphs.topology import Topology
 
 ARCS = Topology.from_edges([(0, 1), (1, 0), (1, 2), (2, 3), (3, 0)], directed=True)
@@ -105,15 +110,15 @@ def test_what_fits_where():
 
 def test_the_places_of_leaks():
     path = Topology.family("path:4")
-    assert hub(path) == 1
-    assert leaf(path) == (0, 1)
-    assert bystander(path) == ("0",)
+    assert hub_to_attack(path) == 1
+    assert leaf_to_attack(path) == (0, 1)
+    assert bystander_of_attack(path) == ("0",)
 
 
 def test_a_star_keeps_the_hubs_edges_only():
     scene = scene_of(topology=PETERSEN)
     values = PLANTED["a star only"](scene).batch(1, 2).shares.values
-    sound = soundly(PETERSEN, scene.law, 1, 2 * scene.width).values
-    at_hub = (PETERSEN.edges == hub(PETERSEN)).any(axis=1)
+    sound = sound_shares(PETERSEN, scene.law, 1, 2 * scene.width).values
+    at_hub = (PETERSEN.edges == hub_to_attack(PETERSEN)).any(axis=1)
     assert np.array_equal(values[at_hub], sound[at_hub])
     assert not values[~at_hub].any()

@@ -98,9 +98,9 @@ def test_what_one_party_gives_to_another_changes_no_sum():
     asked = Rehearsal.read(EXAMPLES / "quadratic.toml").brief
     honest = asked.honest(("north", "east"))
     for draw in range(20):
-        held, played = reassignment.with_some_to_spare(asked, honest, (0, draw, 3))
+        held, played = reassignment.deal_spare_rows(asked, honest, (0, draw, 3))
         chance = np.random.default_rng(draw)
-        other = {**held, **reassignment.dealt(asked, held, honest, chance)}
+        other = {**held, **reassignment.deal_rows(asked, held, honest, chance)}
         law = played.plan.law
         one, two = (
             law.encode(np.array([each[name]["vectors"] for name in honest])).sum(axis=0)

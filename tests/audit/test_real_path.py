@@ -78,7 +78,9 @@ def agreed(kind):
 def told(kind, **changes):
     """What the comparison with the list says."""
     asked = agreed(kind)
-    outcome, *words = unlisted.play(asked, coalition=asked.parties, **OLD | changes)
+    outcome, *words = unlisted.play_unlisted_releases(
+        asked, coalition=asked.parties, **OLD | changes
+    )
     assert bool(words) == bool(outcome.successes)
     return outcome
 
@@ -206,7 +208,7 @@ def test_rows_instead_of_parties_end_every_run(monkeypatch):
     asked = agreed("fit")
     rows_instead_of_parties(monkeypatch)
     with refused("no-answerable-rows"):
-        list(unlisted.play(asked, coalition=asked.parties, **OLD))
+        list(unlisted.play_unlisted_releases(asked, coalition=asked.parties, **OLD))
 
 
 @pytest.mark.parametrize("leak", UNLISTED, ids=lambda one: one.__name__)
@@ -220,7 +222,9 @@ def test_what_is_in_the_padding_does_not_keep_rows_from_being_dealt_anew(monkeyp
     """The first round's counts decide whether dealings are compared: those alone."""
     squares_in_the_padding(monkeypatch)
     asked = agreed("fit")
-    (found,) = reassignment.play(asked, coalition=("ann",), seed=2, trials=1)
+    (found,) = reassignment.play_reassignment(
+        asked, coalition=("ann",), seed=2, trials=1
+    )
     assert not isinstance(found, Skipped)
     assert found.successes == 1
 
@@ -279,7 +283,7 @@ ONE_NUMBER = {
 @each("asked", [LATTICE, MEANS, COST], ids=["lattice", "", "cost"])
 def test_numbers_as_agreed_are_not_accused(asked):
     scene = scene_of(question(**asked))
-    for one in share_law.by_number(scene, 5):
+    for one in share_law.shares_by_number(scene, 5):
         outcome = one.outcome()
         assert (outcome.successes, outcome.trials) == (0, scene.plan_width)
 
@@ -288,7 +292,7 @@ def test_numbers_as_agreed_are_not_accused(asked):
 def test_what_is_wrong_with_one_number_is_found(leak, monkeypatch):
     scene = scene_of(question(**ONE_NUMBER[leak]))
     leak(monkeypatch)
-    seeded, of_the_system = share_law.by_number(scene, 5)
+    seeded, of_the_system = share_law.shares_by_number(scene, 5)
     for one in (seeded, of_the_system):
         assert one.outcome().successes == 1
         assert one.outcome().exceeds(0.05 / 1000)
@@ -301,7 +305,7 @@ def test_one_number_is_found_as_often_as_is_said():
     At the agreed width never: one false alarm is less likely than 1e-6.
     """
     scene = scene_of(question(**LATTICE))
-    (one, *_) = share_law.by_number(scene, 0)
+    (one, *_) = share_law.shares_by_number(scene, 0)
     for count, where in ((one.shares, "all links"), (one.on_a_link, "a single link")):
         part = one._least_width(count)
         assert f"{part:.2g} of the agreed deviation" in one.power
@@ -317,7 +321,7 @@ def test_one_number_is_found_as_often_as_is_said():
 def test_bits_of_one_number_are_found_as_often_as_is_said():
     """The same of bits; counts are binomial, so that thresholds are exact."""
     scene = scene_of(question(**MEANS))
-    one = share_law.by_number(scene, 0)[0]
+    one = share_law.shares_by_number(scene, 0)[0]
     low, high = share_law._usual(one.shares, 0.5, one.luck)
     assert high == one.shares - low
     assert binom.cdf(low - 1, one.shares, 0.5) <= one.luck / 2
@@ -464,12 +468,12 @@ def weak_shares(made):
         seed=1,
         trials=70,
     )
-    return audited_visits.weak_shares(aim)
+    return audited_visits.attack_weak_shares(aim)
 
 
 def test_guests_and_delegates_are_not_accused(made):
     assert weak_shares(made).successes == 0
-    assert audited_visits.keys_and_codes().successes == 0
+    assert audited_visits.attack_keys_and_codes().successes == 0
 
 
 @pytest.mark.parametrize("leak", [constant_without_a_source, the_last_one_of_no_chance])
@@ -481,7 +485,7 @@ def test_what_guests_draw_by_themselves_is_looked_at(leak, made, monkeypatch):
 @pytest.mark.parametrize("leak", [one_invitation_for_all, the_same_keys_in_every_store])
 def test_what_delegates_make_is_looked_at(leak, monkeypatch):
     leak(monkeypatch)
-    assert audited_visits.keys_and_codes().exceeds(0.05 / 100)
+    assert audited_visits.attack_keys_and_codes().exceeds(0.05 / 100)
 
 
 # Real parties
@@ -597,7 +601,9 @@ REAL = (
 def left_behind():
     LAST.clear()
     asked = question(**FOUR)
-    outcome, *words = real_parties.play(asked, coalition=asked.parties, **OLD)
+    outcome, *words = real_parties.play_on_real_parties(
+        asked, coalition=asked.parties, **OLD
+    )
     assert bool(words) == bool(outcome.successes)
     return outcome.successes, words
 
@@ -624,12 +630,14 @@ def test_what_real_parties_leave_behind_is_found(leak, monkeypatch):
 @pytest.mark.parametrize("asked", [MEANS, FIT], ids=["means", "fit"])
 def test_real_parties_with_tables_are_not_accused(asked):
     asked = question(**{**asked, "names": FOUR["names"]})
-    outcome, *words = real_parties.play(asked, coalition=asked.parties, **OLD)
+    outcome, *words = real_parties.play_on_real_parties(
+        asked, coalition=asked.parties, **OLD
+    )
     assert (outcome.successes, words) == (0, [])
 
 
 def test_parties_that_are_too_many_are_not_played_and_it_is_said():
     many = question(**{**COST, "names": tuple("abcdefghi")})
-    (found,) = real_parties.play(many, coalition=many.parties, **OLD)
+    (found,) = real_parties.play_on_real_parties(many, coalition=many.parties, **OLD)
     assert isinstance(found, Skipped)
     assert "more than 8 parties" in found.why

@@ -34,11 +34,11 @@ def test_reused_masks_show_every_change(law, leak):
 @each("law", LAWS)
 def test_epochs_have_masks_of_their_own(law):
     scene = scene_of(law, RING)
-    found = reused.across_epochs(scene, ["0"], seed=3, trials=300)
+    found = reused.attack_across_epochs(scene, ["0"], seed=3, trials=300)
     assert not found.exceeds(1e-4)
     assert found.interval(1e-4)[1] >= found.promised or found.promised > 0.5
     again = PLANTED["masks used again"](scene)
-    assert reused.across_epochs(again, ["0"], seed=3, trials=60).rate == 1.0
+    assert reused.attack_across_epochs(again, ["0"], seed=3, trials=60).rate == 1.0
 
 
 def test_the_change_is_recovered_to_nine_digits():
@@ -53,4 +53,4 @@ def test_the_change_is_recovered_to_nine_digits():
 def test_nobody_shares_masks():
     scene, coalition = scene_of(topology=RING), ["0", "1", "3"]
     assert reused.aim(scene, coalition) is None
-    assert reused.across_epochs(scene, coalition, seed=1) is None
+    assert reused.attack_across_epochs(scene, coalition, seed=1) is None

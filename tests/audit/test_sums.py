@@ -22,13 +22,13 @@ def played(attack, asked, **how):
 @pytest.mark.parametrize("name", ["least squares", "statistics", "dispatch", "a cost"])
 def test_low_bits_leave_every_table(name, monkeypatch):
     """More than by the count of guesses: nothing at all is ruled out."""
-    left, found = low_bits.left_by, []
+    left, found = low_bits.candidates_left_by_low_bits, []
 
     def watch(rest, given, large):
         found.append(left(rest, given, large) == set(given))
         return left(rest, given, large)
 
-    monkeypatch.setattr(low_bits, "left_by", watch)
+    monkeypatch.setattr(low_bits, "candidates_left_by_low_bits", watch)
     outcome = played(low_bits, named(name), trials=2)
     assert all(found)
     assert found

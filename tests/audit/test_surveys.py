@@ -20,20 +20,20 @@ from veilsum.audit.question import Rehearsal, Skipped
 from veilsum.audit.surveys import (
     OF_THE_SET,
     RehearsedSurvey,
-    look,
-    rehearsed,
+    audit_masked_survey_words,
+    rehearse_attack_target,
 )
 from veilsum.audit.visits import (
     ATTACKS,
     PLANTED,
     TWO_WORLDS,
     Visits,
+    browser_chance_of_shares,
     browsers_chance,
-    controls,
-    of_shares,
-    play,
+    planted_visit_leaks,
+    play_visits,
+    seeded_browser_chance,
     state_of,
-    tape,
 )
 from veilsum.cli.app import app
 from veilsum.consortium.consortium import consortium_from
@@ -55,7 +55,7 @@ def made():
 def survey(tmp_path_factory):
     path = tmp_path_factory.mktemp("survey") / "open.veil"
     path.write_text(tomli_w.dumps(survey_table()))
-    return rehearsed(path)
+    return rehearse_attack_target(path)
 
 
 def by_name(found):
@@ -67,7 +67,7 @@ def by_name(found):
 
 @pytest.mark.parametrize("coalition", [("ann", "bob"), ("cem",)])
 def test_a_sound_program_gives_nothing_away(made, coalition):
-    found = by_name(play(made, coalition, seed=1, trials=60))
+    found = by_name(play_visits(made, coalition, seed=1, trials=60))
     assert found.keys() == ATTACKS.keys()
     alarms = 1e-6  # of six statements, once in 160,000 seeds
     assert not any(one.exceeds(alarms) for one in found.values())
@@ -77,7 +77,7 @@ def test_a_sound_program_gives_nothing_away(made, coalition):
 
 
 def test_every_planted_leak_is_found(made):
-    found = {one.name: one for one in controls(made, seed=3)}
+    found = {one.name: one for one in planted_visit_leaks(made, seed=3)}
     assert found.keys() == {f"planted: {name}" for name in PLANTED}
     assert all(one.holds for one in found.values())
 
@@ -86,7 +86,7 @@ def test_a_leak_that_is_not_there_is_not_found(made, monkeypatch):
     """The twin of each control: without its leak it does not hold."""
     unplanted = {name: (lambda one: one, by) for name, (_, by) in PLANTED.items()}
     monkeypatch.setattr(visits, "PLANTED", unplanted)
-    assert not any(one.holds for one in controls(made, seed=4))
+    assert not any(one.holds for one in planted_visit_leaks(made, seed=4))
 
 
 def test_a_program_with_a_generator_of_its_own_is_found(made, monkeypatch):
@@ -117,7 +117,7 @@ def test_worlds_with_other_sums_are_told_apart(made, monkeypatch):
         return one, (first, (second[0] + 1, *second[1:]))
 
     monkeypatch.setattr(Visits, "tables", uneven)
-    found = by_name(play(made, ("ann", "bob"), seed=1, trials=4))
+    found = by_name(play_visits(made, ("ann", "bob"), seed=1, trials=4))
     assert found[TWO_WORLDS].successes == 4
 
 
@@ -135,12 +135,17 @@ def test_two_worlds_have_one_sum_and_one_pattern(made):
 @each("bounds", [(0, 0.01), (-1_000_000, -999_999), (3, 4), (-1e9, 1e9)])
 def test_tables_are_made_up_within_any_range(bounds):
     found = Visits.like(opened(range=bounds))
-    assert by_name(play(found, ("bob",), seed=1, trials=5))[TWO_WORLDS].successes == 0
+    assert (
+        by_name(play_visits(found, ("bob",), seed=1, trials=5))[TWO_WORLDS].successes
+        == 0
+    )
 
 
 def test_one_number_alone_is_nothing_to_be_told():
     found = Visits.like(opened(range=[7, 7]))
-    (told,) = surveys._played("x", lambda: play(found, ("bob",), seed=1, trials=5))
+    (told,) = surveys._played(
+        "x", lambda: play_visits(found, ("bob",), seed=1, trials=5)
+    )
     assert told == Skipped("x", "every number is the same, and none is to be told")
 
 
@@ -150,7 +155,7 @@ def test_guests_of_the_coalition_are_not_attacked(made):
     )
     tolerant = replace(made, terms=replace(made.terms, tolerate_guests=3))
     assert len(tolerant.hidden(("ann", "bob"))) == 1
-    (told,) = play(tolerant, ("ann", "bob"), seed=1, trials=5)
+    (told,) = play_visits(tolerant, ("ann", "bob"), seed=1, trials=5)
     assert isinstance(told, Skipped)
     assert "leave 1 guests" in told.why
 
@@ -159,13 +164,13 @@ def test_all_delegates_together_open_everything(made):
     everybody = visits.Against(
         visits=made, coalition=MEMBERS, pair=("Firm 1", "Firm 2"), seed=1, trials=20
     )
-    assert visits.one_cell(everybody).successes == 20
-    assert isinstance(visits.two_worlds(everybody), Skipped)
+    assert visits.attack_one_cell(everybody).successes == 20
+    assert isinstance(visits.attack_two_guest_worlds(everybody), Skipped)
 
 
 def test_a_tape_that_is_too_short_is_refused(made):
     with refused("unexpected-draws"):
-        made.come("Firm 1", (0,) * 4, of_shares([b"12345678"]))
+        made.come("Firm 1", (0,) * 4, browser_chance_of_shares([b"12345678"]))
 
 
 def test_a_tape_is_the_programs_whole_chance(made):
@@ -208,7 +213,7 @@ def test_a_browsers_generator_is_that_of_the_published_algorithm():
 
 @each("places", [(0,), (1,), (0, 2)])
 def test_its_state_is_worked_out_from_a_share(places):
-    state = int.from_bytes(tape(places)(16), "big")
+    state = int.from_bytes(seeded_browser_chance(places)(16), "big")
     source = browsers_chance(state)
     shares = [cell_words(source(64)) for _ in range(3)]
     assert state_of({k: shares[k] for k in places}, 8, 3) == state
@@ -291,21 +296,21 @@ def submissions(made):
 
 def test_words_of_the_set_are_looked_at(made):
     lines = submissions(made)
-    found = look(made.terms, lines)
+    found = audit_masked_survey_words(made.terms, lines)
     assert found.successes == 0
     assert "as it was typed" in found.about
     # Planted: a guest whose page masks nothing, and one that masks as another does.
     bare = replace(
         lines[0], masked=np.array([5] * len(lines[0].words), "<u8").tobytes()
     )
-    found = look(made.terms, [bare, *lines[1:]])
+    found = audit_masked_survey_words(made.terms, [bare, *lines[1:]])
     assert found.successes == 1
     twin = replace(lines[0], masked=lines[1].masked)
-    found = look(made.terms, [twin, *lines[1:]])
+    found = audit_masked_survey_words(made.terms, [twin, *lines[1:]])
     assert found.successes == 2
     # Of a range as wide as masks are nothing is said.
     wide = replace(made.terms, low=-(2**50), high=2**50)
-    found = look(wide, lines)
+    found = audit_masked_survey_words(wide, lines)
     assert "as it was typed" not in found.about
 
 
@@ -367,7 +372,7 @@ def test_a_closed_survey_is_audited_with_its_submissions(tmp_path, brief):
 def test_without_submissions_they_are_not_looked_at(tmp_path):
     closed(tmp_path)
     (tmp_path / "submissions.jsonl").unlink()
-    (told,) = rehearsed(tmp_path / "closed.toml").handed_out()
+    (told,) = rehearse_attack_target(tmp_path / "closed.toml").handed_out()
     assert told.why == "there is no submissions.jsonl beside closed.toml"
 
 
@@ -394,7 +399,7 @@ def test_stopping_names_what_is_left(survey, monkeypatch):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(visits, "play", stopped)
+    monkeypatch.setattr(visits, "play_visits", stopped)
     found = survey.audit(
         survey.scene, [("ann",)], depth="quick", executions=200, progress=False
     )

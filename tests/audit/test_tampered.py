@@ -17,7 +17,7 @@ from net.test_transcript_file import MASKS, made
 from refusals import refused
 from veilsum.audit import auditing
 from veilsum.audit.attack import Scene
-from veilsum.audit.own_run import check
+from veilsum.audit.own_run import check_run_audited
 from veilsum.audit.record import SIGNED, AuditRecord, read_record
 from veilsum.cli import audit as command
 from veilsum.cli.app import app
@@ -310,10 +310,10 @@ def test_what_join_wrote_is_read(ann, tmp_path):
 def test_a_transcript_of_another_agreement_is_no_part_of_an_audit():
     own = made(MASKS["uniform"])
     scene = Scene(topology=own.topology, law=own.law, width=2)
-    check(own, scene)
+    check_run_audited(own, scene)
     for other in (
         replace(scene, topology=vs.Topology.family("ring:4")),
         replace(scene, law=MASKS["lattice"]),
     ):
         with refused("transcripts-of-other-run", vs.InvalidInputError):
-            check(own, other)
+            check_run_audited(own, other)

@@ -10,7 +10,7 @@ from scenes import LAWS, RING, rate_of, scene_of
 from veilsum.audit import weak_randomness
 from veilsum.audit.attack import Player
 from veilsum.audit.planted import PLANTED, FewSeeds
-from veilsum.audit.weak_randomness import look_up, repeated
+from veilsum.audit.weak_randomness import attack_small_roots, repeated_share_rows
 
 LEAKS = [name for name, leak in PLANTED.items() if "weak randomness" in leak.found_by]
 
@@ -41,7 +41,7 @@ def test_a_share_in_two_trials_is_found_in_both():
     rows[1, 4], rows[1, 5] = -1, -2
     rows[2, 30] = rows[0, 7]
     for kind in (np.int64, np.float64, object):
-        found = repeated(rows.astype(kind))
+        found = repeated_share_rows(rows.astype(kind))
         assert np.argwhere(found).tolist() == [[0, 7], [2, 30]]
 
 
@@ -58,19 +58,19 @@ def test_an_unchanging_bit_is_found():
 def test_who_knows_no_share_does_not_look():
     scene = scene_of()
     assert weak_randomness.aim(scene, []) is None
-    assert look_up(scene, [], seed=1) is None
+    assert attack_small_roots(scene, [], seed=1) is None
     everybody = scene.topology.parties
-    assert look_up(scene, everybody, seed=1) is None
+    assert attack_small_roots(scene, everybody, seed=1) is None
 
 
 @each("law", LAWS)
 def test_few_seeds_tell_everything(law):
     scene = scene_of(law, RING, width=2)
     weak = replace(scene, draw=FewSeeds(scene.draw, bits=6))
-    found = look_up(weak, ["2"], seed=1, trials=6, bits=6)
+    found = attack_small_roots(weak, ["2"], seed=1, trials=6, bits=6)
     assert found.rate == 1.0
     assert found.exceeds()
-    sound = look_up(scene, ["2"], seed=1, trials=6, bits=6)
+    sound = attack_small_roots(scene, ["2"], seed=1, trials=6, bits=6)
     assert sound.rate == 0.0
     assert not sound.exceeds()
 
@@ -80,5 +80,5 @@ def test_sixteen_bits_are_few():
     scene = scene_of("uniform", RING, width=2)
     leak = PLANTED["a seed of 16 bits"]
     weak, coalition = leak(scene), leak.coalition(RING)
-    assert look_up(weak, coalition, seed=1, trials=3).rate == 1.0
-    assert look_up(scene, coalition, seed=1, trials=3).rate == 0.0
+    assert attack_small_roots(weak, coalition, seed=1, trials=3).rate == 1.0
+    assert attack_small_roots(scene, coalition, seed=1, trials=3).rate == 0.0

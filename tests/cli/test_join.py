@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from net.runs import ONE_SHOT, TARGETS, Company, changed, data_files
 from veilsum.cli.app import app
 from veilsum.files.ledger import open_ledger
-from veilsum.net.identity import grouped
+from veilsum.net.identity import fingerprint_in_groups
 from veilsum.net.transcript_file import read_transcript
 from veilsum.party.consent import consent_to
 from veilsum.privacy.accountant import Budget
@@ -148,7 +148,7 @@ def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
     found = join(company, "a", answer="n\n")
     text = flat(found.stderr)
     assert f'title: "four" run: {agreed.run}' in text
-    assert grouped(agreed.digest) in text
+    assert fingerprint_in_groups(agreed.digest) in text
     assert "you are a; neighbours: b, c, d" in text
     assert "cost.toml: a cost of kind squared-distance, in whole numbers of 2^-" in text
     assert "3 shares of 2 numbers under lattice masks" in text

@@ -16,7 +16,7 @@ from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import WaitingError
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import open_ledger
-from veilsum.net.drop import SUFFIX, Drop, DropFolder, file_name, split
+from veilsum.net.drop import SUFFIX, Drop, DropFolder, letter_file_name, split_letter
 from veilsum.net.identity import read_identity
 from veilsum.party.consent import consent_to
 from veilsum.party.inputs import own_part
@@ -134,7 +134,7 @@ class Office:
         """Copy everything that is for somebody to it."""
         for source in [name] if name else NAMES:
             for path in self.files(source):
-                found = split(path.read_bytes())
+                found = split_letter(path.read_bytes())
                 if found is not None and found[0].receiver in self.others(source):
                     to = self.folder(found[0].receiver)
                     shutil.copy2(path, to / path.name)
@@ -153,7 +153,7 @@ class Office:
         return list(dict.fromkeys(self.heard[name]))
 
     def name(self, sender, receiver, number):
-        return file_name(self.agreed.run, sender, receiver, number)
+        return letter_file_name(self.agreed.run, sender, receiver, number)
 
 
 def _without_addresses(agreed):

@@ -30,12 +30,19 @@ from veilsum.net.doctor import (
     Look,
     Stage,
     Way,
-    check_up,
+    check_network_health,
     neighbour_checks,
 )
-from veilsum.net.hello import Close, Limits, Refusal, read_hello, refusal, written
+from veilsum.net.hello import (
+    Close,
+    Limits,
+    Refusal,
+    encode_hello,
+    read_hello,
+    refusal_of_hello,
+)
 from veilsum.net.identity import fingerprint, new_identity, read_identity
-from veilsum.net.sockets import failure, proxy_for
+from veilsum.net.sockets import connection_failure, proxy_for
 from veilsum.net.trust import client_context, server_context
 
 HURRIED = Limits(open_timeout=0.3, hello_timeout=0.3, close_timeout=0.2)
@@ -63,7 +70,7 @@ def no_proxy(monkeypatch):
 def looks(village, name, *, identity=None, consortium=None, **options):
     options = {"limits": QUICK, "wait": 0.0, **options}
     key_file = (identity or village.identities[name]).key_file
-    return check_up(key_file, consortium or village.consortium(), **options)
+    return check_network_health(key_file, consortium or village.consortium(), **options)
 
 
 def alone(village, name="a", **options):
@@ -258,7 +265,9 @@ plans = st.sampled_from(["", "11" * 32, "33" * 32])
 
 @given(plans, plans)
 def test_only_two_equal_plans_make_a_link(heard, own):
-    found = refusal(replace(HEARD, plan=heard), replace(OWN, plan=own), "a", LIMITS)
+    found = refusal_of_hello(
+        replace(HEARD, plan=heard), replace(OWN, plan=own), "a", LIMITS
+    )
     assert (found is None) == (heard == own != "")
     if not (heard and own):
         assert found.code == Close.DONE
@@ -266,7 +275,7 @@ def test_only_two_equal_plans_make_a_link(heard, own):
 
 def test_a_look_is_checked_like_any_other_hello():
     look = replace(HEARD, plan="")
-    assert read_hello(written(look)) == look
+    assert read_hello(encode_hello(look)) == look
     for change, owner, code in [
         ({}, "c", Close.CERTIFICATE),
         ({"to": "c"}, "a", Close.STRANGER),
@@ -274,7 +283,9 @@ def test_a_look_is_checked_like_any_other_hello():
         ({"time": OWN.time + 2 * HOUR}, "a", Close.CLOCK),
         ({}, "a", Close.DONE),
     ]:
-        assert refusal(replace(look, **change), OWN, owner, LIMITS).code == code
+        assert (
+            refusal_of_hello(replace(look, **change), OWN, owner, LIMITS).code == code
+        )
 
 
 # This party's own faults
@@ -582,7 +593,7 @@ def test_of_several_addresses_of_a_host_the_first_is_told_of():
     """What asyncio raises for these has no number of its own."""
     each = f"[Errno {errno.ECONNREFUSED}] Connect call failed"
     error = OSError(f"Multiple exceptions: {each} ('::1', 1), {each} ('127.0.0.1', 1)")
-    assert failure(error) == "connection refused"
+    assert connection_failure(error) == "connection refused"
 
 
 def test_a_proxy_that_nobody_knows_is_named(proxied):
@@ -914,7 +925,7 @@ def test_a_name_that_is_not_the_certificates_is_a_problem(village):
         stage=Stage.HELLO,
         hello=heard,
         own=own,
-        refusal=refusal(heard, own, "b", LIMITS),
+        refusal=refusal_of_hello(heard, own, "b", LIMITS),
     )
     found = neighbour_checks(way_to(village), [look], clock_skew=300.0)
     assert [one.check for one in found if one.state is Health.BAD] == ["hello"]

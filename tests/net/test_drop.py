@@ -42,8 +42,8 @@ from veilsum.net.drop import (
     DropFolder,
     Envelope,
     FirstLetter,
-    signed,
-    split,
+    sign_letter,
+    split_letter,
 )
 from veilsum.net.identity import PartyKeys
 from veilsum.net.links import Network
@@ -83,7 +83,7 @@ def test_frames_arrive_in_order(office):
 def test_before_it_knows_a_key_a_party_sends_nothing_but_its_first_letter(office):
     office.visit("a", [("b", b"a secret share")])
     (first,) = [p for p in office.files("a") if "-to-b-" in p.name]
-    envelope, _, _ = split(first.read_bytes())
+    envelope, _, _ = split_letter(first.read_bytes())
     letter = msgspec.msgpack.decode(envelope.body, type=FirstLetter)
     assert envelope.number == 0
     assert letter.frames == ()
@@ -422,13 +422,15 @@ def forged(office, sender, receiver, number, body, signer=None, run=None):
         number,
         body,
     )
-    return signed(made, keys.sign)
+    return sign_letter(made, keys.sign)
 
 
 @pytest.mark.parametrize("key", [bytes(32), b"\x01" + bytes(31)], ids=["0", "1"])
 def test_a_key_that_serves_nobody_is_refused(office, key):
     office.meet()
-    envelope, _, _ = split((office.folder("b") / office.name("a", "b", 0)).read_bytes())
+    envelope, _, _ = split_letter(
+        (office.folder("b") / office.name("a", "b", 0)).read_bytes()
+    )
     letter = msgspec.msgpack.decode(envelope.body, type=FirstLetter)
     bad = msgspec.msgpack.encode(FirstLetter(letter.hello, key, ()))
     path = office.folder("b") / office.name("a", "b", 0)
@@ -635,7 +637,7 @@ class Careless:
         carried = [(n, p) for n in folders.names for p in folders.files(n)]
         self.chance.shuffle(carried)
         for name, path in carried:
-            found = split(path.read_bytes())
+            found = split_letter(path.read_bytes())
             if found is None or found[0].sender != name:
                 continue
             way = self.chance.choice(["well"] * 6 + ["lose", "double", "cut", "rename"])

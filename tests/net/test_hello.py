@@ -33,17 +33,17 @@ from veilsum.net.hello import (
     Limits,
     Refusal,
     close_reason,
-    differing,
+    encode_hello,
     is_bye,
+    peer_clock_skew,
+    peer_text_for_log,
     read_hello,
-    refusal,
-    shown,
-    skew,
-    written,
+    refusal_of_hello,
+    sections_unlike_peer,
 )
 from veilsum.net.links import Backoff
-from veilsum.net.refusals import SHARES, SOURCES, LogCap, Refusals, origin
-from veilsum.net.sockets import failure
+from veilsum.net.refusals import SHARES, SOURCES, LogCap, Refusals, caller_origin
+from veilsum.net.sockets import connection_failure
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.evidence import commitment
 from veilsum.protocol.messages import (
@@ -74,7 +74,7 @@ HEARD = replace(OWN, name="a", to="b")
 
 
 def refused(heard, owner="a", own=OWN):
-    return refusal(heard, own, owner, LIMITS)
+    return refusal_of_hello(heard, own, owner, LIMITS)
 
 
 # Reading
@@ -107,7 +107,7 @@ hellos = hellos_with(names)
 
 @given(hellos_with(plain_names))
 def test_a_hello_is_read_as_it_was_written(hello):
-    assert read_hello(written(hello)) == hello
+    assert read_hello(encode_hello(hello)) == hello
 
 
 def presentable(text):
@@ -116,7 +116,7 @@ def presentable(text):
 
 @given(hellos)
 def test_texts_of_the_other_end_can_be_shown(hello):
-    found = read_hello(written(hello))
+    found = read_hello(encode_hello(hello))
     texts = [found.name, found.to, found.run, found.version, *found.sections]
     assert all(map(presentable, texts))
 
@@ -155,7 +155,7 @@ def test_without_the_cleaning_it_could():
 
 def test_names_that_parties_may_have_stay_as_they_are():
     for name in ("hospital-1", "Zürich 2. Süd_a", "病院", "x" * NAME_BYTES):
-        assert shown(check_name(name)) == name
+        assert peer_text_for_log(check_name(name)) == name
 
 
 @given(st.one_of(st.text(), st.recursive(st.none(), st.lists).map(json.dumps)))
@@ -168,7 +168,7 @@ def test_any_text_is_a_hello_or_refused(text):
 
 @given(hellos, st.data())
 def test_a_damaged_hello_is_another_hello_or_refused(hello, data):
-    text = written(hello)
+    text = encode_hello(hello)
     place = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.characters(codec="utf-8"))
     damaged = text[:place] + other + text[place + 1 :]
@@ -215,10 +215,10 @@ def test_another_version_is_told_from_garbage():
 
 
 def test_bytes_and_very_long_texts_are_no_hello():
-    assert read_hello(written(HEARD).encode()).code == Close.MALFORMED
-    padded = " " * LONGEST_TEXT + written(HEARD)
+    assert read_hello(encode_hello(HEARD).encode()).code == Close.MALFORMED
+    padded = " " * LONGEST_TEXT + encode_hello(HEARD)
     assert read_hello(padded).code == Close.MALFORMED
-    assert read_hello(" " * 100 + written(HEARD)) == HEARD
+    assert read_hello(" " * 100 + encode_hello(HEARD)) == HEARD
 
 
 @each(
@@ -309,8 +309,8 @@ def test_another_plan_from_one_file_points_at_the_versions():
 
 @given(st.dictionaries(names, short), st.dictionaries(names, short))
 def test_differing_sections_do_not_depend_on_who_looks(one, other):
-    found = differing(one, other)
-    assert found == differing(other, one)
+    found = sections_unlike_peer(one, other)
+    assert found == sections_unlike_peer(other, one)
     assert found
     assert (found == ("consortium",)) or all(one.get(n) != other.get(n) for n in found)
 
@@ -333,7 +333,7 @@ def test_clocks_hours_apart_are_refused_with_both_times(gap, words):
 
 def test_no_number_is_no_time():
     assert refused(replace(HEARD, time=float("nan"))).code == Close.CLOCK
-    assert "no date" in skew(replace(HEARD, time=float("nan")), OWN)
+    assert "no date" in peer_clock_skew(replace(HEARD, time=float("nan")), OWN)
 
 
 @given(st.text())
@@ -477,11 +477,11 @@ def handshake(reason):
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_a_failure_is_one_clause(error, words):
-    assert words in failure(error)
+    assert words in connection_failure(error)
 
 
 def test_a_failure_never_quotes_the_other_end():
-    assert "own words" not in failure(ValueError("peer's own words"))
+    assert "own words" not in connection_failure(ValueError("peer's own words"))
 
 
 # The page that a second implementation is written from
@@ -607,4 +607,4 @@ def test_a_library_logs_an_event_a_few_times_a_minute(caplog):
     ],
 )
 def test_addresses_that_one_owner_has_are_one_origin(host, found):
-    assert origin(host) == found
+    assert caller_origin(host) == found

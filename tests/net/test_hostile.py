@@ -544,7 +544,7 @@ def test_without_the_look_at_the_certificate_a_replay_is_believed(
 ):
     """The twin: whoever says a name has it."""
     village = Village(tmp_path, tuple("abd"), [["a", "b"], ["b", "d"]])
-    monkeypatch.setattr(links, "owner", lambda der, certificates: "a")
+    monkeypatch.setattr(links, "certificate_owner", lambda der, certificates: "a")
 
     async def main():
         async with welcomed(village, "d", hello(village, name="a")) as (b, _):

@@ -28,13 +28,13 @@ from veilsum.files.consortiums import read_certificate
 from veilsum.net.identity import (
     PartyKeys,
     certificate_name,
+    certificate_out_of_date,
+    certificate_validity,
     fingerprint,
     make_certificate,
     new_identity,
-    out_of_date,
     public_key,
     read_identity,
-    validity,
 )
 from veilsum.protocol.book import Keys
 
@@ -223,7 +223,9 @@ def test_a_certificate_says_who_it_is_for_and_vouches_for_nobody(tmp_path):
 
 def test_a_certificate_is_good_from_five_minutes_ago(tmp_path):
     before = datetime.now(UTC)
-    start, end = validity(new_identity("ann", tmp_path, days=30).certificate)
+    start, end = certificate_validity(
+        new_identity("ann", tmp_path, days=30).certificate
+    )
     after = datetime.now(UTC)
     second, early = timedelta(seconds=1), timedelta(minutes=5)
     assert before - early - second <= start <= after - early
@@ -233,10 +235,10 @@ def test_a_certificate_is_good_from_five_minutes_ago(tmp_path):
 def test_what_is_out_of_date_is_said():
     key = Ed25519PrivateKey.generate()
     made = make_certificate(key, "ann", start=NOW, end=NOW + DAY)
-    assert out_of_date(made, NOW + DAY / 2) is None
-    assert "expired on 2030-05-02" in out_of_date(made, NOW + 2 * DAY)
-    assert "clock" in out_of_date(made, NOW - DAY)
-    assert "clock" in out_of_date(made)
+    assert certificate_out_of_date(made, NOW + DAY / 2) is None
+    assert "expired on 2030-05-02" in certificate_out_of_date(made, NOW + 2 * DAY)
+    assert "clock" in certificate_out_of_date(made, NOW - DAY)
+    assert "clock" in certificate_out_of_date(made)
 
 
 def test_the_fingerprint_is_that_of_the_bytes(three):

@@ -475,7 +475,7 @@ def test_an_address_of_another_machine_is_the_users_to_mend(village, host, words
 )
 def test_where_to_listen_instead_has_the_port_that_others_dial(host, instead):
     error = OSError(errno.EADDRNOTAVAIL, "x")
-    found = links.cannot_listen(Address(host, 9102), error)
+    found = links.listening_refused(Address(host, 9102), error)
     assert str(found).endswith(f"such as --listen {instead}")
 
 

@@ -14,7 +14,7 @@ from refusals import refused
 from veilsum.consortium.consortium import Address
 from veilsum.errors import InvalidInputError
 from veilsum.net import metrics
-from veilsum.net.metrics import Metric, MetricsServer, as_text, loopback
+from veilsum.net.metrics import Metric, MetricsServer, loopback_address, prometheus_text
 
 NUMBERS = [
     Metric("veilsum_runs", "Runs by state.", {"state": "done"}, 2.0),
@@ -25,7 +25,7 @@ NUMBERS = [
 
 def test_the_text_is_what_prometheus_reads():
     """Of one name all lines stand together, after its help and its type."""
-    assert as_text(NUMBERS).splitlines() == [
+    assert prometheus_text(NUMBERS).splitlines() == [
         "# HELP veilsum_runs Runs by state.",
         "# TYPE veilsum_runs gauge",
         'veilsum_runs{state="done"} 2',
@@ -41,13 +41,13 @@ def test_the_text_is_what_prometheus_reads():
 )
 def test_another_address_is_refused(text):
     with pytest.raises(InvalidInputError):
-        loopback(text)
+        loopback_address(text)
 
 
 @each("text", ["127.0.0.1:9464", "127.8.9.1:80", "[::1]:9464"])
 def test_an_address_of_this_computer_is_taken(text):
     """The twin."""
-    assert str(loopback(text)) == text
+    assert str(loopback_address(text)) == text
 
 
 def ask(port, path, *, host=None, method="GET", timeout=60):
@@ -65,7 +65,7 @@ def test_two_pages_and_no_other():
     well = [True]
     port = free_port()
     with MetricsServer(Address("127.0.0.1", port), lambda: NUMBERS, lambda: well[0]):
-        assert ask(port, "/metrics") == (200, as_text(NUMBERS))
+        assert ask(port, "/metrics") == (200, prometheus_text(NUMBERS))
         assert ask(port, "/metrics", host=f"localhost:{port}")[0] == 200
         assert ask(port, "/healthz") == (200, "ok\n")
         well[0] = False
@@ -104,7 +104,7 @@ def test_who_asks_slowly_is_in_nobodys_way():
         for _ in range(3):
             assert ask(port, "/healthz") == (200, "ok\n")
         assert first.recv(1) == b"", "hung up on"
-        assert ask(port, "/metrics") == (200, as_text(NUMBERS))
+        assert ask(port, "/metrics") == (200, prometheus_text(NUMBERS))
 
 
 def test_one_who_asks_slowly_holds_up_a_server_that_answers_in_turn():

@@ -35,14 +35,14 @@ from veilsum.net.passes import (
     RELAY_PATH,
     VARIABLE,
     Pass,
-    admits,
     new_token,
     own_token,
-    pseudonym,
     read_token,
+    relay_admits,
+    relay_pseudonym,
     token_digest,
 )
-from veilsum.net.relay import RelayLimits, framed
+from veilsum.net.relay import RelayLimits, websocket_frame
 from veilsum.net.tunnel import Tunnels
 
 # The end that need not call does not wait for long.
@@ -60,7 +60,7 @@ def link(station, name):
 @each("size", [0, 1, 125, 126, 65535, 65536, 100_000])
 def test_a_frame_that_is_passed_on_is_as_websockets_writes_it(size):
     data = os.urandom(size)
-    assert framed(data) == Frame(Opcode.BINARY, data).serialize(mask=False)
+    assert websocket_frame(data) == Frame(Opcode.BINARY, data).serialize(mask=False)
 
 
 def test_two_parties_without_addresses_meet_at_a_relay(tmp_path):
@@ -707,10 +707,10 @@ def test_tokens_are_kept_and_compared(tmp_path, monkeypatch):
 
 def test_admission_is_by_the_whole_token():
     digests = [token_digest("0" * 64), token_digest(TOKEN)]
-    assert admits(f"Bearer {TOKEN}", digests) == digests[1]
+    assert relay_admits(f"Bearer {TOKEN}", digests) == digests[1]
     for header in ("", "Bearer", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN[:-1]}"):
-        assert admits(header, digests) is None
-    assert admits(f"Bearer {token_digest(TOKEN)}", digests) is None
+        assert relay_admits(header, digests) is None
+    assert relay_admits(f"Bearer {token_digest(TOKEN)}", digests) is None
 
 
 def test_pseudonyms_differ_by_run_name_and_token(tmp_path):
@@ -721,7 +721,7 @@ def test_pseudonyms_differ_by_run_name_and_token(tmp_path):
     )
     assert (one.run, one.me, one.to) == (other.run, other.to, other.me)
     names = [["r"], ["r", "a"], ["r", "b"], ["s", "a"], ["r", "ab"]]
-    assert len({pseudonym(t, n) for t in (TOKEN, "0" * 64) for n in names}) == 10
+    assert len({relay_pseudonym(t, n) for t in (TOKEN, "0" * 64) for n in names}) == 10
 
 
 def test_the_wire_page_says_what_is_sent(tmp_path):

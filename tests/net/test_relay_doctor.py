@@ -9,7 +9,7 @@ from idle_clock import patiently
 from net.relays import TOKEN, deployment, relay_at
 from net.village import HOST, Village, all_connected, free_port
 from veilsum.consortium.addresses import Address
-from veilsum.net.doctor import LIMITS, check_up
+from veilsum.net.doctor import LIMITS, check_network_health
 
 # Nobody waits for a proxy or a far machine here.
 PROMPT = replace(LIMITS, open_timeout=3.0)
@@ -18,7 +18,7 @@ PROMPT = replace(LIMITS, open_timeout=3.0)
 def doctor(village, name, agreed, *, wait=1.0, token=TOKEN, **options):
     key = village.identities[name].key_file
     given = {"wait": wait, "token": token, "limits": PROMPT, **options}
-    return check_up(key, agreed, **given)
+    return check_network_health(key, agreed, **given)
 
 
 def lines(found, about, check):

@@ -20,10 +20,10 @@ from veilsum.net.identity import (
     read_identity,
 )
 from veilsum.net.trust import (
+    certificate_owner,
     check_certificates,
     check_member,
     client_context,
-    owner,
     server_context,
 )
 
@@ -106,8 +106,8 @@ def test_members_talk_and_know_each_other(ann, bob):
     both = certificates(ann, bob)
     answering, calling = talk(server_context(ann, both), client_context(bob, both))
     assert answering.version() == calling.version() == "TLSv1.3"
-    assert owner(answering.getpeercert(binary_form=True), both) == "bob"
-    assert owner(calling.getpeercert(binary_form=True), both) == "ann"
+    assert certificate_owner(answering.getpeercert(binary_form=True), both) == "bob"
+    assert certificate_owner(calling.getpeercert(binary_form=True), both) == "ann"
 
 
 def test_a_caller_without_a_certificate_is_refused(ann, bob):
@@ -218,7 +218,7 @@ def as_authority(identity, folder):
 
 
 def test_a_member_cannot_vouch_for_another(ann, bob, eve, tmp_path):
-    """With an authority's certificate it could; then `owner` still tells."""
+    """With an authority's certificate it could; `certificate_owner` still tells."""
     child = issued(eve, tmp_path)
     three = certificates(ann, bob, eve)
     caller = client_context(child, certificates(ann))
@@ -227,16 +227,16 @@ def test_a_member_cannot_vouch_for_another(ann, bob, eve, tmp_path):
     root = as_authority(eve, tmp_path)
     three = certificates(ann, bob, root)
     answering, _ = talk(server_context(ann, three), caller)
-    assert owner(answering.getpeercert(binary_form=True), three) is None
+    assert certificate_owner(answering.getpeercert(binary_form=True), three) is None
 
 
 def test_the_owner_is_told_by_every_byte(ann, bob, tmp_path):
     both = certificates(ann, bob)
-    assert owner(der_of(ann.certificate), both) == "ann"
-    assert owner(der_of(bob.certificate), both) == "bob"
+    assert certificate_owner(der_of(ann.certificate), both) == "ann"
+    assert certificate_owner(der_of(bob.certificate), both) == "bob"
     again = dated(bob, -DAY, DAY, tmp_path)  # the same name, the same key
-    assert owner(der_of(again.certificate), both) is None
-    assert owner(b"", both) is None
+    assert certificate_owner(der_of(again.certificate), both) is None
+    assert certificate_owner(b"", both) is None
 
 
 def test_a_party_does_not_talk_to_itself(ann, bob):
@@ -284,7 +284,9 @@ def test_two_certificates_in_one_text_are_not_trusted(ann, bob, eve):
     """Twin: OpenSSL by itself would trust both."""
     text = bob.certificate + eve.certificate
     with refused("not-one-certificate"):
-        owner(der_of(eve.certificate), {"ann": ann.certificate, "bob": text})
+        certificate_owner(
+            der_of(eve.certificate), {"ann": ann.certificate, "bob": text}
+        )
     loose = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     loose.load_verify_locations(cadata=text)
     assert loose.cert_store_stats()["x509"] == 2

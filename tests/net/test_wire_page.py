@@ -856,11 +856,11 @@ def test_evidence_written_as_the_page_says_is_proof(tmp_path):
     path = tmp_path / "evidence.json"
     path.write_text(json.dumps(content, indent=1))
     found = evidence.read_signed(path)
-    assert evidence.judged(found).proved
+    assert evidence.judge_signed_evidence(found).proved
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     assert found.digest == sha256(text.encode()).hexdigest()
     path.write_text(json.dumps({**content, "plan": "00" * 32}))
-    assert not evidence.judged(evidence.read_signed(path)).proved
+    assert not evidence.judge_signed_evidence(evidence.read_signed(path)).proved
 
 
 def frame_of(fields):

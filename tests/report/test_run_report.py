@@ -13,7 +13,7 @@ from browser import opened
 from finished import finished, wards
 from net.runs import ITERATED, Company
 from refusals import refused
-from veilsum.audit.record import FORMAT, made_with
+from veilsum.audit.record import FORMAT, audit_environment
 from veilsum.cli.app import app
 from veilsum.errors import MissingExtraError
 from veilsum.net.receipt import make_receipt
@@ -274,7 +274,7 @@ def test_a_plan_or_a_file_is_no_run(tmp_path):
 def test_an_audit_of_another_file_or_none_at_all_is_left_out(out):
     record = {
         "format": FORMAT,
-        "made_with": made_with(),
+        "made_with": audit_environment(),
         "asked": {
             "coalitions": "worst",
             "executions": 10,

@@ -20,7 +20,7 @@ from veilsum.audit.question import (
     Holdings,
     Rehearsal,
     Skipped,
-    spanned,
+    made_up_range,
     values_of_counts,
 )
 from veilsum.numbers.arrays import Array, listed
@@ -62,7 +62,7 @@ class Aim:
         return not self.question.ask(self.held, rules=rules).shows_nothing
 
 
-def play(
+def play_aimed_attacks(
     question: Rehearsal,
     *,
     coalition: Sequence[str],
@@ -84,7 +84,7 @@ def play(
     found: dict[str, list[bool]] = {}
     for trial in range(trials):
         chance = np.random.default_rng((seed, trial, 4))
-        for aim in aims(question, coalition, chance, (seed, trial)):
+        for aim in aims_at_rows(question, coalition, chance, (seed, trial)):
             found.setdefault(aim.at, []).append(aim.answered(rules))
     return tuple(
         Outcome(
@@ -100,7 +100,7 @@ def play(
     )
 
 
-def allowed(
+def formulas_that_aim(
     question: Rehearsal, *, coalition: Sequence[str], seed: int
 ) -> tuple[str, ...]:
     """Return by what the file itself allows aims, and what would refuse them.
@@ -119,7 +119,7 @@ def allowed(
     answered: dict[str, list[Aim]] = {}
     for trial in range(TRIED):
         chance = np.random.default_rng((seed, trial, 4))
-        for aim in aims(question, coalition, chance, (seed, trial)):
+        for aim in aims_at_rows(question, coalition, chance, (seed, trial)):
             known = answered.setdefault(aim.at, [])
             if len(known) < MOST_ANSWERED and aim.answered():
                 known.append(aim)
@@ -162,7 +162,7 @@ def _as_written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
-def aims(
+def aims_at_rows(
     question: Rehearsal,
     coalition: Sequence[str],
     chance: np.random.Generator,
@@ -247,7 +247,7 @@ def _stands_out(
     held: Holdings, victim: str, row: int, column: Column
 ) -> dict[str, Frame]:
     """Return tables in which one row of a party is all that differs there, nearly."""
-    low, high = spanned(column)
+    low, high = made_up_range(column)
     # Where there are few numbers, others have some of them at least.
     apart = max(0.1 * (high - low), 3.0 * float(column.measure.unit))
     found = {}
@@ -264,7 +264,7 @@ def _stands_out(
 
 def _names_sites(held: Holdings, column: Column) -> dict[str, Frame]:
     """Return tables in which a number is the same in all rows of a party."""
-    low, high = spanned(column)
+    low, high = made_up_range(column)
     codes = np.linspace(low, high, len(held) + 2)[1:-1]
     return {
         name: table.assign(**{column.name: _written(column, np.full(len(table), code))})

@@ -89,7 +89,7 @@ class Outcome:
 
         None if even an attack that always succeeds would not be.
         """
-        return least_found(self.promised, self.trials, alarms)
+        return least_success_found(self.promised, self.trials, alarms)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -137,7 +137,7 @@ def clopper_pearson(
     return low, high
 
 
-def least_found(
+def least_success_found(
     promised: float, trials: int, alarms: float = FALSE_ALARMS, chance: float = CHANCE
 ) -> float | None:
     """Return the least chance of success that is found to exceed a promise.
@@ -145,17 +145,17 @@ def least_found(
     Found means that Clopper and Pearson's lower bound is above the promise, with
     probability `chance`. None if so few trials never find any.
 
-    >>> round(least_found(0.51, 100_000, 0.005), 4)
+    >>> round(least_success_found(0.51, 100_000, 0.005), 4)
     0.5161
     """
-    enough = least_successes(promised, trials, alarms)
+    enough = successes_that_refute(promised, trials, alarms)
     if enough is None:
         return None
     # The chance at which so many successes have this probability: a beta quantile.
     return float(special.betaincinv(enough, trials - enough + 1, chance))
 
 
-def least_successes(promised: float, trials: int, alarms: float) -> int | None:
+def successes_that_refute(promised: float, trials: int, alarms: float) -> int | None:
     """Return how many successes exceed a promise; None if even all of them do not."""
     if clopper_pearson(trials, trials, alarms)[0] <= promised:
         return None
@@ -174,20 +174,20 @@ Drawing = Callable[[Topology, Law, int, int, int], Shares]
 Encoding = Callable[[Law, Array[Any]], Array[Any]]
 
 
-def soundly(
+def sound_shares(
     topology: Topology, law: Law, root: int, size: int, epoch: int = 0
 ) -> Shares:
     """Return shares as simulated parties draw them."""
     return draw_shares(topology, law, ShareStreams(root), size=size, epoch=epoch)
 
 
-def encoded(law: Law, values: Array[Any]) -> Array[Any]:
+def encode_for_attack(law: Law, values: Array[Any]) -> Array[Any]:
     """Return a party's values in the law's numbers, as parties do."""
     return law.encode(values)
 
 
 @lru_cache(maxsize=16)
-def widened(law: Law, width: int, times: int) -> Law:
+def law_of_many_executions(law: Law, width: int, times: int) -> Law:
     """Return the law of so many executions at once, coefficient by coefficient."""
     return law.of_places([place for place in range(width) for _ in range(times)])
 
@@ -206,8 +206,8 @@ class Scene:
     topology: Topology
     law: Law
     width: int
-    draw: Drawing = soundly
-    encode: Encoding = encoded
+    draw: Drawing = sound_shares
+    encode: Encoding = encode_for_attack
     plan: tuple[Law, int] | None = None
 
     @property
@@ -222,7 +222,10 @@ class Scene:
 
     def batch(self, root: int, executions: int) -> Batch:
         """Return the shares of some executions."""
-        law, size = widened(self.law, self.width, executions), executions * self.width
+        law, size = (
+            law_of_many_executions(self.law, self.width, executions),
+            executions * self.width,
+        )
         return Batch(self, self.draw(self.topology, law, root, size, 0), root)
 
     def colluders(self, coalition: Iterable[str]) -> tuple[str, ...]:
@@ -383,7 +386,7 @@ class Player(Protocol):
         """
 
 
-def played(batch: Batch, player: Player, worlds: Worlds) -> tuple[int, int]:
+def play_on_batch(batch: Batch, player: Player, worlds: Worlds) -> tuple[int, int]:
     """Let an attack be played on a batch; return how often, and how often it was right.
 
     `worlds` are as many coins, 0 or 1, as the batch has executions.

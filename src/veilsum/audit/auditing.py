@@ -52,7 +52,7 @@ from veilsum.audit.attack import (
     Scene,
     Worlds,
     clopper_pearson,
-    played,
+    play_on_batch,
 )
 from veilsum.audit.late_unmasking import Recorded
 from veilsum.audit.likelihood import (
@@ -60,11 +60,16 @@ from veilsum.audit.likelihood import (
     aim,
     covariance_of,
     distance_for,
-    is_hidden,
-    learned,
+    guesser_from_observations,
+    is_attack_target_hidden,
 )
-from veilsum.audit.made_up import never_twice
-from veilsum.audit.noninterference import is_masked, same_frames, says_twice, shares_in
+from veilsum.audit.made_up import shares_never_repeat
+from veilsum.audit.noninterference import (
+    is_masked,
+    same_frames,
+    sends_two_vectors,
+    shares_sent_in,
+)
 from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
 from veilsum.audit.unfinished import AttackSoFar, Gain, Unfinished
@@ -140,11 +145,11 @@ AIMED: Mapping[str, Aim] = {
 # Attacks on masks that share no executions with others, each with its most trials: no
 # more than one batch, but not fewer than tell something.
 PLAYED: Mapping[str, tuple[Callable[..., Any], int]] = {
-    "masks of another epoch": (reused.across_epochs, 1_000),
-    "few seeds": (weak_randomness.look_up, 16),
+    "masks of another epoch": (reused.attack_across_epochs, 1_000),
+    "few seeds": (weak_randomness.attack_small_roots, 16),
     "guesses": (guesses.play, 2_000),
-    share_law.ATTACK: (share_law.play, 2_000),
-    share_law.SYSTEM: (share_law.of_the_system, 2_000),
+    share_law.ATTACK: (share_law.play_share_law, 2_000),
+    share_law.SYSTEM: (share_law.attack_system_shares, 2_000),
 }
 FEWEST_TRIALS = 100
 # Attacks on what sums say, and on what is said before them.
@@ -176,14 +181,14 @@ class Playing:
 
     def __call__(self, key: str, seed: int) -> Tally:
         batch = self.scene.batch(seed, self.executions)
-        worlds = coins(seed_of(seed, f"{key}, which world"), self.executions)
+        worlds = coins_for_worlds(seed_of(seed, f"{key}, which world"), self.executions)
         # Executions are all alike: those of one world may as well come first.
         first = int(np.count_nonzero(worlds == 0))
         counts, scores = [], {}
         whose, noise = None, np.empty(0)
         for k, player in enumerate(self.players):
             if not isinstance(player, LikelihoodRatio):
-                counts.append(played(batch, player, worlds))
+                counts.append(play_on_batch(batch, player, worlds))
                 continue
             if player.coalition != whose:
                 # Guessers of one coalition follow each other, and share what it sees.
@@ -197,7 +202,7 @@ class Playing:
         return Tally(np.array(counts, dtype=np.int64).reshape(-1, 2), scores)
 
 
-def coins(seed: int, count: int) -> Worlds:
+def coins_for_worlds(seed: int, count: int) -> Worlds:
     return np.random.default_rng(seed).integers(2, size=count)
 
 
@@ -206,7 +211,7 @@ def _binned(scores: FloatArray) -> Int[Array[Any], " bins"]:
     return np.asarray(np.histogram(inside, EDGES)[0], dtype=np.int64)
 
 
-def batch_of(scene: Scene) -> int:
+def executions_per_batch(scene: Scene) -> int:
     """Return how many executions are drawn at once; the same on every machine."""
     arcs = scene.topology.n_edges * scene.topology.shares_per_edge
     most = BATCH_NUMBERS
@@ -230,7 +235,7 @@ def play(
 
     Ctrl-C ends it, and what there is by then is kept.
     """
-    size = min(batch_of(scene), executions)
+    size = min(executions_per_batch(scene), executions)
     keys = [f"{what}/{k}" for k in range(ceil(executions / size))]
     scored = [k for k, p in enumerate(players) if isinstance(p, LikelihoodRatio)]
     before = None
@@ -479,7 +484,7 @@ class Audit(Renderable):
                 "found",
                 found=len(self.findings),
                 played=len(self.outcomes),
-                worst=in_percent(worst, ", "),
+                worst=attack_rate_in_percent(worst, ", "),
                 chance=self._chance,
             )
         if self.crossed:
@@ -640,7 +645,7 @@ def _worst(topology: Topology, tolerate: int, most_work: float) -> Coalition:
     return topology.names(found.coalition)
 
 
-def work_of(scene: Scene, depth: Depth) -> float:
+def attack_search_work(scene: Scene, depth: Depth) -> float:
     """Return how much is spent on looking for the worst coalition.
 
     Under masks that show nothing but sums all are alike that do not cut others off.
@@ -650,7 +655,7 @@ def work_of(scene: Scene, depth: Depth) -> float:
     return QUICK_WORK if depth == "quick" else MOST_WORK
 
 
-def one_word(scene: Scene) -> Scene:
+def scene_of_one_word(scene: Scene) -> Scene:
     """Return the scene with residues of one word each, all counted alike.
 
     Words are drawn alike, and those of Python's own numbers a hundred times slower.
@@ -661,7 +666,7 @@ def one_word(scene: Scene) -> Scene:
     return replace(scene, law=scene.law.in_one_word(), plan=plan)
 
 
-def executions_of(scene: Scene, depth: Depth, asked: int | None = None) -> int:
+def audit_executions(scene: Scene, depth: Depth, asked: int | None = None) -> int:
     if asked is not None:
         if asked < 1:
             raise InvalidInputError(
@@ -670,7 +675,9 @@ def executions_of(scene: Scene, depth: Depth, asked: int | None = None) -> int:
             )
         return asked
     many = EXECUTIONS[depth]
-    return many // PYTHON_NUMBERS if is_wide(one_word(scene).law.dtype) else many
+    return (
+        many // PYTHON_NUMBERS if is_wide(scene_of_one_word(scene).law.dtype) else many
+    )
 
 
 def audit(
@@ -701,13 +708,13 @@ def audit(
             executions done, and all of them.
     """
     groups = [scene.colluders(one) for one in coalitions]
-    whole, scene = scene, one_word(scene)
+    whole, scene = scene, scene_of_one_word(scene)
     if not groups:
         raise InvalidInputError(
             "an audit needs at least one coalition to play", code="no-coalition"
         )
-    executions = executions_of(scene, depth, executions)
-    hidden = [one for one in groups if is_hidden(scene, one)]
+    executions = audit_executions(scene, depth, executions)
+    hidden = [one for one in groups if is_attack_target_hidden(scene, one)]
     if distance is None:
         distance = min((distance_for(scene, one, SUCCESS) for one in hidden), default=1)
     common: dict[str, Any] = {"seed": seed, "on": on}
@@ -737,14 +744,14 @@ def audit(
     ]
     if depth != "quick" and done >= executions:
         further = _aimed(whole, groups)
-        count = min(FEW, max(FEWEST_TRIALS, 10 * batch_of(whole)))
+        count = min(FEW, max(FEWEST_TRIALS, 10 * executions_per_batch(whole)))
         some, _ = play(whole, further, count, what="further", kept=kept, **common)
         outcomes += _outcomes(further, some)
         try:
             outcomes += _played(scene, groups[0], seed, on=on)
         except BrokenExecutor as error:
             raise _lost(error, kept, "all executions") from None
-    numbers = share_law.by_number(whole, seed_of(seed, share_law.BY_NUMBER))
+    numbers = share_law.shares_by_number(whole, seed_of(seed, share_law.BY_NUMBER))
     outcomes += [one.outcome() for one in numbers]
     controls = [
         *_sham_controls(scene, hidden, distance, seed),
@@ -770,7 +777,7 @@ def _guessers(
     """Return who tells two inputs apart: by the promise, and by what it has seen."""
     found: list[LikelihoodRatio] = []
     believing = [aim(scene, one, distance) for one in groups]
-    size = min(batch_of(scene), LEARNED)
+    size = min(executions_per_batch(scene), LEARNED)
     moments: list[Any] = [0.0] * len(groups)
     n_batches = 1 if is_wide(scene.law.dtype) else ceil(LEARNED / size)
     for k in range(n_batches):
@@ -780,7 +787,9 @@ def _guessers(
             moments[g] += covariance_of(scene, batch.noise(player.coalition))
     for player, moment in zip(believing, moments, strict=True):
         assert player is not None
-        doubting = learned(scene, player.coalition, distance, moment / n_batches)
+        doubting = guesser_from_observations(
+            scene, player.coalition, distance, moment / n_batches
+        )
         assert doubting is not None
         found += (player, doubting)
     return found
@@ -801,11 +810,11 @@ def _played(
     on: Executor | None = None,
 ) -> list[Outcome]:
     found: list[Outcome] = []
-    some = max(FEWEST_TRIALS, batch_of(scene))
+    some = max(FEWEST_TRIALS, executions_per_batch(scene))
     for name in names:
         attack, most = PLAYED[name]
         # All others are done sooner than they are sent.
-        shared = {"on": others(on)} if name == "few seeds" else {}
+        shared = {"on": audit_workers(on)} if name == "few seeds" else {}
         one = attack(
             scene,
             group,
@@ -817,7 +826,7 @@ def _played(
     return found
 
 
-def others(on: Executor | None) -> Executor | None:
+def audit_workers(on: Executor | None) -> Executor | None:
     """Return who has processors of their own, for work that is Python's own."""
     return None if isinstance(on, ThreadPoolExecutor) else on
 
@@ -846,7 +855,7 @@ def _sham_controls(
     player = aim(scene, groups[0], distance)
     assert player is not None
     same = replace(player, held=player.held[[0, 0]], promised=0.5)
-    count = min(CONTROLLED, 10 * batch_of(scene))
+    count = min(CONTROLLED, 10 * executions_per_batch(scene))
     tally, _ = play(scene, [same, player], count, seed=seed, what="sham")
     null, straight = _outcomes([same, player], tally)
     turned = replace(
@@ -873,37 +882,39 @@ def _planted_controls(
         players: list[Player] = _aimed(altered, [group], names)
         further = [one for one in PLAYED if one in leak.found_by]
         guessed = not players and not further
-        if (guessed or LIKELIHOOD in leak.found_by) and is_hidden(altered, group):
+        if (guessed or LIKELIHOOD in leak.found_by) and is_attack_target_hidden(
+            altered, group
+        ):
             players += _guessers(altered, [group], distance, seed_of(seed, name))
         # Only a guesser needs many executions to be believed.
         most = CONTROLLED if any(one.attack in GUESSERS for one in players) else FEW
-        count = min(most, 10 * batch_of(altered))
+        count = min(most, 10 * executions_per_batch(altered))
         tally, _ = play(altered, players, count, seed=seed, what=f"planted {name}")
         outcomes = _outcomes(players, tally)
         outcomes += _played(altered, group, seed_of(seed, name), further)
         alarms = FALSE_ALARMS / max(1, len(outcomes))
         by = [one for one in outcomes if one.exceeds(alarms)]
         worst = max(by, key=lambda one: one.rate - one.promised, default=None)
-        words = "not found" if worst is None else in_percent(worst)
+        words = "not found" if worst is None else attack_rate_in_percent(worst)
         yield Control(f"planted: {name}", MORE, words, worst is not None)
 
 
 MORE = "more successes than promised"
 
 
-def in_percent(one: Outcome, then: str = ": ") -> str:
+def attack_rate_in_percent(one: Outcome, then: str = ": ") -> str:
     rates = f"{100 * one.rate:.4g}% instead of {100 * one.promised:.4g}%"
     return f"{one.attack}{then}{rates}"
 
 
 def _spoilt_numbers(scene: Scene, seed: int) -> Iterator[Control]:
     name, spoil = (
-        ("a bit of one number that never changes", share_law.a_bit_stuck)
+        ("a bit of one number that never changes", share_law.shares_with_stuck_bit)
         if scene.plan_law.sums_only
-        else ("an eighth of sigma in one number", share_law.an_eighth)
+        else ("an eighth of sigma in one number", share_law.shares_an_eighth_as_large)
     )
     key = seed_of(seed, f"planted {name}")
-    for numbers in share_law.by_number(scene, key, spoil)[:1]:
+    for numbers in share_law.shares_by_number(scene, key, spoil)[:1]:
         one = numbers.outcome()
         words = f"{one.attack}: {one.successes} of {one.trials}"
         yield Control(
@@ -1001,7 +1012,7 @@ def audit_question(
             done = 0
             try:
                 work = OnSums(brief, steps, seed)
-                for gains in _gains(work, others(on), kept):
+                for gains in _gains(work, audit_workers(on), kept):
                     gained.take(gains)
                     done += 1
                     bar(done)
@@ -1013,7 +1024,7 @@ def audit_question(
         if not left and steps:
             # Beside others who work, a clock would say something else.
             gained.allowed += _allowed(brief, groups, gained.outcomes, seed)
-            gained.clock += [one.words for one in timing.clocks(brief, seed)]
+            gained.clock += [one.words for one in timing.attack_timings(brief, seed)]
     gained.skipped += [f"{name}: {STOPPED}" for name in left]
     if question.simulated is not None and steps:
         gained.said.append(
@@ -1115,17 +1126,22 @@ def _steps(groups: Sequence[Coalition], depth: Depth) -> tuple[Step, ...]:
     for group in groups:
         found += [
             *(Step(one.ATTACK, one.play, group, TRIALS[depth]) for one in ON_SUMS),
-            Step(late_unmasking.ATTACK, late_unmasking.play, group, RUNS[depth]),
-            Step(timing.ATTACK, timing.frames, group, RUNS[depth]),
+            Step(
+                late_unmasking.ATTACK,
+                late_unmasking.play_late_unmasking,
+                group,
+                RUNS[depth],
+            ),
+            Step(timing.ATTACK, timing.play_frame_sizes, group, RUNS[depth]),
             Step(FRAMES, _same_frames, group, RUNS[depth]),
         ]
     return (
         *found,
-        Step(unlisted.ATTACK, unlisted.play, None, RUNS[depth]),
+        Step(unlisted.ATTACK, unlisted.play_unlisted_releases, None, RUNS[depth]),
         Step(TAPPED, _tapped, None, RUNS[depth]),
         Step(RESTARTED, _restarted, None, CRASHES[depth]),
         Step(REAL_PARTIES, _real_parties, None, REAL[depth]),
-        Step("what sums say", sums_say.in_words, groups[0], 2),
+        Step("what sums say", sums_say.sum_remarks_for_audit, groups[0], 2),
     )
 
 
@@ -1143,7 +1159,7 @@ def _allowed(
     hit = {one.coalition for one in aims if one.successes}
     found: list[str] = []
     for group in dropwhile(lambda one: tuple(one) not in hit, groups):
-        found += aimed.allowed(question, coalition=group, seed=seed)
+        found += aimed.formulas_that_aim(question, coalition=group, seed=seed)
     return found
 
 
@@ -1160,7 +1176,9 @@ def _real_parties(
         from veilsum.audit import real_parties
     except MissingExtraError as error:
         return iter([Skipped(REAL_PARTIES, str(error))])
-    return real_parties.play(question, coalition=coalition, seed=seed, trials=trials)
+    return real_parties.play_on_real_parties(
+        question, coalition=coalition, seed=seed, trials=trials
+    )
 
 
 def _tapped(
@@ -1179,7 +1197,7 @@ def _tapped(
         one, other = (_transcript(question, way) for way in both)
         # Machines that come to no answer where the theory does are different, too. A
         # transcript has the first word of each, and nobody has a second one.
-        twice = any(map(says_twice, machines.worlds))
+        twice = any(map(sends_two_vectors, machines.worlds))
         different += one != other or twice
     about = "a number that is not what the theory's parties would send"
     yield Outcome(TAPPED, coalition, about, trials, different, 0.0, "frames")
@@ -1207,11 +1225,11 @@ def _restarted(
         machines = Recorded(faults=faults)
         question.ask(held, driver=machines, run="restart")
         for world in machines.worlds:
-            drawn = [str(one.tolist()) for one in shares_in(world).values()]
+            drawn = [str(one.tolist()) for one in shares_sent_in(world).values()]
             before, known = known, known | {*drawn}
             again = len(known) < len(before) + len(drawn)
-            again &= never_twice(world.plan.law, world.plan.size, len(known))
-            wrong += again or says_twice(world) or not is_masked(world)
+            again &= shares_never_repeat(world.plan.law, world.plan.size, len(known))
+            wrong += again or sends_two_vectors(world) or not is_masked(world)
     about = "numbers sent anew, or not masked, or masked as in another run"
     yield Outcome(RESTARTED, coalition, about, trials, wrong, 0.0, "frames")
 
@@ -1230,8 +1248,8 @@ def _same_frames(
     different = 0
     for k in range(trials):
         chance = np.random.default_rng((seed, k, 3))
-        held, played = reassignment.with_some_to_spare(question, honest, (seed, k, 3))
-        dealt = reassignment.dealt_anew(question, held, played, honest, chance)
+        held, played = reassignment.deal_spare_rows(question, honest, (seed, k, 3))
+        dealt = reassignment.deal_rows_again(question, held, played, honest, chance)
         if dealt is None:
             yield Skipped(FRAMES, reassignment.NO_OTHER)
             return

@@ -18,7 +18,14 @@ from typing import Any
 import numpy as np
 
 from veilsum.audit.attack import Hits, Scene, Sight, Worlds
-from veilsum.audit.made_up import LUCK, holdings, honest_pieces, numbers, same, together
+from veilsum.audit.made_up import (
+    LUCK,
+    attack_hits_exactly,
+    executions_per_trial,
+    honest_pieces,
+    made_up_holdings,
+    made_up_numbers,
+)
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, frozen
@@ -57,8 +64,11 @@ class PartSums:
 
     @cached_property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
-        count = together(self.scene, len(self.parts))
-        either = [numbers(self.scene, holdings(self.scene, seed)) for seed in (0, 1)]
+        count = executions_per_trial(self.scene, len(self.parts))
+        either = [
+            made_up_numbers(self.scene, made_up_holdings(self.scene, seed))
+            for seed in (0, 1)
+        ]
         return np.stack([np.stack([one] * count) for one in either])
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
@@ -70,7 +80,9 @@ class PartSums:
             rows = [sight.honest.index(i) for i in part]
             found = law.wrap(sight.stripped[rows, :used].sum(axis=0))
             truth = law.wrap(values[list(part)].sum(axis=0))
-            named = same(self.scene, found, np.repeat(truth, count, axis=0))
+            named = attack_hits_exactly(
+                self.scene, found, np.repeat(truth, count, axis=0)
+            )
             right |= named.reshape(len(worlds), count).all(axis=1)
         return right
 

@@ -16,14 +16,20 @@ from typing import Any
 import numpy as np
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Attempt, Holdings, Rehearsal, Skipped, minus
+from veilsum.audit.question import (
+    Attempt,
+    Holdings,
+    Rehearsal,
+    Skipped,
+    attack_total_without,
+)
 from veilsum.files.ledger import Ledger, open_ledger
 from veilsum.privacy.accountant import Budget
 
 ATTACK = "differencing"
 
 
-def play(
+def play_difference_attack(
     question: Rehearsal,
     *,
     coalition: Sequence[str],
@@ -103,6 +109,6 @@ def _recovered(
         return False
     given = second.played.given[place].get(victim)
     truth = first.played.given[place][victim]
-    truth = truth if given is None else minus(truth, given)
+    truth = truth if given is None else attack_total_without(truth, given)
     rest = first.played.totals[place], second.played.totals[place]
-    return minus(rest[0], rest[1]) == truth
+    return attack_total_without(rest[0], rest[1]) == truth

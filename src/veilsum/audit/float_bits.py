@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.audit.attack import Hits, Scene, Sight, Worlds, edge_noise
-from veilsum.audit.made_up import numbers
+from veilsum.audit.made_up import made_up_numbers
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.shapes import Shaped
 from veilsum.privacy.float_leak import rising_preimage
@@ -54,7 +54,7 @@ class FloatBits:
         whole[..., 0] = 1 + np.arange(n)
         whole[1][:, self.pair, 0] = whole[1][:, self.pair[::-1], 0]
         if law.exact:
-            return numbers(self.scene, whole)
+            return made_up_numbers(self.scene, whole)
         return self.scene.encode(law, whole / 10.0)
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:

@@ -21,7 +21,13 @@ from math import erf, sqrt
 import numpy as np
 
 from veilsum.audit.attack import Outcome, Scene
-from veilsum.audit.made_up import honest_pieces, numbers, real, sigma_of, step_of
+from veilsum.audit.made_up import (
+    attack_numbers_as_floats,
+    honest_pieces,
+    made_up_numbers,
+    sigma_of,
+    step_of,
+)
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.shapes import Float
 
@@ -61,7 +67,7 @@ class Guesses:
         shape = (trials, scene.topology.n_parties, scene.width)
         drawn = self.tau * np.random.default_rng(seed).standard_normal(shape)
         whole = np.rint(drawn / step_of(scene)).astype(np.int64)
-        held = numbers(scene, whole)
+        held = made_up_numbers(scene, whole)
         sight = scene.batch(seed, trials * runs).sight(
             self.coalition, np.repeat(held, runs, axis=0)
         )
@@ -74,7 +80,11 @@ class Guesses:
                 rows = list(some)
                 left[rows[0]] = scene.law.wrap(left[rows].sum(axis=0))
                 left[rows[1:]] = 0
-        seen = real(scene, left).reshape(len(honest), trials, runs, -1).mean(axis=2)
+        seen = (
+            attack_numbers_as_floats(scene, left)
+            .reshape(len(honest), trials, runs, -1)
+            .mean(axis=2)
+        )
         return {
             name: np.einsum("gh,htp->gtp", matrix, seen) - truth
             for name, matrix in self.matrices.items()

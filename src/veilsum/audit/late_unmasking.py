@@ -45,19 +45,19 @@ class Recorded(Loopback):
         return self.worlds[-1]
 
 
-def nobody_tells(world: World, lost: str) -> dict[Edge, Array[Any]]:
+def withhold_all_shares(world: World, lost: str) -> dict[Edge, Array[Any]]:
     """Return no share: those of a lost party stay where they are."""
     del world, lost
     return {}
 
 
-def play(
+def play_late_unmasking(
     question: Rehearsal,
     *,
     coalition: Sequence[str],
     seed: int,
     trials: int,
-    told: Told = nobody_tells,
+    told: Told = withhold_all_shares,
 ) -> tuple[Outcome | Skipped, ...]:
     """Lose a party at the worst moment, and try to unmask what it has sent.
 
@@ -73,21 +73,21 @@ def play(
         held, _ = question.sound((seed, trial))
         whole = Recorded(seed=trial, faults=Faults())
         question.ask(held, driver=whole)
-        moments = shown_at(whole.worlds[0], lost)
+        moments = effects_after_masked_vector(whole.worlds[0], lost)
         if not moments:
             continue
         crash = Crash(lost, after=int(chance.choice(moments)), back=None)
         broken = Recorded(seed=trial, faults=Faults(crashes=(crash,)))
         question.ask(held, driver=broken)
         seen += 1
-        right += unmasked(broken.worlds[0], coalition, lost, told)
+        right += attack_unmasks(broken.worlds[0], coalition, lost, told)
     if not seen:
         return (Skipped(ATTACK, "a party sends no masked vector of its own"),)
     about = "the vector of a party that is lost after its masked one has left"
     return (Outcome(ATTACK, tuple(coalition), about, seen, right, 0.0, "frames"),)
 
 
-def shown_at(world: World, party: str) -> list[int]:
+def effects_after_masked_vector(world: World, party: str) -> list[int]:
     """Return after how many effects a party has just sent its masked vector."""
     count, found = 0, []
     for event in world.history:
@@ -99,7 +99,9 @@ def shown_at(world: World, party: str) -> list[int]:
     return found
 
 
-def unmasked(world: World, coalition: Sequence[str], lost: str, told: Told) -> bool:
+def attack_unmasks(
+    world: World, coalition: Sequence[str], lost: str, told: Told
+) -> bool:
     """Say whether some masked vector of a lost party loses its mask to a coalition."""
     masked, shares = _view(world, coalition, lost)
     shares |= told(world, lost)

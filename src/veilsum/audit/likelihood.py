@@ -5,9 +5,9 @@ shares on a link. Two inputs are told apart best where that is least, along the
 eigenvector v of mu2: the guess is the sign of v'(y - (A + B) / 2), and it is right with
 probability Phi(sqrt(KL / 2)), which is what is promised at that distance.
 
-A guesser that has `learned` plays the same game without believing the promise: its
-covariance is that of executions which it saw before, and A and B differ along the
-weakest direction of that.
+A guesser that has `guesser_from_observations` plays the same game without believing the
+promise: its covariance is that of executions which it saw before, and A and B differ
+along the weakest direction of that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from scipy import linalg
 
 from veilsum.audit.attack import Hits, Numbers, Scene, Sight, Worlds
-from veilsum.audit.made_up import real, sigma_of
+from veilsum.audit.made_up import attack_numbers_as_floats, sigma_of
 from veilsum.graphs.connectivity import components
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.limbs import to_integers
@@ -69,7 +69,10 @@ class LikelihoodRatio:
     def middle(self) -> float:
         """The form half way between the two worlds."""
         zero, one = self.inputs
-        return float((self.form * real(self.scene, one - zero)[:, 0]).sum() / 2)
+        return float(
+            (self.form * attack_numbers_as_floats(self.scene, one - zero)[:, 0]).sum()
+            / 2
+        )
 
     def scores(self, left: Numbers) -> Scores:
         """Return the form by execution, standardised; above zero is for world 1.
@@ -78,14 +81,16 @@ class LikelihoodRatio:
             left: of each honest party, (h, executions, p): what it showed, less shares
                 that the coalition knows, less what it holds in world 0.
         """
-        told = np.einsum("hp,hep->e", self.form, real(self.scene, left))
+        told = np.einsum(
+            "hp,hep->e", self.form, attack_numbers_as_floats(self.scene, left)
+        )
         return (told - self.middle) / self.spread
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
         return (self.scores(sight.stripped - self.inputs[0]) > 0) == (worlds == 1)
 
 
-def is_hidden(scene: Scene, coalition: Iterable[str]) -> bool:
+def is_attack_target_hidden(scene: Scene, coalition: Iterable[str]) -> bool:
     """Say whether there is something to guess: two honest parties hide each other."""
     honest = scene.topology.induced(scene.others(coalition))
     return any(len(part) > 1 for part in components(honest))
@@ -104,7 +109,7 @@ def aim(
     return _aimed(scene, coalition, distance, variances, "likelihood ratio")
 
 
-def learned(
+def guesser_from_observations(
     scene: Scene, coalition: Iterable[str], distance: float, covariance: Square
 ) -> LikelihoodRatio | None:
     """Return a guesser that trusts what it saw instead of what is promised.
@@ -117,7 +122,7 @@ def learned(
 def covariance_of(scene: Scene, noise: Numbers) -> Square:
     """Return the second moments of what masks add, over executions and coefficients."""
     columns = _weakly_masked(scene)
-    rows = real(scene, noise)[..., columns].reshape(len(noise), -1)
+    rows = attack_numbers_as_floats(scene, noise)[..., columns].reshape(len(noise), -1)
     return np.asarray(rows @ rows.T / rows.shape[1])
 
 
@@ -141,7 +146,7 @@ def distance_for(scene: Scene, coalition: Iterable[str], success: float) -> floa
     return min(reach, spread * sqrt(2.0 * divergence_for_success(success)))
 
 
-def in_numbers(scene: Scene, reals: Float[FloatArray, "n p"]) -> Array[Any]:
+def attack_inputs_in_law(scene: Scene, reals: Float[FloatArray, "n p"]) -> Array[Any]:
     """Return what parties hold in the law's numbers, limbs as Python integers."""
     if (counts := scene.law.counted) is None:
         return to_integers(np.stack([scene.encode(scene.law, row) for row in reals]))
@@ -178,7 +183,7 @@ def _aimed(
     shift[honest] = distance * form
     place = honest[part[0]]
     held = _two_worlds(scene, shift, place)
-    really = real(scene, held[1] - held[0])
+    really = attack_numbers_as_floats(scene, held[1] - held[0])
     promise = against(
         topology
         if len(parts) == 1 and len(part) == len(honest)
@@ -211,8 +216,8 @@ def _two_worlds(
     """
     chance = np.random.default_rng(BASE)
     largest = float(np.abs(shift).max()) or 1.0
-    zero = in_numbers(scene, chance.uniform(-largest, largest, shift.shape))
-    moved = in_numbers(scene, shift)
+    zero = attack_inputs_in_law(scene, chance.uniform(-largest, largest, shift.shape))
+    moved = attack_inputs_in_law(scene, shift)
     if scene.law.exact:
         moved[place] -= moved.sum(axis=0)
     return np.stack([zero, scene.law.wrap(zero + moved)])

@@ -51,10 +51,10 @@ def low_bits(
     runs = iter(program([*others, *flat]))
     large = [next(runs) for _ in others]
     given = {label: [next(runs) for _ in some] for label, some in candidates.items()}
-    return left_by(rest, given, large)
+    return candidates_left_by_low_bits(rest, given, large)
 
 
-def left_by(
+def candidates_left_by_low_bits(
     rest: Totals, given: Mapping[Label, Sequence[Totals]], large: Sequence[Totals]
 ) -> set[Label]:
     """Return the candidates that leave the large parties whole spacings."""
@@ -78,7 +78,7 @@ def left_by(
     return set()
 
 
-def play(
+def play_low_bits_attack(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess which of some tables a small party has, from low bits alone."""
@@ -107,7 +107,9 @@ def play(
         left = set(range(CANDIDATES))
         for place, rest in enumerate(played.rest(coalition)):
             here = {k: (given[k][place],) for k in range(CANDIDATES)}
-            stay = left_by(rest, here, [one[place] for one in given[CANDIDATES:]])
+            stay = candidates_left_by_low_bits(
+                rest, here, [one[place] for one in given[CANDIDATES:]]
+            )
             left &= stay
         guess = int(chance.choice(sorted(left or set(range(CANDIDATES)))))
         right += guess == truth

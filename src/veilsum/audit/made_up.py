@@ -5,8 +5,8 @@ a law of float64, a millionth of sigma. So a share never looks like one of them,
 worlds are as near to each other as inputs can be.
 
 An attack that names a number is right if all of it is right. How often chance does that
-is bounded by the most likely value of one share: `together` says how many executions
-make one trial, so that chance hardly ever does.
+is bounded by the most likely value of one share: `executions_per_trial` says how many
+executions make one trial, so that chance hardly ever does.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ def step_of(scene: Scene) -> Float[FloatArray, " p"]:
     return np.full(scene.width, 2.0 ** (floor(log2(largest)) - FLOAT_BITS))
 
 
-def numbers(scene: Scene, whole: Whole) -> Numbers:
+def made_up_numbers(scene: Scene, whole: Whole) -> Numbers:
     """Return whole numbers of steps in the law's numbers, limbs as Python integers."""
     if scene.law.exact:
         return to_integers(scene.encode(scene.law, as_python_integers(whole)))
     return scene.encode(scene.law, whole * step_of(scene))
 
 
-def holdings(scene: Scene, seed: int = 0) -> Whole:
+def made_up_holdings(scene: Scene, seed: int = 0) -> Whole:
     """Return small whole numbers for everybody, (n, p), no two parties alike."""
     n, p = scene.topology.n_parties, scene.width
     chosen = np.random.default_rng(seed).integers(-3, 4, size=(n, p))
     return chosen + 7 * np.arange(n)[:, None]
 
 
-def real(scene: Scene, found: Numbers) -> FloatArray:
+def attack_numbers_as_floats(scene: Scene, found: Numbers) -> FloatArray:
     """Return numbers of the law, residues with their sign, as float64."""
     law, found = scene.law, scene.law.wrap(found)
     if law.counted is None:
@@ -79,15 +79,15 @@ def real(scene: Scene, found: Numbers) -> FloatArray:
     return signed.astype(np.float64) * step_of(scene)
 
 
-def same(scene: Scene, found: Numbers, truth: Numbers) -> Hits:
+def attack_hits_exactly(scene: Scene, found: Numbers, truth: Numbers) -> Hits:
     """Return in which executions all numbers found are the true ones."""
     if not scene.law.exact:
-        return near(scene, found, truth)
+        return attack_hits_nearly(scene, found, truth)
     equal = np.asarray(scene.law.wrap(found - truth) == 0, dtype=np.bool_)
     return np.asarray(equal.all(axis=-1), dtype=np.bool_)
 
 
-def near(
+def attack_hits_nearly(
     scene: Scene,
     found: Float[FloatArray, "*batch p"],
     truth: Float[FloatArray, "*batch p"],
@@ -103,7 +103,7 @@ def near(
     return np.asarray(equal.all(axis=-1), dtype=np.bool_)
 
 
-def likeliest(law: Law) -> float:
+def most_likely_share_probability(law: Law) -> float:
     """Return a bound on how often one number of one share is a given one.
 
     A discrete Gaussian of S steps has none above 1 / S; a real one is met here if it is
@@ -120,9 +120,9 @@ def likeliest(law: Law) -> float:
     return max(1.0 / Grid(masks.grid, masks.unit).deviation(least), 10.0 * EXACT)
 
 
-def never_twice(law: Law, size: int, shares: int) -> bool:
+def shares_never_repeat(law: Law, size: int, shares: int) -> bool:
     """Say whether chance hardly ever draws one of so many shares a second time."""
-    chance = likeliest(law) ** size
+    chance = most_likely_share_probability(law) ** size
     if law.counted is not None and not law.sums_only and law.hides:
         # Coarse units leave few values.
         units = [float(unit) for unit in law.counted.units]
@@ -131,9 +131,9 @@ def never_twice(law: Law, size: int, shares: int) -> bool:
     return shares**2 * chance < LUCK
 
 
-def together(scene: Scene, tries: int) -> int:
+def executions_per_trial(scene: Scene, tries: int) -> int:
     """Return how many executions make a trial, so that luck is below `LUCK`."""
-    chance = likeliest(scene.law)
+    chance = most_likely_share_probability(scene.law)
     if chance == 1.0:
         return 1
     return max(1, ceil(log(LUCK / tries) / (scene.width * log(chance))))
@@ -149,7 +149,9 @@ def honest_pieces(
     return tuple(tuple(honest[i] for i in piece) for piece in pieces)
 
 
-def farthest(topology: Topology, coalition: Sequence[str]) -> tuple[int, int] | None:
+def honest_pair_easiest_to_attack(
+    topology: Topology, coalition: Sequence[str]
+) -> tuple[int, int] | None:
     """Return two honest parties that are the told apart best: most resistance.
 
     None where every honest party is alone.

@@ -28,7 +28,15 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from veilsum.audit.attack import Hits, Scene, Sight, Worlds
-from veilsum.audit.made_up import LUCK, holdings, near, numbers, real, step_of, together
+from veilsum.audit.made_up import (
+    LUCK,
+    attack_hits_nearly,
+    attack_numbers_as_floats,
+    executions_per_trial,
+    made_up_holdings,
+    made_up_numbers,
+    step_of,
+)
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.costs.effective import EffectiveCost
@@ -69,7 +77,7 @@ def public_step(private: Estimates, effective: Estimates, start: Vector) -> Esti
     return first_round(start, effective)
 
 
-def solved(start: Vector, estimates: Estimates) -> Estimates:
+def attack_solves_start(start: Vector, estimates: Estimates) -> Estimates:
     """Return the coefficients that a first round was made with: the step was 1."""
     return start - estimates - 2.0 * start
 
@@ -102,22 +110,27 @@ class Neighbour:
 
     @cached_property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
-        scene, count = self.scene, together(self.scene, len(self.heard))
-        either = np.stack([numbers(scene, holdings(scene, seed)) for seed in (0, 1)])
+        scene, count = self.scene, executions_per_trial(self.scene, len(self.heard))
+        either = np.stack(
+            [made_up_numbers(scene, made_up_holdings(scene, seed)) for seed in (0, 1)]
+        )
         return np.broadcast_to(either[:, None], (2, count, *either.shape[1:]))
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
         scene, used = self.scene, len(worlds) * self.held.shape[1]
         held = self.held[worlds]
         rows = held.reshape(-1, *held.shape[2:])[:, list(sight.honest)]
-        truth = np.moveaxis(real(scene, rows), 1, 0)
-        effective, start = real(scene, sight.effective[:, :used]), step_of(scene)
+        truth = np.moveaxis(attack_numbers_as_floats(scene, rows), 1, 0)
+        effective, start = (
+            attack_numbers_as_floats(scene, sight.effective[:, :used]),
+            step_of(scene),
+        )
         told = self.habit(truth, effective, start)
-        known = effective - real(scene, sight.stripped[:, :used])
+        known = effective - attack_numbers_as_floats(scene, sight.stripped[:, :used])
         named, truth = self._named(told, start, effective, known, truth)
         right = np.zeros(len(worlds), dtype=np.bool_)
         for row in (sight.honest.index(i) for i in self.heard):
-            found = near(scene, named[row], truth[row])
+            found = attack_hits_nearly(scene, named[row], truth[row])
             right |= found.reshape(len(worlds), -1).all(axis=1)
         return right
 
@@ -131,7 +144,7 @@ class Neighbour:
     ) -> tuple[Estimates, Estimates]:
         """Return what is named of every honest party, and what would be true."""
         del effective
-        return solved(start, told) - known, truth
+        return attack_solves_start(start, told) - known, truth
 
 
 N = TypeVar("N", bound=Neighbour)

@@ -240,7 +240,7 @@ class Watching(Loopback, Secret):
         moves: Moves = {}
         if len(self.worlds) < len(self.pattern):
             before = self.pattern[len(self.worlds)]
-            plan, shown = before.plan, shown_in(before)
+            plan, shown = before.plan, masked_numbers_by_epoch(before)
             works = before.works, assignment.works
             moves = moves_between(plan, shown, before.sums, *works, self.coalition)
         world.streams = MovedStreams(world.streams, moves)
@@ -256,7 +256,7 @@ class Watching(Loopback, Secret):
         ]
 
 
-def shown_in(world: World) -> dict[int, tuple[str, ...]]:
+def masked_numbers_by_epoch(world: World) -> dict[int, tuple[str, ...]]:
     """Return in which epochs masked numbers were shown, and who was in each."""
     charged = (one.detail for one in world.history if one.what == "charge")
     return {one.epoch: one.parties for one in charged if isinstance(one, Emission)}
@@ -307,7 +307,7 @@ def _bits(value: Any) -> Any:
     return value
 
 
-def says_twice(world: World) -> bool:
+def sends_two_vectors(world: World) -> bool:
     """Say whether a machine sent other numbers where it had sent some already.
 
     A frame's numbers have one place: whose they are, of which epoch and round, and for
@@ -334,7 +334,7 @@ def says_twice(world: World) -> bool:
     return False
 
 
-def shares_in(world: World) -> dict[tuple[int, str, str], Array[Any]]:
+def shares_sent_in(world: World) -> dict[tuple[int, str, str], Array[Any]]:
     """Return all shares that were sent, by epoch, sender and receiver."""
     found: dict[tuple[int, str, str], Array[Any]] = {}
     for event in world.history:
@@ -351,7 +351,7 @@ def is_masked(world: World) -> bool:
 
     Of sums in which nobody was lost; what goes up a tree has others' vectors in it.
     """
-    shares, sums, law = shares_in(world), world.sums, world.plan.law
+    shares, sums, law = shares_sent_in(world), world.sums, world.plan.law
     for event in world.history:
         if event.what != "send":
             continue

@@ -12,8 +12,8 @@ from math import log
 import numpy as np
 
 from veilsum.audit.attack import Outcome, Scene
-from veilsum.audit.made_up import LUCK, likeliest
-from veilsum.audit.weak_randomness import repeated
+from veilsum.audit.made_up import LUCK, most_likely_share_probability
+from veilsum.audit.weak_randomness import repeated_share_rows
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components
 from veilsum.numbers.arrays import listed
@@ -22,7 +22,7 @@ from veilsum.privacy.transcript import Transcript
 ATTACK = "shares that were received"
 
 
-def check(transcript: Transcript, scene: Scene) -> None:
+def check_run_audited(transcript: Transcript, scene: Scene) -> None:
     """Refuse a transcript of a run under another agreement than the one audited."""
     law, agreed = transcript.law, scene.law
     if transcript.topology != scene.topology or law.name != agreed.name:
@@ -33,7 +33,7 @@ def check(transcript: Transcript, scene: Scene) -> None:
         )
 
 
-def look(transcript: Transcript) -> tuple[Outcome, ...]:
+def audit_shares_received(transcript: Transcript) -> tuple[Outcome, ...]:
     """Return how many shares from others are none that chance would have made.
 
     Empty if so few numbers were sent that chance might have made any.
@@ -48,10 +48,12 @@ def look(transcript: Transcript) -> tuple[Outcome, ...]:
     if not rows or not transcript.law.hides:
         return ()
     pairs = float(len(rows)) ** 2
-    if len(rows[0]) * -log(likeliest(transcript.law)) < log(pairs / LUCK):
+    if len(rows[0]) * -log(most_likely_share_probability(transcript.law)) < log(
+        pairs / LUCK
+    ):
         return ()
     shares = np.stack(rows)[:, None]
-    odd = repeated(shares)[:, 0]
+    odd = repeated_share_rows(shares)[:, 0]
     if shares.shape[-1] > 1:
         alike = np.asarray(shares == shares[..., :1], dtype=np.bool_)
         odd |= np.asarray(alike.all(axis=-1))[:, 0]
@@ -61,7 +63,7 @@ def look(transcript: Transcript) -> tuple[Outcome, ...]:
     return (Outcome(ATTACK, transcript.corrupted, about, len(rows), n_odd, LUCK),)
 
 
-def in_words(transcript: Transcript) -> tuple[str, ...]:
+def attack_findings(transcript: Transcript) -> tuple[str, ...]:
     """Return what these members can compute exactly of the others, in sentences."""
     found = []
     topology = transcript.topology

@@ -107,15 +107,15 @@ def _weaken(topology: Topology, values: Values) -> None:
 
 
 def _keep_a_star(topology: Topology, values: Values) -> None:
-    values[~at_hub(topology).any(axis=1)] = 0
+    values[~links_at_hub(topology).any(axis=1)] = 0
 
 
 def _skip_an_edge(topology: Topology, values: Values) -> None:
-    values[np.isin(topology.edges, leaf(topology)).all(axis=1)] = 0
+    values[np.isin(topology.edges, leaf_to_attack(topology)).all(axis=1)] = 0
 
 
 def _send_one_share_twice(topology: Topology, values: Values) -> None:
-    ends = at_hub(topology)
+    ends = links_at_hub(topology)
     first, second = np.flatnonzero(ends.any(axis=1))[:2]
     # Of an undirected edge's two shares the first is what the first end sends.
     sent = ends[:, 1].astype(np.int64) * (topology.shares_per_edge - 1)
@@ -141,21 +141,21 @@ def _in_floats(scene: Scene) -> Scene:
     return replace(scene, law=law)
 
 
-def hub(topology: Topology) -> int:
+def hub_to_attack(topology: Topology) -> int:
     return int(np.argmax(topology.degrees))
 
 
-def at_hub(topology: Topology) -> Bool[Array[np.bool_], "e 2"]:
-    return np.asarray(topology.edges == hub(topology))
+def links_at_hub(topology: Topology) -> Bool[Array[np.bool_], "e 2"]:
+    return np.asarray(topology.edges == hub_to_attack(topology))
 
 
-def leaf(topology: Topology) -> tuple[int, int]:
+def leaf_to_attack(topology: Topology) -> tuple[int, int]:
     near = np.where(topology.degrees > 0, topology.degrees, np.inf)
     party = int(np.argmin(near))
     return party, topology.index(topology.neighbours(topology.parties[party])[0])
 
 
-def bystander(topology: Topology) -> tuple[str, ...]:
+def bystander_of_attack(topology: Topology) -> tuple[str, ...]:
     """Return one party without which the others still hold together."""
     cuts = set(cut_parties(topology))
     beside = (i for i in range(topology.n_parties) if i not in cuts)
@@ -163,7 +163,7 @@ def bystander(topology: Topology) -> tuple[str, ...]:
 
 
 def _around_a_leaf(topology: Topology) -> tuple[str, ...]:
-    party, kept = topology.names(leaf(topology))
+    party, kept = topology.names(leaf_to_attack(topology))
     return tuple(name for name in topology.neighbours(party) if name != kept)
 
 
@@ -176,25 +176,29 @@ PLANTED: dict[str, Planted] = {
     "a tenth of sigma": Planted(
         alter=_spoilt(_weaken),
         found_by=("repeated runs", "weak randomness"),
-        coalition=bystander,
+        coalition=bystander_of_attack,
         fits=lambda scene: sigma_of(scene) is not None,
     ),
     "a star only": Planted(
         alter=_spoilt(_keep_a_star),
         found_by=("hidden cut",),
-        coalition=lambda topology: topology.names([hub(topology)]),
+        coalition=lambda topology: topology.names([hub_to_attack(topology)]),
         fits=lambda scene: (
-            scene.law.hides and not at_hub(scene.topology).any(axis=1).all()
+            scene.law.hides and not links_at_hub(scene.topology).any(axis=1).all()
         ),
     ),
     "one share sent twice": Planted(
         alter=_spoilt(_send_one_share_twice),
         found_by=("weak randomness",),
-        coalition=lambda topology: topology.names([hub(topology)]),
-        fits=lambda scene: scene.law.hides and int(at_hub(scene.topology).sum()) > 1,
+        coalition=lambda topology: topology.names([hub_to_attack(topology)]),
+        fits=lambda scene: (
+            scene.law.hides and int(links_at_hub(scene.topology).sum()) > 1
+        ),
     ),
     "one share for all edges": Planted(
-        alter=_spoilt(_share_with_all), found_by=("reused masks",), coalition=bystander
+        alter=_spoilt(_share_with_all),
+        found_by=("reused masks",),
+        coalition=bystander_of_attack,
     ),
     "one edge skipped": Planted(
         alter=_spoilt(_skip_an_edge), found_by=("hidden cut",), coalition=_around_a_leaf
@@ -202,12 +206,12 @@ PLANTED: dict[str, Planted] = {
     "masks used again": Planted(
         alter=lambda scene: replace(scene, draw=Again(scene.draw, scene.width)),
         found_by=("reused masks", "weak randomness"),
-        coalition=bystander,
+        coalition=bystander_of_attack,
     ),
     "a seed of 16 bits": Planted(
         alter=lambda scene: replace(scene, draw=FewSeeds(scene.draw)),
         found_by=("few seeds",),
-        coalition=bystander,
+        coalition=bystander_of_attack,
     ),
     "floats": Planted(
         alter=_in_floats,

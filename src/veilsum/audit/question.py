@@ -117,12 +117,12 @@ class Played:
     @cached_property
     def totals(self) -> tuple[Whole, ...]:
         """What was released, round by round, as whole numbers."""
-        return tuple(total(one.values()) for one in self.given)
+        return tuple(attack_total(one.values()) for one in self.given)
 
     def rest(self, coalition: Sequence[str]) -> tuple[Whole, ...]:
         """Return what is left of the totals without what a coalition gave."""
         return tuple(
-            minus(whole, *(given[name] for name in coalition))
+            attack_total_without(whole, *(given[name] for name in coalition))
             for whole, given in zip(self.totals, self.given, strict=True)
         )
 
@@ -421,11 +421,11 @@ class Rehearsal:
         def vectors() -> Iterator[Mapping[str, Whole]]:
             for k, told in enumerate(sums):
                 given = {
-                    name: whole(law, work.vector(sums[:k]))
+                    name: attack_whole_numbers(law, work.vector(sums[:k]))
                     for name, work in task.works.items()
                 }
                 # What is audited is what was released, to the bit.
-                assert _is_released(law, total(given.values()), told)
+                assert _is_released(law, attack_total(given.values()), told)
                 yield given
 
         played = Played(result=result, plan=task.plan, vectors=vectors)
@@ -470,7 +470,7 @@ class Rehearsal:
         works = [self._work(played, one) for one in held]
         return [
             tuple(
-                whole(played.law, work.vector(played.sums[:k]))
+                attack_whole_numbers(played.law, work.vector(played.sums[:k]))
                 for k in range(len(played.sums))
             )
             for work in works
@@ -500,7 +500,9 @@ class Rehearsal:
         for k, sums in enumerate(played.sums):
             vector = answer(recipe.request(played.sums[:k]))
             filling = np.zeros(len(sums) - len(vector), dtype=vector.dtype)
-            found.append(whole(played.law, np.concatenate([vector, filling])))
+            found.append(
+                attack_whole_numbers(played.law, np.concatenate([vector, filling]))
+            )
         return found
 
     def job(self, played: Played) -> Any:
@@ -536,7 +538,7 @@ class Rehearsal:
         return getattr(played.result.inner[0], "wording", BY_ROW) is BY_ROW
 
 
-def whole(law: Law, vector: Array[Any] | None) -> Whole:
+def attack_whole_numbers(law: Law, vector: Array[Any] | None) -> Whole:
     """Return a vector as the whole numbers that a law masks, with their signs."""
     assert vector is not None
     numbers = law.encode(vector)
@@ -545,11 +547,11 @@ def whole(law: Law, vector: Array[Any] | None) -> Whole:
     return tuple(int(one) for one in to_integers(numbers).tolist())
 
 
-def total(vectors: Iterable[Sequence[int]]) -> Whole:
+def attack_total(vectors: Iterable[Sequence[int]]) -> Whole:
     return tuple(sum(column) for column in zip(*vectors, strict=True))
 
 
-def minus(whole: Sequence[int], *own: Sequence[int]) -> Whole:
+def attack_total_without(whole: Sequence[int], *own: Sequence[int]) -> Whole:
     """Return what is left of a total when some parts are taken off."""
     return tuple(one - sum(part) for one, *part in zip(whole, *own, strict=True))
 
@@ -587,7 +589,7 @@ def _values(
             measure.most - measure.least + 1, n_rows, chance
         )
     else:
-        low, high = spanned(column)
+        low, high = made_up_range(column)
         if inside := [one for one in cuts if low < one < high]:
             ends = np.array([low, *inside, high])
             place = _evenly(len(ends) - 1, n_rows, chance)
@@ -619,7 +621,7 @@ def _evenly(n: int, n_rows: int, chance: np.random.Generator) -> Array[Any]:
     return chance.permutation(np.arange(n_rows) % n)
 
 
-def spanned(column: Column) -> tuple[float, float]:
+def made_up_range(column: Column) -> tuple[float, float]:
     """Return from where to where a column's numbers are made up."""
     unit = float(column.measure.unit) * OPEN_UNITS
     low, high = column.minimum, column.maximum

@@ -35,7 +35,7 @@ import numpy as np
 
 from veilsum.audit import reassignment
 from veilsum.audit.attack import REAL_PARTIES, Outcome
-from veilsum.audit.made_up import never_twice
+from veilsum.audit.made_up import shares_never_repeat
 from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped
 from veilsum.consortium.consortium import Consortium, consortium_from
 from veilsum.errors import InvalidInputError, WaitingError
@@ -71,7 +71,7 @@ NEEDLE_BITS = 40
 Shown: TypeAlias = dict[str, str]
 
 
-def play(
+def play_on_real_parties(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> Iterator[Outcome | Skipped | str]:
     """Let real parties run on two dealings; compare what they leave behind.
@@ -84,14 +84,14 @@ def play(
     wrong, words = 0, dict[str, None]()
     for trial in range(trials):
         key = (seed, trial, 8)
-        held, played = reassignment.with_some_to_spare(question, question.parties, key)
+        held, played = reassignment.deal_spare_rows(question, question.parties, key)
         if len(played.sums) > MOST_SUMS:
             yield Skipped(
                 REAL_PARTIES, f"more than {MOST_SUMS} sums take too long by files"
             )
             return
         chance = np.random.default_rng((seed, trial, 9))
-        dealt = reassignment.dealt_anew(
+        dealt = reassignment.deal_rows_again(
             question, held, played, question.parties, chance
         )
         with TemporaryDirectory() as folder:
@@ -124,15 +124,17 @@ def _compared(
     if dealt is not None:
         between, last = company.run(dealt[0]), company.run(held)
         runs, tables = [first, between, last], [(held, played), dealt, (held, played)]
-        odd = differing(first, between, last)
+        odd = differing_attack_traces(first, between, last)
         if odd:  # what chance made is not there again
-            odd &= differing(first, company.run(dealt[0]), company.run(held))
+            odd &= differing_attack_traces(
+                first, company.run(dealt[0]), company.run(held)
+            )
         yield from (f"{where} tells of rows" for where in sorted(odd))
     for run, (_, came) in zip(runs, tables, strict=True):
         yield from _wrong_vectors(run, came)
     shares = [_text(one) for run in runs for one in run.shares]
     law, size = played.law, played.plan.size
-    if len({*shares}) < len(shares) and never_twice(law, size, len(shares)):
+    if len({*shares}) < len(shares) and shares_never_repeat(law, size, len(shares)):
         yield "a share is there twice"
     yield from dict.fromkeys(
         f"{where} has a share as it is" for run in runs for where in run.in_the_clear()
@@ -140,7 +142,9 @@ def _compared(
     yield from (f"others may read {one}" for one in sorted(company.readable))
 
 
-def differing(first: LeftBehind, between: LeftBehind, last: LeftBehind) -> set[str]:
+def differing_attack_traces(
+    first: LeftBehind, between: LeftBehind, last: LeftBehind
+) -> set[str]:
     """Return where the first and the last run agree, and the one between does not."""
     places = {*first.shown, *between.shown, *last.shown}
     return {

@@ -27,7 +27,9 @@ NO_OTHER = "no other dealing of made-up rows passes everybody's rules"
 Label = TypeVar("Label", bound=Hashable)
 
 
-def possible(seen: Sequence[Any], worlds: Mapping[Label, Sequence[Any]]) -> set[Label]:
+def worlds_with_these_totals(
+    seen: Sequence[Any], worlds: Mapping[Label, Sequence[Any]]
+) -> set[Label]:
     """Return the worlds in which exactly these totals, round by round, are released.
 
     The attacker has each world's totals by running everybody's program in it.
@@ -35,7 +37,7 @@ def possible(seen: Sequence[Any], worlds: Mapping[Label, Sequence[Any]]) -> set[
     return {label for label, totals in worlds.items() if list(totals) == list(seen)}
 
 
-def play(
+def play_reassignment(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess which of two dealings among honest parties was the true one."""
@@ -44,27 +46,27 @@ def play(
         return (Skipped(ATTACK, "one honest party alone has nobody to exchange with"),)
     chance, told = np.random.default_rng((seed, 2)), 0
     for trial in range(trials):
-        held, played = with_some_to_spare(question, honest, (seed, trial))
+        held, played = deal_spare_rows(question, honest, (seed, trial))
         if not played.totals:
             return (Skipped(ATTACK, "the method releases no sums"),)
-        other = dealt_anew(question, held, played, honest, chance)
+        other = deal_rows_again(question, held, played, honest, chance)
         if other is None:
             return (Skipped(ATTACK, NO_OTHER),)
         worlds = {0: played.totals, 1: other[1].totals}
-        told += len(possible(played.totals, worlds)) == 1
+        told += len(worlds_with_these_totals(played.totals, worlds)) == 1
     what = "rows are" if question.by_row else "holdings are"
     about = f"in which of two ways {what} dealt to honest parties"
     return (Outcome(ATTACK, tuple(coalition), about, trials, told, 0.0, "sums"),)
 
 
-def with_some_to_spare(
+def deal_spare_rows(
     question: Rehearsal, honest: Sequence[str], seed: Any
 ) -> tuple[dict[str, Held], Played]:
     """Return what everybody holds, with enough rows for other dealings, too."""
     return question.sound(seed, dict.fromkeys(honest, question.size[0] * 5 // 4))
 
 
-def dealt_anew(
+def deal_rows_again(
     question: Rehearsal,
     held: Holdings,
     played: Played,
@@ -77,7 +79,7 @@ def dealt_anew(
     them is promised to be hidden.
     """
     for _ in range(DEALINGS):
-        other = {**held, **dealt(question, held, honest, chance)}
+        other = {**held, **deal_rows(question, held, honest, chance)}
         found = question.ask(other)
         if found.played is None:
             continue
@@ -91,7 +93,7 @@ def dealt_anew(
     return None
 
 
-def dealt(
+def deal_rows(
     question: Rehearsal,
     held: Holdings,
     honest: Sequence[str],

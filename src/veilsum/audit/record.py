@@ -97,7 +97,7 @@ class AuditRecord(Renderable):
         return cls(
             {
                 "format": FORMAT,
-                "made_with": made_with(),
+                "made_with": audit_environment(),
                 "asked": {
                     key: asked[key]
                     for key in (*ASKED, *OF_STUDIES)
@@ -254,7 +254,7 @@ def _has_all(found: Any) -> bool:
         and isinstance(found["asked"], dict)
         and ASKED.keys() <= found["asked"].keys() <= {*ASKED, *OF_STUDIES}
         and isinstance(found["made_with"], dict)
-        and found["made_with"].keys() == made_with().keys()
+        and found["made_with"].keys() == audit_environment().keys()
         and isinstance(found["clock"], list)
         and all(
             isinstance(one, str) and len(one) <= MOST_LETTERS
@@ -263,7 +263,7 @@ def _has_all(found: Any) -> bool:
     )
 
 
-def made_with() -> dict[str, str]:
+def audit_environment() -> dict[str, str]:
     """Return what could make a difference, beside the seed."""
     return {
         **{name: version(name) for name in ("veilsum", "numpy", "scipy")},

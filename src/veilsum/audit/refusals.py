@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.audit.aimed import aims
+from veilsum.audit.aimed import aims_at_rows
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Rehearsal, Skipped
 from veilsum.consortium.consortium import Consortium, consortium_from
@@ -29,7 +29,7 @@ ATTACK = "refusals"
 SIZES = 64
 
 
-def play(
+def play_refusals(
     question: Rehearsal,
     *,
     coalition: Sequence[str],
@@ -67,7 +67,7 @@ def _by_words(question: Rehearsal, coalition: Sequence[str], seed: Any) -> list[
     kind instead of one: all that a refusal in full repeats.
     """
     chance, found = np.random.default_rng([*seed, 6]), []
-    for aim in aims(question, coalition, chance, seed):
+    for aim in aims_at_rows(question, coalition, chance, seed):
         if aim.whose is None:
             continue
         victim, row = aim.whose

@@ -20,12 +20,12 @@ import numpy as np
 
 from veilsum.audit.attack import Hits, Scene, Sight, Worlds
 from veilsum.audit.made_up import (
+    attack_numbers_as_floats,
     best_chance,
-    farthest,
-    holdings,
+    honest_pair_easiest_to_attack,
     honest_pieces,
-    numbers,
-    real,
+    made_up_holdings,
+    made_up_numbers,
     sigma_of,
     step_of,
 )
@@ -68,14 +68,17 @@ class Repeated:
     @cached_property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
         worlds = (self.first, self.first + self.shift)
-        either = np.stack([numbers(self.scene, one) for one in worlds])[:, None]
+        either = np.stack([made_up_numbers(self.scene, one) for one in worlds])[:, None]
         return np.broadcast_to(either, (2, self.runs, *either.shape[2:]))
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
         honest, used = list(sight.honest), len(worlds) * self.runs
         middle = self.shift[honest] * step_of(self.scene) / 2.0
         seen = sight.stripped[:, :used] - self.held[0, 0][honest, None]
-        beyond = real(self.scene, self.scene.law.wrap(seen)) - middle[:, None]
+        beyond = (
+            attack_numbers_as_floats(self.scene, self.scene.law.wrap(seen))
+            - middle[:, None]
+        )
         weighed = np.einsum("hep,hp->e", beyond, self._weights[honest])
         guess = weighed.reshape(len(worlds), self.runs).sum(axis=1) > 0
         return np.asarray(guess == (worlds == 1), dtype=np.bool_)
@@ -110,7 +113,7 @@ def aim(
             goes from one honest party to another, of those that are told apart best.
     """
     topology = scene.topology
-    ends = farthest(topology, coalition)
+    ends = honest_pair_easiest_to_attack(topology, coalition)
     if ends is None or not scene.law.hides:
         return None
     colluders = scene.colluders(coalition)
@@ -127,4 +130,4 @@ def aim(
     sigma, shift = sigma_of(scene), np.zeros((topology.n_parties, scene.width), int)
     gap = 1 if sigma is None else round(float(sigma[0] / step_of(scene)[0]))
     shift[list(ends), 0] = gap, -gap
-    return Repeated(scene, colluders, holdings(scene), shift, runs)
+    return Repeated(scene, colluders, made_up_holdings(scene), shift, runs)

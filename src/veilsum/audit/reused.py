@@ -3,8 +3,8 @@
 A party's numbers change by a step between two executions, and either up or down. With
 fresh masks that is hidden as well as anything is; with the same masks the difference of
 what was seen is the change itself. Masks may be the same in two executions, in two
-epochs (`across_epochs`), or on two edges: if all edges had the shares of one that the
-coalition knows, all masks would be known.
+epochs (`attack_across_epochs`), or on two edges: if all edges had the shares of one
+that the coalition knows, all masks would be known.
 
 Where nothing fits the guess is the first world, right in every other trial.
 """
@@ -28,7 +28,13 @@ from veilsum.audit.attack import (
     Worlds,
     edge_noise,
 )
-from veilsum.audit.made_up import best_chance, farthest, holdings, numbers, same
+from veilsum.audit.made_up import (
+    attack_hits_exactly,
+    best_chance,
+    honest_pair_easiest_to_attack,
+    made_up_holdings,
+    made_up_numbers,
+)
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Law
 from veilsum.masks.masking import Shares
@@ -60,10 +66,13 @@ class Reused:
 
     @cached_property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
-        before = holdings(self.scene)
+        before = made_up_holdings(self.scene)
         worlds = [[before, before + self.change], [before, before - self.change]]
         return np.stack(
-            [np.stack([numbers(self.scene, one) for one in world]) for world in worlds]
+            [
+                np.stack([made_up_numbers(self.scene, one) for one in world])
+                for world in worlds
+            ]
         )
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
@@ -82,7 +91,9 @@ class Reused:
     def _all_same(self, found: Numbers, truth: Shaped[Array[Any], "n p"]) -> Hits:
         honest = self.scene.others(self.coalition)
         wanted = np.broadcast_to(truth[honest, None], found.shape)
-        return np.asarray(same(self.scene, found, wanted).all(axis=0), dtype=np.bool_)
+        return np.asarray(
+            attack_hits_exactly(self.scene, found, wanted).all(axis=0), dtype=np.bool_
+        )
 
     def _if_edges_were_alike(self, sight: Sight) -> Numbers:
         """Return what parties held, had all hidden edges the shares of a known one."""
@@ -97,7 +108,7 @@ class Reused:
 
 def aim(scene: Scene, coalition: Sequence[str]) -> Reused | None:
     """Return the attack; None where no two honest parties share masks."""
-    pair = farthest(scene.topology, coalition)
+    pair = honest_pair_easiest_to_attack(scene.topology, coalition)
     if pair is None or not scene.law.hides:
         return None
     change = np.zeros((scene.topology.n_parties, scene.width), dtype=np.int64)
@@ -119,7 +130,7 @@ class InEpoch:
         return self.drawn(topology, law, root, size, self.epoch)
 
 
-def across_epochs(
+def attack_across_epochs(
     scene: Scene, coalition: Sequence[str], *, seed: int, trials: int = 1000
 ) -> Outcome | None:
     """Play it on executions of two epochs, drawn from one root.

@@ -6,12 +6,12 @@ uniform, and so is each digit of residues; so are they of sums and of difference
 shares, and of neighbours within one, unless these know of each other. What chance makes
 in fewer than `LUCK` of tests is a success.
 
-`of_the_system` does the same with shares that real parties would draw, from the
+`attack_system_shares` does the same with shares that real parties would draw, from the
 operating system: executions that a seed repeats come from elsewhere.
 
-`by_number` draws whole shares one by one, as machines do, under the law and in the
-length of the plan, and tests each number by itself, over all links together and on each
-link: what is wrong with one number drowns among many others.
+`shares_by_number` draws whole shares one by one, as machines do, under the law and in
+the length of the plan, and tests each number by itself, over all links together and on
+each link: what is wrong with one number drowns among many others.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from veilsum.audit.attack import CHANCE, Batch, Outcome, Scene, widened
+from veilsum.audit.attack import CHANCE, Batch, Outcome, Scene, law_of_many_executions
 from veilsum.audit.made_up import sigma_of
-from veilsum.audit.weak_randomness import repeated
+from veilsum.audit.weak_randomness import repeated_share_rows
 from veilsum.errors import MissingExtraError
 from veilsum.masks.fixed_point import Grid
 from veilsum.masks.masking import ShareStreams, Streams, SystemStreams, draw_shares
@@ -51,7 +51,7 @@ Edges = Float[FloatArray, " edges"]
 EVEN = np.linspace(0.0, 1.0, CELLS + 1)
 
 
-def play(
+def play_share_law(
     scene: Scene, coalition: Sequence[str], *, seed: int, trials: int
 ) -> Outcome | None:
     """Count the shares of some executions; None where there are no masks.
@@ -65,14 +65,17 @@ def play(
     return _outcome(ATTACK, [*_tests(scene, _arcs(batch), seed)])
 
 
-def of_the_system(
+def attack_system_shares(
     scene: Scene, coalition: Sequence[str], *, seed: int, trials: int
 ) -> Outcome | None:
     """Count shares that no seed repeats; None if parties could not draw them here."""
     del coalition
     if not (scene.law.hides and scene.law.deployable and scene.topology.n_edges):
         return None
-    law, size = widened(scene.law, scene.width, trials), trials * scene.width
+    law, size = (
+        law_of_many_executions(scene.law, scene.width, trials),
+        trials * scene.width,
+    )
     try:
         streams = SystemStreams()
         shares = draw_shares(scene.topology, law, streams, size=size)
@@ -82,7 +85,7 @@ def of_the_system(
         ]
     except MissingExtraError:
         return None
-    again = bool(repeated(np.array(first)[None]).any())
+    again = bool(repeated_share_rows(np.array(first)[None]).any())
     arcs = _arcs(Batch(scene, shares, 0))
     return _outcome(SYSTEM, [*_tests(scene, arcs, seed), again])
 
@@ -244,7 +247,7 @@ class ByNumber:
         return float(special.bdtri(low - 1, count, CHANCE)) if low else 0.0
 
 
-def by_number(
+def shares_by_number(
     scene: Scene, seed: int, spoil: Spoiling | None = None
 ) -> tuple[ByNumber, ...]:
     """Return what draws shares as parties do: from a seed, and from the system.
@@ -260,7 +263,7 @@ def by_number(
     return tuple(found)
 
 
-def an_eighth(drawn: Draws) -> Draws:
+def shares_an_eighth_as_large(drawn: Draws) -> Draws:
     """Return shares whose last number is an eighth of what it should be."""
     drawn = drawn.copy()
     last = drawn[:, -1]
@@ -268,7 +271,7 @@ def an_eighth(drawn: Draws) -> Draws:
     return drawn
 
 
-def a_bit_stuck(drawn: Draws) -> Draws:
+def shares_with_stuck_bit(drawn: Draws) -> Draws:
     drawn = drawn.copy()
     drawn[:, -1] = drawn[:, -1] // 2 * 2
     return drawn

@@ -31,7 +31,7 @@ class Remark:
     words: str
 
 
-def play(
+def play_sum_remarks(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Remark, ...]:
     """Return what the question's sums say to a coalition; the worst of some tables."""
@@ -39,8 +39,8 @@ def play(
     return tuple(_remarks(question, coalition, draws))
 
 
-def in_words(question: Rehearsal, **how: Any) -> Iterator[str]:
-    yield from (one.words for one in play(question, **how))
+def sum_remarks_for_audit(question: Rehearsal, **how: Any) -> Iterator[str]:
+    yield from (one.words for one in play_sum_remarks(question, **how))
 
 
 def _remarks(

@@ -37,9 +37,9 @@ from veilsum.audit.auditing import (
 )
 from veilsum.audit.late_unmasking import Recorded
 from veilsum.audit.made_up import LUCK
-from veilsum.audit.noninterference import same_frames, says_twice
+from veilsum.audit.noninterference import same_frames, sends_two_vectors
 from veilsum.audit.question import Rehearsal, Skipped, Witness
-from veilsum.audit.visits import Table, Visits, tape
+from veilsum.audit.visits import Table, Visits, seeded_browser_chance
 from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Driver
@@ -115,7 +115,7 @@ class RehearsedSurvey:
         """Return what guests send; who has no table of its own fills in the usual."""
         whole = {**self.tables((), ()), **tables}
         return {
-            name: self.visits.come(name, table, tape(seed, name))
+            name: self.visits.come(name, table, seeded_browser_chance(seed, name))
             for name, table in whole.items()
         }
 
@@ -165,7 +165,9 @@ class RehearsedSurvey:
         steps: list[tuple[str, Play]] = [
             (
                 f"visits, {listed(group)}",
-                partial(visits.play, self.visits, group, seed=seed, trials=trials),
+                partial(
+                    visits.play_visits, self.visits, group, seed=seed, trials=trials
+                ),
             )
             for group in groups
         ]
@@ -175,7 +177,7 @@ class RehearsedSurvey:
                 for group in groups
             ]
             steps.append((TAPPED, partial(self.tapped, seed=seed, trials=runs)))
-        steps.append((visits.KEYS, lambda: [visits.keys_and_codes()]))
+        steps.append((visits.KEYS, lambda: [visits.attack_keys_and_codes()]))
         steps.append((OF_THE_SET, self.handed_out))
         stopped = found.executions < found.asked
         unplayed = [name for name, _ in steps] if stopped else []
@@ -189,7 +191,7 @@ class RehearsedSurvey:
                         gained.take(_played(name, step))
                         bar(done + 1)
                     unplayed = []
-                    controls += tuple(visits.controls(self.visits, seed))
+                    controls += tuple(visits.planted_visit_leaks(self.visits, seed))
                 except KeyboardInterrupt:
                     pass
         gained.skipped += [f"{name}: {STOPPED}" for name in unplayed]
@@ -251,7 +253,7 @@ class RehearsedSurvey:
                 None if each is None else each.transcript(self.terms.names)
                 for each in seen
             )
-            different += one != other or any(map(says_twice, machines.worlds))
+            different += one != other or any(map(sends_two_vectors, machines.worlds))
         about = "a number that is not what the theory's parties would send"
         yield Outcome(TAPPED, self.terms.names, about, trials, different, 0.0, "frames")
 
@@ -272,7 +274,7 @@ class RehearsedSurvey:
 
     def handed_out(self) -> Iterator[Outcome | Skipped]:
         if self.submissions:
-            yield look(self.terms, self.submissions)
+            yield audit_masked_survey_words(self.terms, self.submissions)
             return
         yield Skipped(
             OF_THE_SET,
@@ -302,7 +304,9 @@ class RehearsedSurvey:
             )
 
 
-def look(terms: SurveyTerms, lines: Sequence[Submission]) -> Outcome:
+def audit_masked_survey_words(
+    terms: SurveyTerms, lines: Sequence[Submission]
+) -> Outcome:
     """Look for words of masked vectors that chance would not have made."""
     words = np.stack([one.words for one in lines])
     _, place, count = np.unique(words, return_inverse=True, return_counts=True)
@@ -331,7 +335,9 @@ def _share_sum(made: Visits, lines: Sequence[Submission], name: str) -> Any:
     return total
 
 
-def rehearsed(path: Path, question: str | None = None) -> Rehearsal | RehearsedSurvey:
+def rehearse_attack_target(
+    path: Path, question: str | None = None
+) -> Rehearsal | RehearsedSurvey:
     """Return what a file asks, as it is played on what is nobody's.
 
     Args:

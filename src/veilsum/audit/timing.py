@@ -84,7 +84,7 @@ class Slope:
         )
 
 
-def frames(
+def play_frame_sizes(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess from all frames which honest party has how many rows."""
@@ -99,7 +99,7 @@ def frames(
         held, _ = question.sound((seed, trial), {honest[0]: TIMES * n_rows})
         turned = {name: held[honest[k - 1]] for k, name in enumerate(honest)}
         worlds = [_world(question, one, trial) for one in (held, {**held, **turned})]
-        one, other = map(trace, worlds)
+        one, other = map(frame_trace, worlds)
         told += one != other
     about = "which honest party has more rows, by times and lengths of frames"
     return (Outcome(ATTACK, tuple(coalition), about, trials, told, 0.0, "frames"),)
@@ -111,7 +111,7 @@ def _world(question: Rehearsal, held: Any, seed: int) -> World:
     return driver.worlds[0]
 
 
-def trace(world: World) -> list[tuple[float, str, str | None, int]]:
+def frame_trace(world: World) -> list[tuple[float, str, str | None, int]]:
     """Return when each frame was sent, from whom to whom, and how long it was."""
     return [
         (event.time, event.party, event.peer, len(event.detail))
@@ -120,7 +120,7 @@ def trace(world: World) -> list[tuple[float, str, str | None, int]]:
     ]
 
 
-def clocks(question: Rehearsal, seed: int) -> tuple[Slope, ...]:
+def attack_timings(question: Rehearsal, seed: int) -> tuple[Slope, ...]:
     """Time what a party does with tables of some lengths, on this processor."""
     n_rows, spread = question.size
     lengths = [question.at_most(min(k * n_rows, MOST_ROWS)) for k in LENGTHS]

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped, total
+from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped, attack_total
 from veilsum.errors import VeilsumError
 from veilsum.sums.presence import size_of
 from veilsum.sums.releases import Release
@@ -38,7 +38,7 @@ GAPS = 2
 Kind: TypeAlias = tuple[tuple[str, int], ...]
 
 
-def play(
+def play_unlisted_releases(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> Iterator[Outcome | Skipped | str]:
     """Compare what parties mask with the list of released numbers.
@@ -144,7 +144,7 @@ def _not_by_row(
             continue  # so few rows come to nothing
         whole = question.direct(played, own)
         assert whole is not None
-        parts = [total(one) for one in zip(*(b for b in both if b), strict=True)]
+        parts = [attack_total(one) for one in zip(*(b for b in both if b), strict=True)]
         start = question.screened(played)  # a first round counts parties
         if parts[start:] != whole[start:]:
             yield f"what {name} masks is not a sum over its rows"

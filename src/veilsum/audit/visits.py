@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.audit.attack import FALSE_ALARMS, Outcome
-from veilsum.audit.auditing import MORE, Control, in_percent
+from veilsum.audit.auditing import MORE, Control, attack_rate_in_percent
 from veilsum.audit.made_up import LUCK
 from veilsum.audit.question import Skipped
 from veilsum.errors import InvalidInputError
@@ -77,7 +77,7 @@ ENOUGH = 64
 Spoiling: TypeAlias = Callable[[Source, str, int], Source]
 
 
-def unspoilt(source: Source, guest: str, number: int) -> Source:
+def unspoilt_browser_chance(source: Source, guest: str, number: int) -> Source:
     del guest, number
     return source
 
@@ -100,7 +100,7 @@ class Visits(Secret):
     terms: SurveyTerms
     codes: Mapping[str, str]
     keys: Mapping[str, X25519PrivateKey]
-    spoil: Spoiling = unspoilt
+    spoil: Spoiling = unspoilt_browser_chance
     takes: Callable[[Sequence[Submission], Submission], bool] = is_resent
 
     @classmethod
@@ -146,7 +146,7 @@ class Visits(Secret):
 
         A planted leak is in a source, and has to be handed one.
         """
-        if self.spoil is not unspoilt:
+        if self.spoil is not unspoilt_browser_chance:
             return self.come(guest, table, secrets.token_bytes)
         return visit(self.terms, self.codes[guest], self._cells(table))
 
@@ -158,7 +158,11 @@ class Visits(Secret):
     @property
     def n_words(self) -> int:
         guest = next(iter(self.codes))
-        return len(self.come(guest, (None,) * self.terms.n_cells, tape(0)).words)
+        return len(
+            self.come(
+                guest, (None,) * self.terms.n_cells, seeded_browser_chance(0)
+            ).words
+        )
 
     def share(self, sent: Submission, delegate: str) -> Words:
         return open_share(self.terms, sent, delegate, self.keys[delegate])
@@ -182,7 +186,7 @@ class Visits(Secret):
         moved = shares[delegate][-len(apart) :]
         moved += np.array(apart, dtype=np.int64).view(np.uint64)
         drawn = [one.astype("<u8").tobytes() for one in shares.values()]
-        return self.come(sent.guest, after, of_shares(drawn))
+        return self.come(sent.guest, after, browser_chance_of_shares(drawn))
 
     def value(self, words: Words, cell: int) -> int:
         """Return the word that a cell's number is in; they are the last ones."""
@@ -233,7 +237,7 @@ def _table(counts: Any, empty: tuple[int, ...] = ()) -> Table:
     return tuple(None if k in empty else plain[k] for k in range(len(plain)))
 
 
-def tape(*seed: Any) -> Source:
+def seeded_browser_chance(*seed: Any) -> Source:
     """Return chance of a seed: other bytes with every call, the same ones again."""
     calls = 0
 
@@ -245,7 +249,7 @@ def tape(*seed: Any) -> Source:
     return draw
 
 
-def of_shares(shares: Sequence[bytes]) -> Source:
+def browser_chance_of_shares(shares: Sequence[bytes]) -> Source:
     """Return chance that is these shares, one a call; other sizes are refused."""
     left = list(shares)
 
@@ -290,7 +294,7 @@ class Against:
         )
 
 
-def one_cell(aim: Against) -> Outcome:
+def attack_one_cell(aim: Against) -> Outcome:
     """Guess which of two tables a guest has, from all but the honest shares.
 
     What is left over is its number less the honest shares: uniform, if one of those is.
@@ -300,7 +304,9 @@ def one_cell(aim: Against) -> Outcome:
         chance = aim.chance(trial, "cell")
         worlds = [tables[0] for tables in visits.tables(chance)]
         world = int(chance.integers(2))
-        sent = visits.come(guest, worlds[world], tape(aim.seed, "cell", trial))
+        sent = visits.come(
+            guest, worlds[world], seeded_browser_chance(aim.seed, "cell", trial)
+        )
         seen = visits.value(visits.left(sent, aim.coalition), 0)
         apart = [abs(_centred(seen - one[0])) for one in worlds if one[0] is not None]
         hits.append(int(apart[1] < apart[0]) == world)
@@ -309,7 +315,7 @@ def one_cell(aim: Against) -> Outcome:
     )
 
 
-def weak_shares(aim: Against) -> Outcome:
+def attack_weak_shares(aim: Against) -> Outcome:
     """Look for words that chance would not make, in shares drawn from the system.
 
     Every delegate's are looked at: a coalition sees some, and the others are as good.
@@ -343,7 +349,7 @@ KEYS = "keys and invitations"
 STORES, KEYS_OF_A_STORE, INVITATIONS = 2, 3, 20
 
 
-def keys_and_codes() -> Outcome:
+def attack_keys_and_codes() -> Outcome:
     """Make keys and invitations as delegates do; look for what chance does not make.
 
     A key or a code is odd if it is there twice, and a code also if one of its letters
@@ -367,7 +373,7 @@ def keys_and_codes() -> Outcome:
     return Outcome(KEYS, (), about, len(odd), sum(odd), LUCK)
 
 
-def solved(aim: Against) -> Outcome:
+def attack_browser_state(aim: Against) -> Outcome:
     """Work out a browser's Math.random from the coalition's shares, then the others.
 
     Success is to name the guest's number in every cell.
@@ -375,7 +381,9 @@ def solved(aim: Against) -> Outcome:
     visits, (guest, _), hits = aim.visits, aim.pair, []
     for trial in range(min(FEW, aim.trials)):
         table = visits.tables(aim.chance(trial, "solved"))[0][0]
-        sent = visits.come(guest, table, tape(aim.seed, "solved", trial))
+        sent = visits.come(
+            guest, table, seeded_browser_chance(aim.seed, "solved", trial)
+        )
         names, n = visits.terms.names, len(sent.words)
         known = {names.index(one): visits.share(sent, one) for one in aim.coalition}
         state = state_of(known, n, len(names))
@@ -390,7 +398,7 @@ def solved(aim: Against) -> Outcome:
     return aim.outcome("a page's Math.random", "all of a guest's table", hits, LUCK)
 
 
-def correction(aim: Against) -> Outcome:
+def attack_guest_correction(aim: Against) -> Outcome:
     """Guess how a guest corrected its number, from both submissions."""
     visits, (guest, _), hits = aim.visits, aim.pair, []
     for trial in range(aim.trials):
@@ -399,7 +407,7 @@ def correction(aim: Against) -> Outcome:
         first, second = (int(chance.integers(2)) for _ in range(2))
         seen = []
         for number, world in ((1, first), (2, second)):
-            source = tape(aim.seed, "correction", trial, number)
+            source = seeded_browser_chance(aim.seed, "correction", trial, number)
             sent = visits.come(guest, worlds[world], source, number)
             seen.append(visits.value(visits.left(sent, aim.coalition), 0))
         changed = abs(_centred(seen[1] - seen[0]))
@@ -408,13 +416,15 @@ def correction(aim: Against) -> Outcome:
     return aim.outcome("a correction", "whether a number was changed", hits, 0.5)
 
 
-def sent_twice(aim: Against) -> Outcome:
+def attack_by_sending_twice(aim: Against) -> Outcome:
     """Send one number a second time, with fresh masks; the host must not take both."""
     visits, (guest, _), hits = aim.visits, aim.pair, []
     for trial in range(min(FEW, aim.trials)):
         table = visits.tables(aim.chance(trial, "twice"))[0][0]
         first, again = (
-            visits.come(guest, table, tape(aim.seed, "twice", trial, k))
+            visits.come(
+                guest, table, seeded_browser_chance(aim.seed, "twice", trial, k)
+            )
             for k in range(2)
         )
         try:
@@ -426,7 +436,7 @@ def sent_twice(aim: Against) -> Outcome:
     )
 
 
-def two_worlds(aim: Against) -> Outcome | Skipped:
+def attack_two_guest_worlds(aim: Against) -> Outcome | Skipped:
     """Compare all that a coalition has of two guests, in two worlds with equal sums.
 
     In the second world the first honest delegate's shares are moved by what the guests'
@@ -440,7 +450,9 @@ def two_worlds(aim: Against) -> Outcome | Skipped:
     for trial in range(min(FEW, aim.trials)):
         one, other = visits.tables(aim.chance(trial, "worlds"))
         sent = [
-            visits.come(guest, table, tape(aim.seed, "worlds", trial, guest))
+            visits.come(
+                guest, table, seeded_browser_chance(aim.seed, "worlds", trial, guest)
+            )
             for guest, table in zip(aim.pair, one, strict=True)
         ]
         try:
@@ -459,16 +471,16 @@ def two_worlds(aim: Against) -> Outcome | Skipped:
 
 TWO_WORLDS = "submissions of two worlds"
 ATTACKS: Mapping[str, Callable[[Against], Outcome | Skipped]] = {
-    "one guest's number": one_cell,
-    "weak shares": weak_shares,
-    "a page's Math.random": solved,
-    "a correction": correction,
-    "sent twice": sent_twice,
-    TWO_WORLDS: two_worlds,
+    "one guest's number": attack_one_cell,
+    "weak shares": attack_weak_shares,
+    "a page's Math.random": attack_browser_state,
+    "a correction": attack_guest_correction,
+    "sent twice": attack_by_sending_twice,
+    TWO_WORLDS: attack_two_guest_worlds,
 }
 
 
-def play(
+def play_visits(
     visits: Visits, coalition: Coalition, *, seed: int, trials: int
 ) -> Iterator[Outcome | Skipped]:
     left = visits.hidden(coalition)
@@ -689,7 +701,7 @@ PLANTED: Mapping[str, tuple[Callable[[Visits], Visits], str]] = {
 CONTROLLED = 16
 
 
-def controls(visits: Visits, seed: int) -> Iterator[Control]:
+def planted_visit_leaks(visits: Visits, seed: int) -> Iterator[Control]:
     """Return whether each leak that is planted on purpose is found by whom it must."""
     names = visits.terms.names
     one, other = islice(visits.codes, 2)
@@ -709,4 +721,4 @@ def controls(visits: Visits, seed: int) -> Iterator[Control]:
         came = ATTACKS[found_by](aim)
         assert isinstance(came, Outcome)
         holds = came.exceeds(FALSE_ALARMS)
-        yield Control(f"planted: {name}", MORE, in_percent(came), holds)
+        yield Control(f"planted: {name}", MORE, attack_rate_in_percent(came), holds)

@@ -8,8 +8,9 @@ hidden ones are no better, and each happens by chance in fewer than `LUCK` of tr
 - a share is narrower than agreed: the squares of N numbers add up to less than chi^2_N
   ever does, or a bit of residues never changes.
 
-`look_up` tries all roots of a few bits instead. One share tells the root, and the root
-tells everybody's shares, so that success is to name what all honest parties hold.
+`attack_small_roots` tries all roots of a few bits instead. One share tells the root,
+and the root tells everybody's shares, so that success is to name what all honest
+parties hold.
 """
 
 from __future__ import annotations
@@ -26,16 +27,24 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from veilsum.audit.attack import Hits, Outcome, Scene, Sight, Worlds, soundly, widened
+from veilsum.audit.attack import (
+    Hits,
+    Outcome,
+    Scene,
+    Sight,
+    Worlds,
+    law_of_many_executions,
+    sound_shares,
+)
 from veilsum.audit.made_up import (
     LUCK,
-    holdings,
-    likeliest,
-    numbers,
-    real,
-    same,
+    attack_hits_exactly,
+    attack_numbers_as_floats,
+    executions_per_trial,
+    made_up_holdings,
+    made_up_numbers,
+    most_likely_share_probability,
     sigma_of,
-    together,
 )
 from veilsum.audit.planted import SEED_BITS
 from veilsum.masks.laws import Law
@@ -78,7 +87,7 @@ class WeakRandomness:
     @cached_property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
         """The same in both worlds: shares are looked at."""
-        held = numbers(self.scene, holdings(self.scene))
+        held = made_up_numbers(self.scene, made_up_holdings(self.scene))
         return np.broadcast_to(held, (2, self.together, *held.shape))
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
@@ -87,7 +96,7 @@ class WeakRandomness:
         used = known[:, :, : trials * self.together]
         rows = used.reshape(arcs, trials, -1)
         alike = np.asarray(rows == rows[..., :1], dtype=np.bool_).all(axis=-1)
-        odd = alike | repeated(rows) | self._narrow(sight, rows)
+        odd = alike | repeated_share_rows(rows) | self._narrow(sight, rows)
         return np.asarray(odd.any(axis=0), dtype=np.bool_)
 
     def _narrow(self, sight: Sight, rows: Rows) -> Shaped[Array[Any], "arcs trials"]:
@@ -105,7 +114,9 @@ class WeakRandomness:
         weights = self.scene.topology.weights[sight.known_edges]
         each = np.repeat(np.sqrt(weights), arcs // len(weights))[:, None, None]
         shape = (arcs, -1, self.scene.width)
-        reals = real(self.scene, rows.reshape(shape)) / (each * sigma)
+        reals = attack_numbers_as_floats(self.scene, rows.reshape(shape)) / (
+            each * sigma
+        )
         squares = (reals**2).reshape(rows.shape).sum(axis=-1)
         return squares < special.chdtri(count, 1.0 - LUCK / arcs)
 
@@ -118,13 +129,16 @@ def aim(scene: Scene, coalition: Sequence[str]) -> WeakRandomness | None:
     if not known or not scene.law.hides:
         return None
     # One number is what the others are compared with.
-    chance, pairs = likeliest(scene.law), float(known) ** 2 * MOST_TRIALS
+    chance, pairs = (
+        most_likely_share_probability(scene.law),
+        float(known) ** 2 * MOST_TRIALS,
+    )
     needed = max(ENOUGH, 1 + ceil(log(LUCK / pairs) / log(chance)))
     executions = -(-needed // scene.width)
     return WeakRandomness(scene, topology.names(colluders), executions)
 
 
-def repeated(rows: Rows) -> Shaped[Array[Any], "arcs trials"]:
+def repeated_share_rows(rows: Rows) -> Shaped[Array[Any], "arcs trials"]:
     """Return which rows are there twice, by 64-bit sums with random weights."""
     if rows.dtype == np.float64:
         words = np.ascontiguousarray(rows).view(np.uint64)
@@ -141,7 +155,7 @@ def repeated(rows: Rows) -> Shaped[Array[Any], "arcs trials"]:
     return np.asarray(count[place].reshape(sums.shape) > 1, dtype=np.bool_)
 
 
-def look_up(
+def attack_small_roots(
     scene: Scene,
     coalition: Sequence[str],
     *,
@@ -167,22 +181,26 @@ def look_up(
     known = np.flatnonzero(touching(topology, colluders))
     if not len(known) or not law.hides or len(colluders) == topology.n_parties:
         return None
-    executions = together(scene, 2**bits)
+    executions = executions_per_trial(scene, 2**bits)
     size, edge = executions * scene.width, int(known[0])
     (i, j), weight = topology.edges[edge].tolist(), float(topology.weights[edge])
-    each = _Roots(widened(law, scene.width, executions), size, i, j, weight, bits)
+    each = _Roots(
+        law_of_many_executions(law, scene.width, executions), size, i, j, weight, bits
+    )
     table = _table(each, on)
-    whole = holdings(scene)
-    truth, right = numbers(scene, whole), 0
+    whole = made_up_holdings(scene)
+    truth, right = made_up_numbers(scene, whole), 0
     for trial in range(trials):
         batch = scene.batch(seed_of(seed, trial), executions)
         sight = batch.sight(coalition, truth)
         guess = table.get(_key(sight.known[0][0].T.ravel()))
         if guess is None:
             continue
-        again = replace(scene, draw=soundly).batch(guess, executions)
+        again = replace(scene, draw=sound_shares).batch(guess, executions)
         found = law.wrap(sight.effective - again.masks[list(sight.honest)])
-        right += bool(same(scene, found, truth[list(sight.honest), None]).all())
+        right += bool(
+            attack_hits_exactly(scene, found, truth[list(sight.honest), None]).all()
+        )
     about = f"what everybody holds, from roots of {bits} bits"
     return Outcome("few seeds", topology.names(colluders), about, trials, right, LUCK)
 

@@ -198,17 +198,17 @@ def _audited(
 
     from veilsum.audit import own_run
     from veilsum.audit.auditing import (
+        attack_search_work,
         audit,
+        audit_executions,
         audit_question,
         coalitions_of,
-        executions_of,
         scene_of,
         scene_of_run,
-        work_of,
     )
-    from veilsum.audit.record import AuditRecord, made_with
+    from veilsum.audit.record import AuditRecord, audit_environment
     from veilsum.audit.run_folder import RunFolder
-    from veilsum.audit.surveys import RehearsedSurvey, rehearsed
+    from veilsum.audit.surveys import RehearsedSurvey, rehearse_attack_target
     from veilsum.audit.unfinished import Unfinished
     from veilsum.errors import InvalidInputError
     from veilsum.files.scenarios import read_toml
@@ -218,7 +218,9 @@ def _audited(
 
     ran = RunFolder(what) if what.is_dir() else None
     file = what if ran is None else ran.file
-    question = None if file is None else rehearsed(file, asked.get("question"))
+    question = (
+        None if file is None else rehearse_attack_target(file, asked.get("question"))
+    )
     run = None if question is None else question.consortium.run
     held = [read_transcript(file, key, run=run) for file, key in transcripts]
     held += [] if ran is None else ran.transcripts
@@ -234,7 +236,7 @@ def _audited(
         else:
             scene, play = scene_of(question), partial(audit_question, question)
         if own is not None:
-            own_run.check(own, scene)
+            own_run.check_run_audited(own, scene)
     elif own is not None:
         # Without the file that says what was asked: the masks of the run alone.
         scene, source = scene_of_run(own), own.plan
@@ -251,13 +253,13 @@ def _audited(
         asked["coalitions"],
         tolerate,
         named=named,
-        most_work=work_of(scene, asked["depth"]),
+        most_work=attack_search_work(scene, asked["depth"]),
     )
-    total = executions_of(scene, asked["depth"], asked["executions"])
+    total = audit_executions(scene, asked["depth"], asked["executions"])
     kept = None
     if place is not None:
         file_digest = hashlib.sha256(source).hexdigest()
-        agreed = {"asked": asked, "file": file_digest, "made_with": made_with()}
+        agreed = {"asked": asked, "file": file_digest, "made_with": audit_environment()}
         kept = Unfinished.begun(place, agreed)
     try:
         with workers_on(on or "threads:2") as pool:
@@ -280,8 +282,8 @@ def _audited(
     if own is not None:
         found = replace(
             found,
-            outcomes=(*found.outcomes, *own_run.look(own)),
-            said=(*found.said, *own_run.in_words(own)),
+            outcomes=(*found.outcomes, *own_run.audit_shares_received(own)),
+            said=(*found.said, *own_run.attack_findings(own)),
         )
     if ran is not None:
         found = replace(

@@ -193,7 +193,7 @@ def new(
     """
     from veilsum.cli.consortium import addresses_in, certificates_in
     from veilsum.files.consortiums import write_consortium
-    from veilsum.net.trust import check_certificates, check_dates
+    from veilsum.net.trust import check_certificate_dates, check_certificates
     from veilsum.party.surveying import draft_survey, read_part
     from veilsum.web.guest_page import page_survey
 
@@ -206,7 +206,7 @@ def new(
     )
     page_survey(terms)  # which guests could not be asked otherwise
     check_certificates(drafted.certificates)
-    check_dates(drafted.certificates)
+    check_certificate_dates(drafted.certificates)
     write_consortium(out, drafted)
     if as_json:
         print_json(

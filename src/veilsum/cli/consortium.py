@@ -87,7 +87,7 @@ def new(
     """
     from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import draft_consortium, write_consortium
-    from veilsum.net.trust import check_certificates, check_dates
+    from veilsum.net.trust import check_certificate_dates, check_certificates
     from veilsum.party.agreed import check_agreed
 
     drafted, left_out = draft_consortium(
@@ -98,7 +98,7 @@ def new(
     )
     for one in runs_of(drafted):
         check_certificates(one.certificates)
-        check_dates(one.certificates)
+        check_certificate_dates(one.certificates)
         check_agreed(one)
     write_consortium(out, drafted)
     if as_json:
@@ -172,8 +172,8 @@ def amend(
       veilsum consortium amend study.veil --renewal hospital-3.renewal.json -o next.veil
     """
     from veilsum.files.consortiums import read_agreement, write_consortium
-    from veilsum.net.amendment import Amendment, amended, read_renewal
-    from veilsum.net.trust import check_certificates, check_dates
+    from veilsum.net.amendment import Amendment, amend_agreement, read_renewal
+    from veilsum.net.trust import check_certificate_dates, check_certificates
 
     former = read_agreement(file)
     willing = tuple(map(read_renewal, renewals))
@@ -192,9 +192,9 @@ def amend(
             f"--certificate: found {len(willing)} and {len(given)}",
             code="certificate-changed-twice",
         )
-    new = amended(former, certificates)
+    new = amend_agreement(former, certificates)
     check_certificates(new.certificates)
-    check_dates(new.certificates)
+    check_certificate_dates(new.certificates)
     found = Amendment(
         former=former.digest.hex(), consortium=new.digest.hex(), renewals=willing
     )
@@ -334,7 +334,7 @@ def addresses_in(places: Iterable[str]) -> dict[str, Address | None]:
 
 def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
     from veilsum.consortium.study import runs_of
-    from veilsum.net.identity import fingerprint, out_of_date
+    from veilsum.net.identity import certificate_out_of_date, fingerprint
     from veilsum.party.study_page import page_of
 
     one_run = runs_of(found)[0]
@@ -349,7 +349,7 @@ def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
                 "name": one.name,
                 "address": None if one.address is None else str(one.address),
                 "fingerprint": fingerprint(one.certificate),
-                "problem": out_of_date(one.certificate),
+                "problem": certificate_out_of_date(one.certificate),
             }
             for one in one_run.members
         ],
@@ -363,12 +363,12 @@ def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
 
 def _print(file: Path, found: Consortium | AgreedStudy) -> None:
     from veilsum.consortium.study import runs_of
-    from veilsum.net.identity import grouped
+    from veilsum.net.identity import fingerprint_in_groups
     from veilsum.party.study_page import page_of
 
     document = _document(found)
     click.echo(f"{document['title']}\n\nfile    {file}\nrun     {found.run}")
-    first, second = in_two_lines(grouped(found.digest))
+    first, second = in_two_lines(fingerprint_in_groups(found.digest))
     click.echo(f"digest  {first}\n        {second}")
     _print_lines("Members:", _member_lines(document["members"]))
     click.echo(

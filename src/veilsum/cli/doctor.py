@@ -113,7 +113,7 @@ def _look_around(
     from veilsum.consortium.addresses import Address
     from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import read_agreement
-    from veilsum.net.doctor import Check, Health, check_up
+    from veilsum.net.doctor import Check, Health, check_network_health
     from veilsum.net.passes import own_token
     from veilsum.net.trust import check_certificates
     from veilsum.party.own_rules import own_rules_in
@@ -135,7 +135,9 @@ def _look_around(
     relays = consortium.relays
     shown = None if relays is None else own_token(relays, token, key_file.parent)
     found = asyncio.run(
-        check_up(key_file, consortium, wait=seconds, listen=place, token=shown)
+        check_network_health(
+            key_file, consortium, wait=seconds, listen=place, token=shown
+        )
     )
     own = sum(check.about == found.party for check in found.checks)
     allowed = rules.constants_sentence(consortium)

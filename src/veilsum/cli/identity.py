@@ -103,10 +103,10 @@ def renewed(*, key: Path, days: int, passphrase: bool, as_json: bool) -> None:
     Example:
       veilsum identity renew keys/hospital-3.key
     """
-    from veilsum.net.amendment import renew
+    from veilsum.net.amendment import renew_identity
     from veilsum.net.identity import read_identity
 
-    made = renew(
+    made = renew_identity(
         read_identity(key), days=days, passphrase=_chosen() if passphrase else None
     )
     file = key.with_name(f"{made.name}.renewal.json")
@@ -143,9 +143,9 @@ def passphrase(*, key: Path, remove: bool, as_json: bool) -> None:
 
 
 def _chosen() -> str:
-    from veilsum.net.passphrase import check_strength
+    from veilsum.net.passphrase import check_passphrase_strength
 
-    return check_strength(
+    return check_passphrase_strength(
         click.prompt("New passphrase", hide_input=True, confirmation_prompt=True)
     )
 
@@ -177,18 +177,18 @@ def show(*, file: Path, as_json: bool) -> None:
 def _described(certificate: str) -> dict[str, Any]:
     from veilsum.net.identity import (
         certificate_name,
+        certificate_out_of_date,
+        certificate_validity,
         fingerprint,
-        out_of_date,
-        validity,
     )
 
-    start, end = validity(certificate)
+    start, end = certificate_validity(certificate)
     return {
         "name": certificate_name(certificate),
         "fingerprint": fingerprint(certificate),
         "good_from": start.isoformat(),
         "good_until": end.isoformat(),
-        "problem": out_of_date(certificate),
+        "problem": certificate_out_of_date(certificate),
     }
 
 

@@ -186,9 +186,11 @@ async def _until_told(
     try:
         await server.start(place, metrics)
     except OSError as error:
-        from veilsum.net.links import cannot_listen  # which a relay needs for no more
+        from veilsum.net.links import (
+            listening_refused,  # which a relay needs for no more
+        )
 
-        raise cannot_listen(place, error) from None
+        raise listening_refused(place, error) from None
     await over.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)

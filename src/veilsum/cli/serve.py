@@ -153,7 +153,7 @@ def command(
 
 def _serve(serving: PartyServer, shown_at: str | None, *, once: bool) -> None:
     """Look, again and again, until somebody says to stop."""
-    from veilsum.net.metrics import MetricsServer, loopback
+    from veilsum.net.metrics import MetricsServer, loopback_address
     from veilsum.party.serving import LOOK_SECONDS
 
     over = Event()
@@ -162,7 +162,7 @@ def _serve(serving: PartyServer, shown_at: str | None, *, once: bool) -> None:
             before = signal.signal(number, lambda *_: over.set())
             stack.callback(signal.signal, number, before)
         if shown_at is not None:
-            address = loopback(shown_at)
+            address = loopback_address(shown_at)
             shown = MetricsServer(address, serving.metrics, serving.healthy)
             stack.enter_context(shown)
         stack.callback(serving.stop)

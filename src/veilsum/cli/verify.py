@@ -70,7 +70,7 @@ def command(
         --result out/mine/result.json
       veilsum verify out/mine/evidence-ward3.json --consortium study.veil
     """
-    from veilsum.net.evidence import Evidence, judged, read_signed
+    from veilsum.net.evidence import Evidence, judge_signed_evidence, read_signed
     from veilsum.net.receipt import Receipt, read_result, verify_receipts
     from veilsum.party.replay import agreed_findings
 
@@ -88,7 +88,9 @@ def command(
         agreed_ = () if consortium is None else agreed_findings(receipts, consortium)
         found = (*verdict.findings, *agreed_, *(more or ()))
         verdict = replace(verdict, findings=found)
-    proofs = [judged(one, consortium, receipts=receipts) for one in evidence]
+    proofs = [
+        judge_signed_evidence(one, consortium, receipts=receipts) for one in evidence
+    ]
     report = Report(verdict, receipts, list(zip(evidence, proofs, strict=True)))
     if as_json:
         print_json(report.to_dict())

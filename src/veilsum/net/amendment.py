@@ -34,7 +34,14 @@ from veilsum.net.identity import (
     new_identity,
     public_key,
 )
-from veilsum.net.receipt import DIGEST, NAME, TEXT, Fields, checked, read_as
+from veilsum.net.receipt import (
+    DIGEST,
+    NAME,
+    TEXT,
+    Fields,
+    check_receipt_fields,
+    read_signed_file_as,
+)
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed
 
@@ -71,7 +78,7 @@ class Renewal:
         }
 
 
-def renew(identity: Identity, *, days: int, passphrase: str | None) -> Renewal:
+def renew_identity(identity: Identity, *, days: int, passphrase: str | None) -> Renewal:
     """Make a party's next key and certificate, in place of the ones it has.
 
     Those stay beside them as NAME.former.key and NAME.former.crt, for runs that began
@@ -129,11 +136,11 @@ def _renewed(name: str, former: str, certificate: str) -> bytes:
 
 def read_renewal(path: Path) -> Renewal:
     """Return the renewal in a file, its signatures checked."""
-    return read_as(path, "a renewal", _renewal_from)
+    return read_signed_file_as(path, "a renewal", _renewal_from)
 
 
 def _renewal_from(table: Any) -> Renewal:
-    content = checked(table, RENEWAL, _RENEWAL_FIELDS)
+    content = check_receipt_fields(table, RENEWAL, _RENEWAL_FIELDS)
     first, second = content.pop("signatures")
     found = Renewal(**content, signatures=(first, second))
     signed = _renewed(found.name, found.former, found.certificate)
@@ -177,7 +184,7 @@ _RENEWAL_FIELDS: Fields = {
 }
 
 
-def amended(former: Agreement, certificates: Mapping[str, str]) -> Agreement:
+def amend_agreement(former: Agreement, certificates: Mapping[str, str]) -> Agreement:
     """Return what was agreed with other certificates, and its former self named.
 
     A study keeps its name and has all questions as one edition, each of which is a new
@@ -326,11 +333,11 @@ def amendment_file(file: Path) -> Path:
 
 def read_amendment(path: Path) -> Amendment:
     """Return the amendment in a file; whose signatures are good is asked later."""
-    return read_as(path, "an amendment", _amendment_from)
+    return read_signed_file_as(path, "an amendment", _amendment_from)
 
 
 def _amendment_from(table: Any) -> Amendment:
-    content = checked(table, AMENDMENT, _AMENDMENT_FIELDS)
+    content = check_receipt_fields(table, AMENDMENT, _AMENDMENT_FIELDS)
     renewals = tuple(map(_renewal_from, content.pop("renewals")))
     return Amendment(**content, renewals=renewals)
 

@@ -30,26 +30,26 @@ from typing import TYPE_CHECKING, Any
 from veilsum.consortium.addresses import Address, Relay, is_anywhere
 from veilsum.consortium.consortium import Consortium
 from veilsum.errors import InvalidInputError
-from veilsum.net.entrance import caller
+from veilsum.net.entrance import caller_address
 from veilsum.net.hello import (
     Close,
     Hello,
     Limits,
     Refusal,
     close_reason,
-    differing,
-    refusal,
-    said,
-    skew,
+    hello_to_peer,
+    peer_clock_skew,
+    refusal_of_hello,
+    sections_unlike_peer,
 )
 from veilsum.net.identity import (
     Identity,
+    certificate_out_of_date,
+    certificate_validity,
     fingerprint,
-    out_of_date,
     read_identity,
-    validity,
 )
-from veilsum.net.links import cannot_listen, exchanged, own_hello
+from veilsum.net.links import exchange_hellos, listening_refused, own_hello
 from veilsum.net.passes import TOKEN_FILE
 from veilsum.net.sockets import (
     UNANSWERED,
@@ -58,19 +58,24 @@ from veilsum.net.sockets import (
     ProxyError,
     Wire,
     call_failure,
-    certificate,
-    dial,
-    failure,
+    connection_failure,
+    dial_peer,
+    peer_certificate,
     proxy_for,
 )
-from veilsum.net.trust import check_member, client_context, owner, server_context
+from veilsum.net.trust import (
+    certificate_owner,
+    check_member,
+    client_context,
+    server_context,
+)
 from veilsum.net.tunnel import (
     UNJOINED,
     RelayError,
     Tunnels,
-    answer_over,
-    dial_over,
-    words_about,
+    answer_through_relay,
+    dial_through_relay,
+    relay_failure,
 )
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
@@ -373,7 +378,7 @@ def _agreement(way: Way, hello: Hello, own: Hello) -> Check:
     if hello.consortium == own.consortium:
         words = "it holds the same consortium file"
         return way.checked("agreement", Health.GOOD, words)
-    sections = listed(differing(hello.sections, own.sections))
+    sections = listed(sections_unlike_peer(hello.sections, own.sections))
     detail = f"its consortium file differs from this party's in: {sections}"
     return way.checked("agreement", Health.BAD, detail, _ONE_FILE)
 
@@ -383,7 +388,7 @@ def _clock(way: Way, hello: Hello, own: Hello, clock_skew: float) -> Check:
     if (gap := abs(hello.time - own.time)) <= clock_skew:
         words = f"{gap:.1f} s from this party's"
         return way.checked("clock", Health.GOOD, words)
-    return way.checked("clock", Health.BAD, skew(hello, own), _SET_CLOCK)
+    return way.checked("clock", Health.BAD, peer_clock_skew(hello, own), _SET_CLOCK)
 
 
 # What failed
@@ -449,7 +454,7 @@ LIMITS = Limits(open_timeout=5.0, hello_timeout=5.0, close_timeout=1.0)
 PAUSE = 0.5
 
 
-async def check_up(
+async def check_network_health(
     key_file: Path,
     agreed: Consortium,
     *,
@@ -491,7 +496,7 @@ async def check_up(
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Doctor(Secret):
-    """One party's look around; see `check_up`.
+    """One party's look around; see `check_network_health`.
 
     Attributes:
         seen: the neighbours that have called.
@@ -583,7 +588,7 @@ class Doctor(Secret):
             words = f"this party's own veilsum listens at {place} already"
             return self._checked("port", Health.GOOD, words)
         self.listening = "this party cannot listen"
-        return self._checked("port", Health.BAD, str(cannot_listen(place, error)))
+        return self._checked("port", Health.BAD, str(listening_refused(place, error)))
 
     async def _is_own(self, place: Address) -> bool:
         """Say whether whoever listens at a place holds this party's key."""
@@ -617,7 +622,10 @@ class Doctor(Secret):
     async def _reach(self, name: str, end: float) -> list[Look]:
         """Call a neighbour until it answers or the time is over."""
         member, loop = self.agreed.member(name), asyncio.get_running_loop()
-        if member.address is None or out_of_date(member.certificate) is not None:
+        if (
+            member.address is None
+            or certificate_out_of_date(member.certificate) is not None
+        ):
             return []
         while True:
             look = await self._call(name, member.address)
@@ -630,7 +638,7 @@ class Doctor(Secret):
         agreed = self.agreed
         if agreed.relays is None or self.token is None:
             return []
-        if out_of_date(agreed.member(name).certificate) is not None:
+        if certificate_out_of_date(agreed.member(name).certificate) is not None:
             return []
         tunnels = Tunnels(
             agreed=agreed, me=self.me, token=self.token, limits=self.limits
@@ -665,11 +673,11 @@ class Doctor(Secret):
                 found[:] = [await self._greeted(connection, look)]
                 return 0.0
 
-            await answer_over(met, door, self.limits, hold)
+            await answer_through_relay(met, door, self.limits, hold)
             return found[0]
         context = client_context(self.identity, self.agreed.certificates)
         try:
-            connection = await dial_over(met, context, self.limits)
+            connection = await dial_through_relay(met, context, self.limits)
         except UNANSWERED as error:
             stage = _stage(Stage.TLS, error)
             return dataclasses.replace(look, stage=stage, error=error)
@@ -696,7 +704,7 @@ class Doctor(Secret):
         if error is None:
             words = f"{relay} answers, and admits this party"
             return self._checked("relay", Health.GOOD, words)
-        words, place = words_about(relay, error), relay.address
+        words, place = relay_failure(relay, error), relay.address
         if isinstance(error, RelayError):
             if error.is_own:
                 return self._checked("relay", Health.GOOD, words)
@@ -750,7 +758,7 @@ class Doctor(Secret):
                 over = await _connected(places, self.limits.open_timeout)
             stage = Stage.TLS
             context = client_context(self.identity, self.agreed.certificates)
-            return await dial(address, context, self.limits, over=over)
+            return await dial_peer(address, context, self.limits, over=over)
         except UNANSWERED as error:
             raise _EndedError(_stage(stage, error), error) from None
 
@@ -760,7 +768,7 @@ class Doctor(Secret):
         if name not in self.agreed.topology.neighbours(self.me):
             await connection.close(Close.STRANGER, "no neighbour")
             return
-        place = caller(connection.transport)
+        place = caller_address(connection.transport)
         look = await self._greeted(
             connection, Look(name=name, address=place, dialled=False)
         )
@@ -769,7 +777,10 @@ class Doctor(Secret):
 
     def _holder(self, connection: Wire) -> str:
         """Return whose certificate a connection was made with."""
-        return owner(certificate(connection), self.agreed.certificates) or ""
+        return (
+            certificate_owner(peer_certificate(connection), self.agreed.certificates)
+            or ""
+        )
 
     async def _greeted(self, connection: Wire, look: Look) -> Look:
         """Exchange hellos, close, and return what they showed."""
@@ -786,13 +797,13 @@ class Doctor(Secret):
         return found
 
     async def _exchanged(self, connection: Wire, look: Look) -> Look:
-        own = said(self.own, to=look.name, time=self.clock())
-        heard = await exchanged(connection, own, self.limits)
-        own = said(own, to=look.name, time=self.clock())
+        own = hello_to_peer(self.own, to=look.name, time=self.clock())
+        heard = await exchange_hellos(connection, own, self.limits)
+        own = hello_to_peer(own, to=look.name, time=self.clock())
         found = dataclasses.replace(look, stage=Stage.HELLO, own=own)
         if isinstance(heard, Refusal):
             return dataclasses.replace(found, refusal=heard)
-        ended = refusal(heard, own, look.name, self.limits)
+        ended = refusal_of_hello(heard, own, look.name, self.limits)
         return dataclasses.replace(found, hello=heard, refusal=ended)
 
     def _turned_away(self, address: str, error: BaseException) -> None:
@@ -801,13 +812,13 @@ class Doctor(Secret):
             isinstance(error, ssl.SSLError)
             and len(self.strangers) < self.limits.refusals
         ):
-            self.strangers[failure(error)] = address
+            self.strangers[connection_failure(error)] = address
 
     # Conclusions
 
     def _about(self, name: str, calls: list[Look]) -> list[Check]:
         member = self.agreed.member(name)
-        problem = out_of_date(member.certificate)
+        problem = certificate_out_of_date(member.certificate)
         if problem is not None:
             advice = f"ask {name} for one, and the organiser for a new consortium file"
             words = f"nobody accepts its certificate: {problem}"
@@ -890,6 +901,6 @@ def _asking_for(identity: Identity) -> ssl.SSLContext:
 
 
 def _lifetime(text: str) -> str:
-    end = validity(text)[1]
+    end = certificate_validity(text)[1]
     left = (end - datetime.now(UTC)).days
     return f"good until {end:%Y-%m-%d} ({left} days left)"

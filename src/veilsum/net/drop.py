@@ -50,11 +50,11 @@ from veilsum.net.hello import (
     Limits,
     Name,
     Refusal,
+    encode_hello,
+    hello_to_peer as said_to,
+    peer_text_for_log,
     read_hello,
-    refusal,
-    said as said_to,
-    shown,
-    written,
+    refusal_of_hello,
 )
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Hear, Tell, own_hello
@@ -134,7 +134,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     @property
     def name(self) -> str:
         """What the file is called: for people, nobody relies on it."""
-        return file_name(self.run, self.sender, self.receiver, self.number)
+        return letter_file_name(self.run, self.sender, self.receiver, self.number)
 
     @property
     def info(self) -> bytes:
@@ -171,10 +171,10 @@ class Letter(Secret, msgspec.Struct, frozen=True, array_like=True):
     frames: tuple[bytes, ...]
 
 
-def file_name(run: str, sender: str, receiver: str, number: int) -> str:
+def letter_file_name(run: str, sender: str, receiver: str, number: int) -> str:
     """Return what a letter is called.
 
-    >>> file_name("survey-0123456789abcdef", "ward-7", "registry", 3)
+    >>> letter_file_name("survey-0123456789abcdef", "ward-7", "registry", 3)
     'ward-7-to-registry-0003-89abcdef.letter'
     """
     return f"{sender}-to-{receiver}-{number:04d}-{run[-8:]}{SUFFIX}"
@@ -186,7 +186,7 @@ def _check_names(consortium: Consortium) -> None:
     for pair in consortium.links:
         for sender, receiver in (pair, pair[::-1]):
             # Not every disk tells A from a.
-            name = file_name(consortium.run, sender, receiver, 0).casefold()
+            name = letter_file_name(consortium.run, sender, receiver, 0).casefold()
             other = owners.setdefault(name, (sender, receiver))
             if other != (sender, receiver):
                 raise InvalidInputError(
@@ -197,12 +197,12 @@ def _check_names(consortium: Consortium) -> None:
                 )
 
 
-def signed(envelope: Envelope, sign: Callable[[bytes], bytes]) -> bytes:
+def sign_letter(envelope: Envelope, sign: Callable[[bytes], bytes]) -> bytes:
     content = msgspec.msgpack.encode(envelope)
     return MAGIC + sign(MAGIC + content) + content
 
 
-def split(raw: bytes) -> tuple[Envelope, bytes, bytes] | None:
+def split_letter(raw: bytes) -> tuple[Envelope, bytes, bytes] | None:
     """Return a file's envelope, its signature and what that is of; None if it has none.
 
     Nothing is believed yet.
@@ -236,7 +236,7 @@ class DropFolder:
     def put(self, letters: Iterable[bytes]) -> None:
         """Write letters, each whole or not at all; those that are there stay."""
         for raw in letters:
-            found = split(raw)
+            found = split_letter(raw)
             assert found is not None
             name = found[0].name
             try:
@@ -392,10 +392,10 @@ class Drop(Secret):
             peer.said = stored.get(SAID + peer.name, b"")
         for key, raw in stored.items():
             # In the order in which they were written and taken.
-            if key.startswith(OUT) and (found := split(raw)) is not None:
+            if key.startswith(OUT) and (found := split_letter(raw)) is not None:
                 peer = self._peers[found[0].receiver]
                 peer.written = max(peer.written, found[0].number + 1)
-            elif key.startswith(IN) and (found := split(raw)) is not None:
+            elif key.startswith(IN) and (found := split_letter(raw)) is not None:
                 self._keep(self._peers[found[0].sender], found[0], raw)
         for peer in self._peers.values():
             # What has arrived is not kept.
@@ -429,7 +429,7 @@ class Drop(Secret):
         for peer in self._peers.values():
             if peer.written == 0:
                 self._introduce(peer)
-        self._folder.put(kept_letters(self._store))
+        self._folder.put(unacknowledged_letters(self._store))
         self._tell_again()
         for peer in self._peers.values():
             self._tell_status(peer)
@@ -446,7 +446,7 @@ class Drop(Secret):
                 continue
             peer = self._peers.get(about.receiver)
             if peer is not None and about.number >= peer.written:
-                raise self._old(f"{shown(found.name)} is one")
+                raise self._old(f"{peer_text_for_log(found.name)} is one")
 
     def _old(self, evidence: str) -> StoreError:
         return StoreError(
@@ -459,7 +459,7 @@ class Drop(Secret):
 
     def _introduce(self, peer: Correspondent) -> None:
         """Write the first letter to a neighbour."""
-        hello = written(said_to(self._own, to=peer.name, time=0.0))
+        hello = encode_hello(said_to(self._own, to=peer.name, time=0.0))
         key = self._secret.public_key().public_bytes_raw()
         # Nothing that a party has to say before it knows its neighbours is private.
         joins = [
@@ -573,7 +573,7 @@ class Drop(Secret):
         LOG.info("letters written", extra={"party": peer.name, "count": len(files)})
 
     def _out(self, peer: Correspondent, number: int, body: bytes) -> Persist:
-        raw = signed(self._envelope(peer, number, body), self._keys.sign)
+        raw = sign_letter(self._envelope(peer, number, body), self._keys.sign)
         return Persist(f"{OUT}{peer.name}/{number}", raw)
 
     def _envelope(
@@ -631,7 +631,7 @@ class Drop(Secret):
             raw = contents(path, self._longest, InvalidInputError)
         except InvalidInputError:
             return
-        parts = split(raw)
+        parts = split_letter(raw)
         if parts is None or hashlib.sha256(raw).digest() != found.digest:
             return  # it is being written: the next look finds it as it is then
         envelope, number = parts[0], len(peer.taken)
@@ -642,13 +642,15 @@ class Drop(Secret):
             arrived = range(peer.arrived + 1, self._unsealed(envelope).heard + 1)
         if arrived.stop > peer.written:
             # Before anything is written: two letters of one number prove it to others.
-            raise self._old(f"{shown(found.name)} says that {peer.name} took one")
+            raise self._old(
+                f"{peer_text_for_log(found.name)} says that {peer.name} took one"
+            )
         # What has arrived need not be kept.
         gone = [Persist(f"{OUT}{peer.name}/{k}", None) for k in arrived]
         self._store.write([Persist(f"{IN}{peer.name}/{number}", raw), *gone])
         heard, status, left = len(peer.frames), peer.status, peer.left
         self._keep(peer, envelope, raw)
-        about = {"party": peer.name, "file": shown(found.name)}
+        about = {"party": peer.name, "file": peer_text_for_log(found.name)}
         LOG.info("letter taken", extra=about)
         for frame in peer.frames[heard:]:
             self._tell(peer, frame)
@@ -657,7 +659,7 @@ class Drop(Secret):
         if peer.left and not left:
             self._left(peer.name)
         for k in arrived:
-            name = file_name(self._agreed.run, self._me, peer.name, k)
+            name = letter_file_name(self._agreed.run, self._me, peer.name, k)
             self._folder.remove(name)
 
     def _first(
@@ -674,7 +676,7 @@ class Drop(Secret):
         if isinstance(hello, Refusal):
             raise UnfitError(hello.reason)
         own = said_to(self._own, to=peer.name, time=hello.time)
-        found = refusal(hello, own, peer.name, Limits())
+        found = refusal_of_hello(hello, own, peer.name, Limits())
         if found is not None:
             raise UnfitError(found.reason)
         return key, first.frames
@@ -789,7 +791,7 @@ class Drop(Secret):
             raw = contents(path, self._longest, InvalidInputError)
         except InvalidInputError:
             return Found(name, ())  # it is gone, or not for this user: look again
-        parts = split(raw)
+        parts = split_letter(raw)
         if parts is None:
             return self._odd(new, CHANGED) if ours else new
         envelope, signature, content = parts
@@ -825,7 +827,7 @@ class Drop(Secret):
         """Say once what is wrong with a file; nobody can fill the log."""
         if self._told.get(name) != what:
             self._told[name] = what
-            about = {"file": shown(name), "reason": problem}
+            about = {"file": peer_text_for_log(name), "reason": problem}
             self._refusals.note("folder", "file refused", **about)
 
     # Saying how things are
@@ -835,7 +837,7 @@ class Drop(Secret):
 
     def _next(self, peer: Correspondent) -> str:
         """Say which letter of a neighbour is wanted, and whether one is missing."""
-        name = file_name(self._agreed.run, peer.name, self._me, len(peer.taken))
+        name = letter_file_name(self._agreed.run, peer.name, self._me, len(peer.taken))
         if self._lacks(peer):
             return f"{name} is missing, and a later letter is here"
         return f"its next letter is {name}"
@@ -859,7 +861,7 @@ class Drop(Secret):
         for peer in self._peers.values():
             odd |= peer.problems
         named = sorted(odd.items())[:MOST_NAMED]
-        lines += [f"not taken: {shown(name)}: {why}" for name, why in named]
+        lines += [f"not taken: {peer_text_for_log(name)}: {why}" for name, why in named]
         if len(odd) > len(named):
             lines.append(f"not taken: {len(odd) - len(named)} more")
         lines.append(
@@ -869,7 +871,7 @@ class Drop(Secret):
         return "\n  ".join(lines)
 
 
-def kept_letters(store: RunStore) -> list[bytes]:
+def unacknowledged_letters(store: RunStore) -> list[bytes]:
     """Return the letters that this party has written and nobody has acknowledged."""
     return [raw for key, raw in store.read().items() if key.startswith(OUT)]
 
@@ -877,7 +879,7 @@ def kept_letters(store: RunStore) -> list[bytes]:
 def _letters(stored: Mapping[str, bytes]) -> Iterator[Envelope | None]:
     for key, raw in stored.items():
         if key.startswith((OUT, IN)):
-            found = split(raw)
+            found = split_letter(raw)
             yield None if found is None else found[0]
 
 

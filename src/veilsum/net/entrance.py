@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from veilsum.errors import InvalidInputError
-from veilsum.net.refusals import cap_logs, origin
+from veilsum.net.refusals import caller_origin, cap_network_logs
 
 # Files that a program has open besides its connections.
 OWN_FILES = 128
@@ -35,7 +35,7 @@ def shrink_tls_buffers() -> None:
     sslproto.SSLProtocol.max_size = TLS_BYTES
 
 
-def file_room() -> int:
+def open_connection_limit() -> int:
     """Return how many connections the system's limit on open files allows."""
     try:
         import resource
@@ -71,7 +71,7 @@ def tls_for_any_caller(certificate: str | Path, key: str | Path) -> ssl.SSLConte
     return context
 
 
-def caller(transport: asyncio.BaseTransport) -> str:
+def caller_address(transport: asyncio.BaseTransport) -> str:
     """Return the address at the other end, for the log."""
     found = transport.get_extra_info("peername")
     if not found:
@@ -153,7 +153,7 @@ class Entrance:
         self._origins: dict[Entering, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        cap_logs("asyncio")
+        cap_network_logs("asyncio")
 
     @property
     def n_callers(self) -> int:
@@ -165,7 +165,7 @@ class Entrance:
             plain.abort()
             return
         peer = plain.get_extra_info("peername")
-        source = origin(str(peer[0])) if peer else ""
+        source = caller_origin(str(peer[0])) if peer else ""
         self._callers.setdefault(source, {})[connection] = plain
         self._origins[connection] = source
         if len(self._origins) > self._most:
@@ -189,7 +189,9 @@ class Entrance:
 
     def turn_away(self, plain: asyncio.Transport) -> None:
         """Hang up on a caller because there are too many."""
-        self._refused(caller(plain), ConnectionError("too many callers at a time"))
+        self._refused(
+            caller_address(plain), ConnectionError("too many callers at a time")
+        )
         plain.abort()
 
     def _make_room(self) -> None:
@@ -220,7 +222,7 @@ class Entrance:
             )
         except OSError as error:
             if self.leave(connection):
-                self._refused(caller(plain), error)
+                self._refused(caller_address(plain), error)
             return
         if secure is None or secure.is_closing():
             self.leave(connection)

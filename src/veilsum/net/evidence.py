@@ -30,9 +30,9 @@ from veilsum.net.receipt import (
     TEXT,
     Fields,
     Receipt,
-    check_format,
-    checked,
-    read_as,
+    check_receipt_fields,
+    check_receipt_format,
+    read_signed_file_as,
     receipt_from,
 )
 from veilsum.protocol.codec import Codec, MalformedMessageError
@@ -66,7 +66,7 @@ class Evidence(Renderable):
     left_out: tuple[str, ...] = ()
 
     def showing(self) -> Rendering:
-        """Return who is said to have contradicted itself; `judged` looks whether so."""
+        """Return the party accused; `judge_signed_evidence` checks the accusation."""
         kept = "both records are in it" if self.records else "records were too long"
         return Rendering(
             f"Evidence about {self.party} in the run {self.run}: {kept}",
@@ -120,17 +120,17 @@ def make_evidence(
 
 def read_signed(path: Path) -> Receipt | Evidence:
     """Return the receipt or the evidence in a file, whatever it is worth."""
-    return read_as(path, "a receipt or evidence", _signed_from)
+    return read_signed_file_as(path, "a receipt or evidence", _signed_from)
 
 
 def _signed_from(table: Any) -> Receipt | Evidence:
-    check_format(table, FORMAT, EVIDENCE)
+    check_receipt_format(table, FORMAT, EVIDENCE)
     return receipt_from(table) if table["format"] == FORMAT else evidence_from(table)
 
 
 def evidence_from(table: Any) -> Evidence:
     """Return the evidence that plain values describe; refuse all that is odd."""
-    content = checked(table, EVIDENCE, FIELDS, optional={"left_out"})
+    content = check_receipt_fields(table, EVIDENCE, FIELDS, optional={"left_out"})
     public_key(content["certificate"])
     pairs = {key: tuple(content.get(key, ())) for key in ("records", "left_out")}
     if bool(pairs["records"]) == bool(pairs["left_out"]):
@@ -168,7 +168,7 @@ FIELDS: Fields = {
 }
 
 
-def judged(
+def judge_signed_evidence(
     evidence: Evidence,
     consortium: Consortium | None = None,
     *,

@@ -198,12 +198,12 @@ class Refusal:
     sections: tuple[str, ...] = ()
 
 
-def said(own: Hello, *, to: str, time: float) -> Hello:
+def hello_to_peer(own: Hello, *, to: str, time: float) -> Hello:
     """Return this party's hello, for somebody and with a time."""
     return msgspec.structs.replace(own, to=to, time=time)
 
 
-def written(hello: Hello) -> str:
+def encode_hello(hello: Hello) -> str:
     return msgspec.json.encode({"hello": hello}).decode()
 
 
@@ -215,7 +215,7 @@ def read_hello(text: str | bytes) -> Hello | Refusal:
         opening = msgspec.json.decode(text, type=_Opening)
         found = msgspec.json.decode(opening.hello, type=_Protocol).protocol
         if found != PROTOCOL:
-            spoken = shown(str(found))
+            spoken = peer_text_for_log(str(found))
             reason = (
                 f"it speaks version {spoken} of the protocol, this party {PROTOCOL}"
             )
@@ -225,12 +225,12 @@ def read_hello(text: str | bytes) -> Hello | Refusal:
         return Refusal(Close.MALFORMED, "the first frame was no hello")
 
 
-def shown(text: str) -> str:
+def peer_text_for_log(text: str) -> str:
     r"""Return a text from the other end as logs and messages may have it.
 
     On one line, short, and without anything that moves a terminal's cursor.
 
-    >>> shown("1.0\n\x1b[2J")
+    >>> peer_text_for_log("1.0\n\x1b[2J")
     '1.0??[2J'
     """
     kept = text[:LONGEST_SHOWN]
@@ -241,11 +241,13 @@ def _tidy(hello: Hello) -> Hello:
     """Return a hello with texts that can be shown; honest ones stay as they are."""
     return msgspec.structs.replace(
         hello,
-        name=shown(hello.name),
-        to=shown(hello.to),
-        run=shown(hello.run),
-        version=shown(hello.version),
-        sections={shown(name): digest for name, digest in hello.sections.items()},
+        name=peer_text_for_log(hello.name),
+        to=peer_text_for_log(hello.to),
+        run=peer_text_for_log(hello.run),
+        version=peer_text_for_log(hello.version),
+        sections={
+            peer_text_for_log(name): digest for name, digest in hello.sections.items()
+        },
     )
 
 
@@ -257,7 +259,9 @@ def is_bye(text: str) -> bool:
         return False
 
 
-def refusal(hello: Hello, own: Hello, owner: str, limits: Limits) -> Refusal | None:
+def refusal_of_hello(
+    hello: Hello, own: Hello, owner: str, limits: Limits
+) -> Refusal | None:
     """Say why a hello is refused, if it is.
 
     Args:
@@ -281,7 +285,7 @@ def _disagreement(hello: Hello, own: Hello) -> Refusal | None:
         reason = "it is at another question of the same study"
         return Refusal(Close.ELSEWHERE, reason)
     if hello.consortium != own.consortium:
-        sections = differing(hello.sections, own.sections)
+        sections = sections_unlike_peer(hello.sections, own.sections)
         reason = f"its consortium file differs in {listed(sections)}"
         return Refusal(Close.AGREEMENT, reason, sections)
     if hello.plan and own.plan and hello.plan != own.plan:
@@ -298,7 +302,9 @@ def _look(hello: Hello, own: Hello) -> Refusal | None:
     return Refusal(Close.DONE, "it only looked whether it can connect (doctor)")
 
 
-def differing(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
+def sections_unlike_peer(
+    one: Mapping[str, str], other: Mapping[str, str]
+) -> tuple[str, ...]:
     """Return the sections that are not the same in both, sorted."""
     names = sorted(one.keys() | other.keys())
     found = tuple(name for name in names if one.get(name) != other.get(name))
@@ -309,10 +315,10 @@ def _clocks(hello: Hello, own: Hello, limits: Limits) -> Refusal | None:
     # Written so that no number at all is too far as well.
     if abs(hello.time - own.time) <= limits.clock_limit:
         return None
-    return Refusal(Close.CLOCK, skew(hello, own))
+    return Refusal(Close.CLOCK, peer_clock_skew(hello, own))
 
 
-def skew(hello: Hello, own: Hello) -> str:
+def peer_clock_skew(hello: Hello, own: Hello) -> str:
     """Say how far two clocks are apart, and what each shows."""
     gap = hello.time - own.time
     way = "ahead of" if gap > 0 else "behind"

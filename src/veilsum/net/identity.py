@@ -50,7 +50,7 @@ try:
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    from veilsum.net.passphrase import password_of, written
+    from veilsum.net.passphrase import encrypt_identity_key, key_password
 except ImportError:
     raise MissingExtraError(
         f"identities need the package cryptography: {installing('net')}",
@@ -224,9 +224,9 @@ def new_identity(
     made = make_certificate(
         key, name, start=now - CLOCK_ALLOWANCE, end=now + timedelta(days=days)
     )
-    content = written(key, passphrase)
+    content = encrypt_identity_key(key, passphrase)
     _write_pair(key_file, content, certificate_file, made)
-    password = password_of(key_file, content, passphrase)
+    password = key_password(key_file, content, passphrase)
     return Identity(name, made, key_file, certificate_file, password)
 
 
@@ -317,7 +317,7 @@ def read_identity(key_file: str | Path, passphrase: str | None = None) -> Identi
     key_file = Path(key_file)
     certificate_file = key_file.with_suffix(".crt")
     content = _read_private(key_file)
-    password = password_of(key_file, content, passphrase)
+    password = key_password(key_file, content, passphrase)
     own = _opened(key_file, content, password).public_key()
     certificate = read_certificate(certificate_file)
     following = key_file.with_name(f"{certificate_name(certificate)}{NEXT}.crt")
@@ -339,7 +339,7 @@ def read_identity(key_file: str | Path, passphrase: str | None = None) -> Identi
 
 def change_passphrase(identity: Identity, new: str | None) -> None:
     """Write a key anew under another passphrase, or under none; it stays the same."""
-    file, content = identity.key_file, written(identity.key(), new)
+    file, content = identity.key_file, encrypt_identity_key(identity.key(), new)
     write_files(file.parent, {file.name: content}, private=True)
 
 
@@ -430,16 +430,18 @@ def certificate_name(certificate: str) -> str:
     return check_name(name)
 
 
-def validity(certificate: str) -> tuple[datetime, datetime]:
+def certificate_validity(certificate: str) -> tuple[datetime, datetime]:
     """Return from when and until when a certificate is good, UTC."""
     with _readable():
         found = _parsed(certificate)
         return found.not_valid_before_utc, found.not_valid_after_utc
 
 
-def out_of_date(certificate: str, now: datetime | None = None) -> str | None:
+def certificate_out_of_date(
+    certificate: str, now: datetime | None = None
+) -> str | None:
     """Say why a certificate is not good now, if it is not."""
-    start, end = validity(certificate)
+    start, end = certificate_validity(certificate)
     now = now or datetime.now(UTC)
     if now < start:
         return f"it is good from {start:%Y-%m-%d %H:%M} UTC only: is the clock right?"
@@ -455,13 +457,13 @@ def fingerprint(certificate: str | bytes) -> str:
     'e3b0 c442 98fc 1c14 9afb'
     """
     der = der_of(certificate) if isinstance(certificate, str) else certificate
-    return grouped(hashlib.sha256(der).digest())
+    return fingerprint_in_groups(hashlib.sha256(der).digest())
 
 
-def grouped(digest: bytes) -> str:
+def fingerprint_in_groups(digest: bytes) -> str:
     """Return a digest as people read it aloud: all digits, in groups of four.
 
-    >>> grouped(bytes.fromhex("e3b0c44298fc"))
+    >>> fingerprint_in_groups(bytes.fromhex("e3b0c44298fc"))
     'e3b0 c442 98fc'
     """
     return digest.hex(" ", 2)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from veilsum import __version__
 from veilsum.errors import NotReadyError, PeerProtocolError
-from veilsum.net.entrance import caller
+from veilsum.net.entrance import caller_address
 from veilsum.net.hello import (
     BYE,
     DISAGREEMENTS,
@@ -40,14 +40,14 @@ from veilsum.net.hello import (
     Limits,
     Refusal,
     close_reason,
+    encode_hello,
+    hello_to_peer,
     is_bye,
+    peer_clock_skew,
     read_hello,
-    refusal,
-    said,
-    skew,
-    written,
+    refusal_of_hello,
 )
-from veilsum.net.refusals import Refusals, origin
+from veilsum.net.refusals import Refusals, caller_origin
 from veilsum.net.sockets import (
     UNANSWERED,
     Answered,
@@ -55,12 +55,22 @@ from veilsum.net.sockets import (
     Door,
     Wire,
     call_failure,
-    certificate,
-    dial,
-    failure,
+    connection_failure,
+    dial_peer,
+    peer_certificate,
 )
-from veilsum.net.trust import check_member, client_context, owner, server_context
-from veilsum.net.tunnel import Passage, Tunnels, answer_over, dial_over
+from veilsum.net.trust import (
+    certificate_owner,
+    check_member,
+    client_context,
+    server_context,
+)
+from veilsum.net.tunnel import (
+    Passage,
+    Tunnels,
+    answer_through_relay,
+    dial_through_relay,
+)
 from veilsum.numbers.secrets import Secret
 
 if TYPE_CHECKING:
@@ -211,10 +221,10 @@ class Link(Secret):
                 take(self, await receive())
         except ConnectionClosed as error:
             self.code = 0 if error.rcvd is None else error.rcvd.code
-            self.ended = self.ended or last_words(error)
+            self.ended = self.ended or connection_end_reason(error)
 
 
-def last_words(error: ConnectionClosed) -> str:
+def connection_end_reason(error: ConnectionClosed) -> str:
     """Say how the other end ended a connection, if it did."""
     if error.rcvd is None:
         return "the connection broke"
@@ -354,7 +364,7 @@ class Meetings(Secret):
             connection: just made.
             called: whom this party has called, if it has.
         """
-        name = owner(certificate(connection), self.certificates)
+        name = certificate_owner(peer_certificate(connection), self.certificates)
         peer = self.peers.get(name or "")
         heard = await self._greet(connection, peer, called, f"{name!r}")
         if peer is None or isinstance(heard, Refusal):
@@ -381,14 +391,16 @@ class Meetings(Secret):
             return Refusal(Close.CERTIFICATE, f"it has the certificate of {name}")
         if peer is None:
             return Refusal(Close.STRANGER, f"{name} is no neighbour")
-        own = said(self.own, to=peer.name, time=self.clock())
-        heard = await exchanged(connection, own, self.limits)
+        own = hello_to_peer(self.own, to=peer.name, time=self.clock())
+        heard = await exchange_hellos(connection, own, self.limits)
         if isinstance(heard, Refusal):
             return heard
-        return self._checked(peer, heard, said(own, to=peer.name, time=self.clock()))
+        return self._checked(
+            peer, heard, hello_to_peer(own, to=peer.name, time=self.clock())
+        )
 
     def _checked(self, peer: Peer, heard: Hello, own: Hello) -> Hello | Refusal:
-        found = refusal(heard, own, peer.name, self.limits)
+        found = refusal_of_hello(heard, own, peer.name, self.limits)
         if found is not None:
             gone_on = found.code in DISAGREEMENTS and heard.run in self.later
             if gone_on and self.passed is not None:
@@ -396,7 +408,7 @@ class Meetings(Secret):
             return found
         if abs(heard.time - own.time) > self.limits.clock_skew and not peer.skewed:
             peer.skewed = True
-            about = {"party": peer.name, "reason": skew(heard, own)}
+            about = {"party": peer.name, "reason": peer_clock_skew(heard, own)}
             LOG.warning("clocks differ", extra=about)
         return heard
 
@@ -404,7 +416,7 @@ class Meetings(Secret):
         self, connection: Wire, peer: Peer | None, name: str, found: Refusal
     ) -> None:
         """End a connection with a reason, noted under the name that TLS has shown."""
-        address = caller(connection.transport)
+        address = caller_address(connection.transport)
         about = {"party": name, "address": address, "reason": found.reason}
         if found.code == Close.DONE:
             LOG.info("looked at", extra=about)
@@ -439,7 +451,10 @@ class Meetings(Secret):
         try:
             if old is not None:
                 old.replace()
-            about = {"party": peer.name, "address": caller(link.connection.transport)}
+            about = {
+                "party": peer.name,
+                "address": caller_address(link.connection.transport),
+            }
             over = {"relay": link.connection.relay} if link.connection.relay else {}
             LOG.info("connected", extra={**about, **over})
             if self.finished:
@@ -487,16 +502,18 @@ class Meetings(Secret):
             LOG.error("replaced", extra={"party": peer.name, "reason": peer.trouble})
 
 
-async def exchanged(connection: Wire, own: Hello, limits: Limits) -> Hello | Refusal:
+async def exchange_hellos(
+    connection: Wire, own: Hello, limits: Limits
+) -> Hello | Refusal:
     """Say hello, and return what the other end says, or why that is no hello."""
     try:
-        await connection.send(written(own))
+        await connection.send(encode_hello(own))
         text = await asyncio.wait_for(connection.recv(), limits.hello_timeout)
     except TimeoutError:
         return Refusal(Close.LATE, "it said no hello in time")
     except ConnectionClosed as error:
         code = error.rcvd.code if error.rcvd is not None else Close.LATE
-        return Refusal(code, last_words(error))
+        return Refusal(code, connection_end_reason(error))
     return read_hello(text)
 
 
@@ -591,7 +608,7 @@ class Network(Secret):
             try:
                 await self._door.open(self._listen, self._answer)
             except OSError as error:
-                raise cannot_listen(self._listen, error) from None
+                raise listening_refused(self._listen, error) from None
             LOG.info("listening", extra={"address": str(self._listen)})
         call = partial(self._reach, client_context(self._identity, certificates))
         for peer in self._peers.values():
@@ -702,7 +719,7 @@ class Network(Secret):
     ) -> float | None:
         """Call once, and serve the connection to its end; say how long that was."""
         try:
-            connection = await dial(address, context, self._limits)
+            connection = await dial_peer(address, context, self._limits)
         except UNANSWERED as error:
             self._failed(peer, call_failure(error, str(address)), error)
             return None
@@ -725,9 +742,9 @@ class Network(Secret):
 
         async def serve(stream: Passage) -> float:
             if not peer.designated:
-                return await answer_over(stream, door, limits, hold)
+                return await answer_through_relay(stream, door, limits, hold)
             try:
-                connection = await dial_over(stream, context, limits)
+                connection = await dial_through_relay(stream, context, limits)
             except UNANSWERED as error:
                 why = call_failure(error, f"the other end of {stream.relay}")
                 self._failed(peer, why, error)
@@ -765,8 +782,8 @@ class Network(Secret):
 
     def _turned_away(self, address: str, error: BaseException) -> None:
         """Note a caller that did not get through TLS: nobody knows its name."""
-        about = {"address": address, "reason": failure(error)}
-        source = origin(address.rpartition(":")[0])
+        about = {"address": address, "reason": connection_failure(error)}
+        source = caller_origin(address.rpartition(":")[0])
         self._refusals.note(source, "caller refused", **about)
 
 
@@ -785,7 +802,7 @@ def own_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:
     )
 
 
-def cannot_listen(address: Address, error: OSError) -> NotReadyError:
+def listening_refused(address: Address, error: OSError) -> NotReadyError:
     """Return why an address cannot be listened at, and what to do."""
     anywhere = "[::]" if ":" in address.host else "0.0.0.0"  # noqa: S104 - words
     fixes = {

@@ -44,10 +44,11 @@ class Metric(NamedTuple):
     value: float
 
 
-def as_text(metrics: Iterable[Metric]) -> str:
+def prometheus_text(metrics: Iterable[Metric]) -> str:
     r"""Return numbers as Prometheus reads them, those of one name together.
 
-    >>> print(as_text([Metric("up", "Whether.", {"state": 'a"b'}, 1.0)]), end="")
+    >>> print(prometheus_text([Metric("up", "Whether.", {"state": 'a"b'}, 1.0)]),
+    end="")
     # HELP up Whether.
     # TYPE up gauge
     up{state="a\"b"} 1
@@ -68,10 +69,10 @@ def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-def loopback(text: str) -> Address:
+def loopback_address(text: str) -> Address:
     """Return an address of this computer that no other one reaches; refuse all else.
 
-    >>> str(loopback("127.0.0.1:9464"))
+    >>> str(loopback_address("127.0.0.1:9464"))
     '127.0.0.1:9464'
     """
     address = Address.of(text)
@@ -105,7 +106,7 @@ class MetricsServer:
         healthy: Callable[[], bool],
     ) -> None:
         pages = {
-            "/metrics": lambda: (200, as_text(metrics())),
+            "/metrics": lambda: (200, prometheus_text(metrics())),
             "/healthz": lambda: (200, "ok\n") if healthy() else (503, "not well\n"),
         }
         # A page that a browser here has open must not read this under another name.

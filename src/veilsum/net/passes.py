@@ -64,9 +64,9 @@ class Pass:
         """Return a member's pass to meet another one."""
         of_run = [agreed.run]
         return cls(
-            pseudonym(token, of_run),
-            pseudonym(token, [*of_run, me]),
-            pseudonym(token, [*of_run, to]),
+            relay_pseudonym(token, of_run),
+            relay_pseudonym(token, [*of_run, me]),
+            relay_pseudonym(token, [*of_run, to]),
             look,
         )
 
@@ -83,7 +83,7 @@ class Pass:
         return cls(run, me, to, header(_LOOK) == "1") if good else None
 
 
-def pseudonym(token: str, names: Collection[str]) -> str:
+def relay_pseudonym(token: str, names: Collection[str]) -> str:
     """Return how a relay knows a run, or a party in it."""
     # Neither a token nor a name has a zero byte in it.
     said = "\0".join(("veilsum relay", token, *names))
@@ -95,7 +95,7 @@ def token_digest(token: str) -> str:
     return hashlib.sha256(f"veilsum relay token\0{token}".encode()).hexdigest()
 
 
-def admits(header: str, digests: Collection[str]) -> str | None:
+def relay_admits(header: str, digests: Collection[str]) -> str | None:
     """Return the digest of the token in a header if it is one of these."""
     kind, _, token = header.partition(" ")
     if kind != "Bearer" or not _TOKEN.fullmatch(token):

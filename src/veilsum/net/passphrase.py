@@ -36,11 +36,11 @@ FILE_NAME = "VEILSUM_PASSPHRASE_FILE"
 _CREDENTIAL = "veilsum-passphrase"
 
 
-def written(key: Ed25519PrivateKey, passphrase: str | None) -> bytes:
+def encrypt_identity_key(key: Ed25519PrivateKey, passphrase: str | None) -> bytes:
     line = b""
     how: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if passphrase is not None:
-        check_strength(passphrase)
+        check_passphrase_strength(passphrase)
         salt = secrets.token_bytes(_SALT_BYTES)
         line = f"veilsum passphrase 1: scrypt 17 8 1 {salt.hex()}\n".encode()
         how = serialization.BestAvailableEncryption(_stretched(passphrase, salt))
@@ -49,7 +49,7 @@ def written(key: Ed25519PrivateKey, passphrase: str | None) -> bytes:
     )
 
 
-def password_of(path: Path, content: bytes, passphrase: str | None) -> bytes | None:
+def key_password(path: Path, content: bytes, passphrase: str | None) -> bytes | None:
     """Return what opens a key file; None for one that is open."""
     if ENCRYPTED not in content:
         return None
@@ -65,7 +65,7 @@ def password_of(path: Path, content: bytes, passphrase: str | None) -> bytes | N
     return _stretched(passphrase, bytes.fromhex(found[1].decode()))
 
 
-def check_strength(passphrase: str) -> str:
+def check_passphrase_strength(passphrase: str) -> str:
     """Refuse a passphrase that would be guessed first."""
     if len(passphrase) < LEAST or len(set(passphrase)) < LEAST // 2:
         raise InvalidInputError(

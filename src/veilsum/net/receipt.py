@@ -168,15 +168,17 @@ def make_receipt(identity: Identity, **fields: Any) -> Receipt:
 
 def read_receipt(path: str | Path) -> Receipt:
     """Return the receipt in a file; whether it is true is another question."""
-    return read_as(Path(path), "a receipt", receipt_from)
+    return read_signed_file_as(Path(path), "a receipt", receipt_from)
 
 
 def read_result(path: Path) -> ResultFile:
     """Return what a result file says that receipts speak of too."""
-    return read_as(path, "a result to compare with receipts", result_for_receipts)
+    return read_signed_file_as(
+        path, "a result to compare with receipts", result_for_receipts
+    )
 
 
-def read_as(path: Path, what: str, made: Callable[[Any], T]) -> T:
+def read_signed_file_as(path: Path, what: str, made: Callable[[Any], T]) -> T:
     """Return what is made of a file's JSON; refuse, in a sentence, what is not that."""
     found = contents(path, MOST_BYTES, InvalidInputError)
     try:
@@ -250,14 +252,14 @@ def sums_digest(sums: Sequence[Numbers], seal: bytes) -> str:
 
 def receipt_from(table: Any) -> Receipt:
     """Return the receipt that plain values describe; refuse all that is odd."""
-    content = checked(table, FORMAT, FIELDS, optional=OPTIONAL)
+    content = check_receipt_fields(table, FORMAT, FIELDS, optional=OPTIONAL)
     public_key(content["certificate"])
     for key, value in content.items():
         content[key] = tuple(value) if isinstance(value, list) else value
     return Receipt(**content)
 
 
-def check_format(table: Any, *kinds: str) -> None:
+def check_receipt_format(table: Any, *kinds: str) -> None:
     """Refuse what is of none of these formats; name the version that it is of."""
     found = table.get("format") if isinstance(table, dict) else None
     if found in kinds:
@@ -274,11 +276,11 @@ def check_format(table: Any, *kinds: str) -> None:
     )
 
 
-def checked(
+def check_receipt_fields(
     table: Any, kind: str, fields: Fields, *, optional: Set[str] = frozenset()
 ) -> dict[str, Any]:
     """Return the fields of a file of some format; refuse others, and odd values."""
-    check_format(table, kind)
+    check_receipt_format(table, kind)
     content = {key: value for key, value in table.items() if key != "format"}
     if odd := sorted((content.keys() ^ fields.keys()) - (optional - content.keys())):
         raise InvalidInputError(
@@ -525,7 +527,9 @@ def verify_receipts(
         )
 
     def each(check: str, holds: Callable[[Receipt], Any]) -> Finding:
-        return of_each(check, receipts, (r.party for r in receipts if not holds(r)))
+        return finding_for_each_receipt(
+            check, receipts, (r.party for r in receipts if not holds(r))
+        )
 
     findings = [
         each("signatures are good", lambda r: r.is_signed),
@@ -559,7 +563,9 @@ def _finding(check: str, wrong: Sequence[str], right: str) -> Finding:
     return Finding(check, not wrong, listed(wrong) if wrong else right)
 
 
-def of_each(check: str, receipts: Sequence[Receipt], wrong: Iterable[str]) -> Finding:
+def finding_for_each_receipt(
+    check: str, receipts: Sequence[Receipt], wrong: Iterable[str]
+) -> Finding:
     bad = sorted(wrong)
     return _finding(check, [f"not of {name}" for name in bad], _all_of(receipts))
 
@@ -581,25 +587,31 @@ def _agreed(receipts: Sequence[Receipt], consortium: Consortium) -> Iterator[Fin
     strangers = (
         r.party for r in receipts if known.get(r.party) != der_of(r.certificate)
     )
-    yield of_each("certificates are the members'", receipts, strangers)
+    yield finding_for_each_receipt("certificates are the members'", receipts, strangers)
     here = (consortium.run, consortium.digest.hex())
     others = (r.party for r in receipts if (r.run, r.consortium) != here)
-    yield of_each("run and consortium are the file's", receipts, others)
+    yield finding_for_each_receipt(
+        "run and consortium are the file's", receipts, others
+    )
 
 
 def _as_signed(receipts: Sequence[Receipt], result: ResultFile) -> Iterator[Finding]:
     """Yield what can be compared with a party's result file."""
     others = (one.party for one in receipts if one.result != result.digest)
-    yield of_each("the file's minimiser is the signed one", receipts, others)
+    yield finding_for_each_receipt(
+        "the file's minimiser is the signed one", receipts, others
+    )
     told = without_words(result.guarantee)
-    to_the_word = any(same(one.guarantee, told) for one in receipts)
+    to_the_word = any(receipts_agree(one.guarantee, told) for one in receipts)
     others = (
         one.party
         for one in receipts
         # A caveat that was taken out is in nobody's receipt either.
-        if not (to_the_word and same_promise(one.guarantee, told))
+        if not (to_the_word and receipts_promise_alike(one.guarantee, told))
     )
-    yield of_each("the file's guarantee is the signed one", receipts, others)
+    yield finding_for_each_receipt(
+        "the file's guarantee is the signed one", receipts, others
+    )
 
 
 def _once_each(receipts: Sequence[Receipt]) -> Finding:
@@ -611,7 +623,7 @@ def _once_each(receipts: Sequence[Receipt]) -> Finding:
 def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
     """Return whether all say the same; if not, who stands against whom."""
     camps: list[tuple[Any, list[str]]] = []
-    alike = same_promise if field == "guarantee" else same
+    alike = receipts_promise_alike if field == "guarantee" else receipts_agree
     for one in receipts:
         value = getattr(one, field)
         if field == "sums" and not value:
@@ -640,7 +652,7 @@ def _agreed_to(receipts: Sequence[Receipt]) -> Finding:
     return _finding(check, wrong, _all_of(receipts))
 
 
-def same_promise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def receipts_promise_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Say whether two guarantees promise the same.
 
     Their limits are sentences of the program that wrote them. What holds against every
@@ -649,21 +661,23 @@ def same_promise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     private = one.get("status") == other.get("status") == "private"
     named = private and "worst_coalition" in one and "worst_coalition" in other
     left_out = {"limits", *(ABOUT_THE_WORST if named else ())}
-    return same(
+    return receipts_agree(
         *({k: v for k, v in each.items() if k not in left_out} for each in (one, other))
     )
 
 
-def same(one: Any, other: Any) -> bool:
+def receipts_agree(one: Any, other: Any) -> bool:
     """Say whether two parties say the same, each with its own machine's last digits.
 
     The order of names means nothing.
     """
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+        return one.keys() == other.keys() and all(
+            receipts_agree(one[k], other[k]) for k in one
+        )
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         left, right = _sorted_names(one), _sorted_names(other)
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(receipts_agree, left, right))
     if is_number(one) and is_number(other) and one != other:
         if isinstance(one, int) and isinstance(other, int):
             return False

@@ -89,16 +89,16 @@ class LogCap(logging.Filter):
 _CAP = LogCap(Limits())
 
 
-def cap_logs(*names: str) -> None:
+def cap_network_logs(*names: str) -> None:
     """Limit the lines per event that libraries log under these names."""
     for name in names:
         logging.getLogger(name).addFilter(_CAP)
 
 
-def origin(host: str) -> str:
+def caller_origin(host: str) -> str:
     """Return the part of a host's address that its owner cannot choose freely.
 
-    >>> origin("2001:db8:1:2:3:4:5:6"), origin("192.0.2.7")
+    >>> caller_origin("2001:db8:1:2:3:4:5:6"), caller_origin("192.0.2.7")
     ('2001:db8:1:2::/64', '192.0.2.7')
     """
     try:

@@ -26,16 +26,20 @@ from typing import TYPE_CHECKING, Any
 
 from veilsum.consortium.addresses import Address
 from veilsum.errors import InvalidInputError
-from veilsum.net.entrance import caller, file_room, shrink_tls_buffers
+from veilsum.net.entrance import (
+    caller_address,
+    open_connection_limit,
+    shrink_tls_buffers,
+)
 from veilsum.net.hello import Limits
-from veilsum.net.passes import JOINED, MOST_FRAME, RELAY_PATH, Pass, admits
-from veilsum.net.refusals import Refusals, origin
+from veilsum.net.passes import JOINED, MOST_FRAME, RELAY_PATH, Pass, relay_admits
+from veilsum.net.refusals import Refusals, caller_origin
 from veilsum.net.sockets import (
     Answered,
     ConnectionClosed,
     Door,
     broadcast,
-    failure,
+    connection_failure,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +97,7 @@ class RelayLimits:
                 )
 
 
-def framed(data: bytes) -> bytes:
+def websocket_frame(data: bytes) -> bytes:
     """Return a whole binary frame as a server sends it (RFC 6455, 5.2).
 
     The same as `websockets` writes, in a tenth of the time: a relay does little else.
@@ -132,7 +136,7 @@ class Half(Answered):
         self.sent += len(data)
         self.now += len(data)
         if other.is_open:
-            other.transport.write(framed(data))
+            other.transport.write(websocket_frame(data))
         if other.paused or self.now > self.most:
             self.slow(self.now > self.most)
 
@@ -213,7 +217,7 @@ class RelayServer(Door):
     @staticmethod
     def _affordable(limits: RelayLimits) -> RelayLimits:
         """Return limits with no more connections than the system allows files."""
-        most = file_room() // 2
+        most = open_connection_limit() // 2
         if limits.connections <= most:
             return limits
         reason = (
@@ -229,7 +233,7 @@ class RelayServer(Door):
         """Listen; members' connections are served until `stop`."""
         shrink_tls_buffers()
         # Members say that they live: no task for each that asks them.
-        backlog = min(1024, file_room() // 8)
+        backlog = min(1024, open_connection_limit() // 8)
         await self.open(address, self._serve, ping_interval=None, backlog=backlog)
         if metrics is not None:
             self._metrics = _NumbersDoor(self)
@@ -271,10 +275,10 @@ class RelayServer(Door):
 
     def _turned_away(self, address: str, error: BaseException) -> None:
         self.counts["refused_tls"] += 1
-        self._note(address, failure(error))
+        self._note(address, connection_failure(error))
 
     def _note(self, address: str, why: str) -> None:
-        source = origin(address.rpartition(":")[0])
+        source = caller_origin(address.rpartition(":")[0])
         self._log.note(source, "caller refused", address=address, reason=why)
 
     def asked(self, connection: ServerConnection, request: Request) -> Response | None:
@@ -285,14 +289,14 @@ class RelayServer(Door):
             return None
         status, words = found
         self.counts[f"refused_{status.value}"] += 1
-        self._note(caller(connection.transport), words)
+        self._note(caller_address(connection.transport), words)
         return connection.respond(status, f"{words}\n")
 
     def _refusal(self, half: Half, request: Request) -> tuple[HTTPStatus, str] | None:
         bounds, headers = self._bounds, request.headers
         if not request.path.endswith(RELAY_PATH):
             return HTTPStatus.NOT_FOUND, "nothing is here"
-        digest = admits(_one(headers, "Authorization"), self._admitted)
+        digest = relay_admits(_one(headers, "Authorization"), self._admitted)
         if digest is None:
             return HTTPStatus.UNAUTHORIZED, "no token that is admitted"
         shown = Pass.of(partial(_one, headers))

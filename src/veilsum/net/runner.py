@@ -198,7 +198,7 @@ class Runner(Secret):
             self._close()
         else:
             self.store.write([Persist(TRIED, b"")])
-        ending = ending_of(self.machine.plan, self.store.read())
+        ending = run_ending_of(self.machine.plan, self.store.read())
         return replace(ending, abort=ending.abort or self._away, conditions=conditions)
 
     def _begin(self, stored: dict[str, bytes]) -> list[Effect]:
@@ -435,7 +435,7 @@ def _epochs(stored: dict[str, bytes], kind: str) -> tuple[int, ...]:
     return tuple(sorted(map(int, found)))
 
 
-def ending_of(plan: Plan, stored: dict[str, bytes]) -> Ending:
+def run_ending_of(plan: Plan, stored: dict[str, bytes]) -> Ending:
     read = Stored(plan, stored)
     end = read.end()
     lost = msgspec.msgpack.decode(stored["lost"]) if "lost" in stored else ()

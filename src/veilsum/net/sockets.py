@@ -28,7 +28,13 @@ from urllib.request import getproxies, proxy_bypass
 
 from veilsum.consortium.addresses import Address, is_loopback
 from veilsum.errors import MissingExtraError, installing
-from veilsum.net.entrance import Entering, Entrance, Refused, caller, file_room
+from veilsum.net.entrance import (
+    Entering,
+    Entrance,
+    Refused,
+    caller_address,
+    open_connection_limit,
+)
 from veilsum.net.hello import PATH, Limits
 
 # The proxies of the environment for a call under TLS; the first that there is counts.
@@ -173,10 +179,10 @@ def call_failure(error: BaseException, place: str) -> str:
     """Say why a call to a place failed, and whether that was on the way there."""
     if isinstance(error, ProxyError):
         return str(error)
-    return f"{failure(error)} at {place}"
+    return f"{connection_failure(error)} at {place}"
 
 
-def failure(error: BaseException) -> str:
+def connection_failure(error: BaseException) -> str:
     """Say why a call or a handshake failed; nothing that the other end chose."""
     if isinstance(error, ssl.SSLCertVerificationError):
         found = error.verify_code
@@ -199,7 +205,7 @@ def _system(error: BaseException) -> str:
     if not isinstance(error, OSError):
         return f"what answers is no party of a run ({type(error).__name__})"
     for one in getattr(error, "exceptions", ()):  # several addresses of one host
-        return failure(one)
+        return connection_failure(one)
     number = _number(error)
     if type(error).__name__ == "gaierror":
         return "no such host"
@@ -245,9 +251,9 @@ __all__ = [
     "Door",
     "Wire",
     "broadcast",
-    "caller",
-    "certificate",
-    "dial",
+    "caller_address",
+    "dial_peer",
+    "peer_certificate",
 ]
 
 # Not among the loggers that a program can set the level of.
@@ -394,7 +400,7 @@ class Door(Entrance):
     ) -> None:
         super().__init__(
             context,
-            most=min(limits.strangers, file_room() // 4),
+            most=min(limits.strangers, open_connection_limit() // 4),
             timeout=limits.open_timeout,
             parting=limits.close_timeout,
             refused=refused,
@@ -427,7 +433,7 @@ class Door(Entrance):
 
     def asked(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer a request that is for no WebSocket here; None: there is one."""
-        return only_here(connection, request)
+        return refuse_other_paths(connection, request)
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -486,7 +492,7 @@ class _Straight(connect):
 D = TypeVar("D", bound=Dialled)
 
 
-async def dial(
+async def dial_peer(
     address: Address,
     context: ssl.SSLContext,
     limits: Limits,
@@ -508,12 +514,12 @@ async def dial(
     given: dict[str, Any] = {} if over is None else {"sock": over}
     proxy = None if over is not None else proxy_for(address)
     uri = f"wss://{address}{PATH}"
-    return await dial_at(
+    return await dial_uri(
         uri, address, limits, kind=Dialled, proxy=proxy, ssl=context, **given
     )
 
 
-async def dial_at(
+async def dial_uri(
     uri: str,
     address: Address,
     limits: Limits,
@@ -522,7 +528,7 @@ async def dial_at(
     proxy: str | None,
     **given: Any,
 ) -> D:
-    """Call whoever answers at a URI, for a connection of some kind; see `dial`."""
+    """Call whoever answers at a URI, for a connection of some kind; see `dial_peer`."""
     options = {**_options(limits), **given}
     call = _Straight(
         uri,
@@ -548,13 +554,13 @@ def _stopped(error: BaseException, there: Address, proxy: str) -> ProxyError:
     else:
         fitting = (hitch for kind, hitch in _HITCHES if isinstance(error, kind))
         hitch = next(fitting, Hitch.NO_ADDRESS)
-        why = "SOCKS" if hitch is Hitch.NOT_PASSED_ON else failure(error)
+        why = "SOCKS" if hitch is Hitch.NOT_PASSED_ON else connection_failure(error)
     return ProxyError(hitch, there, proxy=proxy, why=why)
 
 
 def _options(limits: Limits) -> dict[str, Any]:
     """Return what both ends have in common."""
-    return {"compression": None, **protocol_options(limits), **pace(limits)}
+    return {"compression": None, **protocol_options(limits), **connection_pace(limits)}
 
 
 def protocol_options(limits: Limits) -> dict[str, Any]:
@@ -562,7 +568,7 @@ def protocol_options(limits: Limits) -> dict[str, Any]:
     return {"max_size": limits.max_frame, "logger": _SILENT}
 
 
-def pace(limits: Limits) -> dict[str, Any]:
+def connection_pace(limits: Limits) -> dict[str, Any]:
     """Return what a connection takes: how much, how often, for how long."""
     return {
         "max_queue": limits.inbox_frames,
@@ -574,14 +580,16 @@ def pace(limits: Limits) -> dict[str, Any]:
     }
 
 
-def only_here(connection: ServerConnection, request: Request) -> Response | None:
+def refuse_other_paths(
+    connection: ServerConnection, request: Request
+) -> Response | None:
     """Answer who asks for anything but the one place where a party is called."""
     if request.path == PATH:
         return None
     return connection.respond(HTTPStatus.NOT_FOUND, "")
 
 
-def certificate(connection: Wire) -> bytes:
+def peer_certificate(connection: Wire) -> bytes:
     """Return the certificate that the other end proved to hold."""
     tls = connection.transport.get_extra_info("ssl_object")
     return cast(bytes, tls.getpeercert(binary_form=True) or b"")

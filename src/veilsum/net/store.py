@@ -35,7 +35,7 @@ from veilsum.files.sqlite import (
     inspected,
     sync,
 )
-from veilsum.net.hello import differing
+from veilsum.net.hello import sections_unlike_peer
 from veilsum.numbers.arrays import listed
 from veilsum.protocol.effects import Persist
 
@@ -244,7 +244,7 @@ class _Owner:
             return {}
 
 
-def has_begun(keys: Iterable[str]) -> bool:
+def run_store_has_begun(keys: Iterable[str]) -> bool:
     """Say whether a run with these entries is tied to its data and its file."""
     return any(key.startswith(BEGUN) for key in keys)
 
@@ -269,7 +269,7 @@ def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
         plan=plan,
         party=party.decode(errors="replace"),
         agreed=None if agreed is None else agreed[0],
-        begun=has_begun(keys),
+        begun=run_store_has_begun(keys),
     )
 
 
@@ -296,7 +296,7 @@ def _check_owner(
             raise
         damaged = ", or is damaged, since this party's key did not seal it"
     if of_other_file:
-        sections = listed(differing(found.sections, wanted.sections))
+        sections = listed(sections_unlike_peer(found.sections, wanted.sections))
         raise StoreError(
             f"{path} belongs to a run that began with another consortium file, which "
             f"differs from this one in {sections}{damaged}: {WHAT_TO_DO}",

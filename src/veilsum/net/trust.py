@@ -14,8 +14,8 @@ from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.net.identity import (
     Identity,
     certificate_name,
+    certificate_out_of_date,
     fingerprint,
-    out_of_date,
     public_key,
 )
 from veilsum.numbers.arrays import listed
@@ -40,7 +40,7 @@ def client_context(
     return _context(ssl.PROTOCOL_TLS_CLIENT, identity, certificates, itself=False)
 
 
-def owner(der: bytes, certificates: Mapping[str, str]) -> str | None:
+def certificate_owner(der: bytes, certificates: Mapping[str, str]) -> str | None:
     """Return whose certificate this is, byte for byte."""
     for name, text in certificates.items():
         if der_of(text) == der:
@@ -51,7 +51,7 @@ def owner(der: bytes, certificates: Mapping[str, str]) -> str | None:
 def check_member(identity: Identity, certificates: Mapping[str, str]) -> None:
     """Refuse an identity that is not a member's, or that nobody would accept today."""
     check_identity(identity, certificates)
-    check_dates({identity.name: identity.certificate})
+    check_certificate_dates({identity.name: identity.certificate})
 
 
 def check_identity(identity: Identity, certificates: Mapping[str, str]) -> None:
@@ -74,10 +74,10 @@ def check_identity(identity: Identity, certificates: Mapping[str, str]) -> None:
         )
 
 
-def check_dates(certificates: Mapping[str, str]) -> None:
+def check_certificate_dates(certificates: Mapping[str, str]) -> None:
     """Refuse a certificate that nobody would accept today."""
     for name, text in certificates.items():
-        problem = out_of_date(text)
+        problem = certificate_out_of_date(text)
         if problem is not None:
             raise InvalidInputError(
                 f"the certificate of {name!r} is not good: {problem}",

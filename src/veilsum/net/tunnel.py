@@ -36,11 +36,11 @@ from veilsum.net.sockets import (
     Dialled,
     Door,
     call_failure,
-    dial_at,
-    only_here,
-    pace,
+    connection_pace,
+    dial_uri,
     protocol_options,
     proxy_for,
+    refuse_other_paths,
 )
 from veilsum.numbers.secrets import Secret
 
@@ -225,14 +225,14 @@ class Passage(asyncio.Transport):
         self.abort()
 
 
-async def dial_over(
+async def dial_through_relay(
     stream: Passage, context: ssl.SSLContext, limits: Limits
 ) -> Dialled:
     """Call the member at the other end of a stream, as `dial` calls an address."""
     protocol = ClientProtocol(
         parse_uri(f"wss://member{PATH}"), **protocol_options(limits)
     )
-    connection = Dialled(protocol, **pace(limits))
+    connection = Dialled(protocol, **connection_pace(limits))
     connection.relay = str(stream.relay)
     try:
         async with asyncio.timeout(limits.open_timeout):
@@ -273,7 +273,7 @@ class _Desk:
         """Go on from TLS as a server does."""
         try:
             async with asyncio.timeout(self.limits.open_timeout):
-                await connection.handshake(only_here, None, None)
+                await connection.handshake(refuse_other_paths, None, None)
             if connection.is_open:
                 connection.start_keepalive()
                 self.lasted = await self.hold(connection)
@@ -283,14 +283,16 @@ class _Desk:
             connection.transport.abort()
 
 
-async def answer_over(stream: Passage, door: Door, limits: Limits, hold: Hold) -> float:
+async def answer_through_relay(
+    stream: Passage, door: Door, limits: Limits, hold: Hold
+) -> float:
     """Answer the member at the other end of a stream, as a door answers callers.
 
     Return what `hold` did, once the connection is over; 0 if there was none.
     """
     desk = _Desk(limits, hold)
     protocol = ServerProtocol(**protocol_options(limits))
-    connection = Answered(door, protocol, cast(Any, desk), **pace(limits))
+    connection = Answered(door, protocol, cast(Any, desk), **connection_pace(limits))
     connection.relay = str(stream.relay)
     connection.connection_made(stream)
     try:
@@ -342,7 +344,7 @@ class Tunnels(Secret):
         shown = Pass.between(self.agreed, self.token, self.me, other, look=look)
         address = relay.address
         try:
-            return await dial_at(
+            return await dial_uri(
                 f"{relay}{RELAY_PATH}",
                 address,
                 self.limits,
@@ -471,14 +473,14 @@ class Tunnels(Secret):
             try:
                 return await self.join(relay, other, wait=left, note=note)
             except UNJOINED as error:
-                note(words_about(relay, error))
+                note(relay_failure(relay, error))
                 if loop.time() + pause > end:
                     raise
             await asyncio.sleep(pause)
             pause = min(2 * pause, self.limits.longest_retry)
 
 
-def words_about(relay: Relay, error: BaseException) -> str:
+def relay_failure(relay: Relay, error: BaseException) -> str:
     """Say why a relay led to nobody, in one clause."""
     if isinstance(error, RelayError):
         return f"the relay {relay}: {error}"

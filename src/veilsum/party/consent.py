@@ -23,7 +23,7 @@ from veilsum.consortium.consortium import Consortium, canonical
 from veilsum.errors import printable
 from veilsum.files.output import as_json, write_files
 from veilsum.locale import label, meaning, round_name
-from veilsum.net.identity import grouped
+from veilsum.net.identity import fingerprint_in_groups
 from veilsum.party.agreed import agreed_on
 from veilsum.party.own_rules import (
     CONSTANTS_AIM,
@@ -223,7 +223,7 @@ def _head(consortium: Consortium, room: PageRoom, *, drawn: bool) -> Iterator[st
     yield f"title: {quoted(title)}" if title else "title: none"
     if drawn:
         yield f"run: {consortium.run}"
-        digest = grouped(consortium.digest)
+        digest = fingerprint_in_groups(consortium.digest)
         yield f"consortium file: {digest}; compare these digits by telephone"
         if consortium.study:
             yield f"it is one question of the study {consortium.study}"

@@ -24,7 +24,7 @@ from veilsum.drivers.tap import Tap
 from veilsum.errors import NotReadyError, StoreError
 from veilsum.files.ledger import Ledger
 from veilsum.masks.masking import SystemStreams
-from veilsum.net.drop import KEY, Drop, DropFolder, kept_letters
+from veilsum.net.drop import KEY, Drop, DropFolder, unacknowledged_letters
 from veilsum.net.evidence import Evidence, make_evidence
 from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
@@ -36,10 +36,10 @@ from veilsum.net.runner import (
     Links,
     Recording,
     Runner,
-    ending_of,
     erase_secrets,
+    run_ending_of,
 )
-from veilsum.net.store import RunStore, has_begun
+from veilsum.net.store import RunStore, run_store_has_begun
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
@@ -167,7 +167,7 @@ class Networked(Secret):
     def _ending(self, assignment: Assignment, store: RunStore) -> tuple[Ending, bool]:
         """Return how the run ended, and whether it had before; else take part first."""
         stored = store.read()
-        so_far = ending_of(assignment.plan, stored)
+        so_far = run_ending_of(assignment.plan, stored)
         if self.ledger is not None and not all_epochs_charged(
             self.ledger, self.consortium.run, so_far.charged
         ):
@@ -176,11 +176,13 @@ class Networked(Secret):
         if "closed" in stored:
             erase_secrets(store)  # it may have been killed before that was done
             if self.drop is not None:
-                self.drop.put(kept_letters(store))  # somebody may have lost one
+                self.drop.put(
+                    unacknowledged_letters(store)
+                )  # somebody may have lost one
             return so_far, True
         _ = assignment.promise  # a search, made while nobody waits for this party
         # Until shares are drawn nothing ties the run to the data that were shown.
-        mark, begun = self._mark(assignment), has_begun(stored)
+        mark, begun = self._mark(assignment), run_store_has_begun(stored)
         if begun and not hmac.compare_digest(stored.get(DATA, b""), mark):
             raise NotReadyError(
                 "the data have changed since this run began, and all its sums are to "

@@ -28,12 +28,12 @@ from veilsum.locale import without_words
 from veilsum.net.receipt import (
     Finding,
     Receipt,
-    checked,
+    check_receipt_fields,
+    finding_for_each_receipt,
     keyed_digest,
-    of_each,
-    read_as,
-    same,
-    same_promise,
+    read_signed_file_as,
+    receipts_agree,
+    receipts_promise_alike,
     sums_digest,
 )
 from veilsum.numbers.arrays import Array, Vector, listed
@@ -64,12 +64,14 @@ def sums_file(sums: Sequence[Array[Any]]) -> bytes:
 
 
 def read_sums(path: Path) -> tuple[Array[Any], ...]:
-    return read_as(path, "a file of sums", _sums_from)
+    return read_signed_file_as(path, "a file of sums", _sums_from)
 
 
 def _sums_from(table: Any) -> tuple[Array[Any], ...]:
     fields = {"sums": (lambda value: isinstance(value, list), "a list of sums")}
-    return tuple(map(_numbers, checked(table, SUMS_FORMAT, fields)["sums"]))
+    return tuple(
+        map(_numbers, check_receipt_fields(table, SUMS_FORMAT, fields)["sums"])
+    )
 
 
 def _numbers(given: Any) -> Array[Any]:
@@ -85,7 +87,7 @@ def _numbers(given: Any) -> Array[Any]:
 
 def read_plain(path: Path) -> dict[str, Any]:
     """Return all that a result file says."""
-    return read_as(path, "a result", _plain_from)
+    return read_signed_file_as(path, "a result", _plain_from)
 
 
 def _plain_from(table: Any) -> dict[str, Any]:
@@ -162,12 +164,14 @@ def agreed_findings(
     asked, members = agreed_on(consortium), _members(receipts, consortium)
     plan = planned(consortium, asked)
     wrong = (one.party for one in receipts if one.plan != plan.digest.hex())
-    yield of_each("the plan is the file's", receipts, wrong)
+    yield finding_for_each_receipt("the plan is the file's", receipts, wrong)
     page = consent_to(consortium).digest
     here = [one for one in receipts if one.version == __version__]
     if here:  # another program has a page of its own
         wrong = (one.party for one in here if one.consent != page)
-        yield of_each("the page that was agreed to is the file's", here, wrong)
+        yield finding_for_each_receipt(
+            "the page that was agreed to is the file's", here, wrong
+        )
     if members is None:
         return  # another finding says so
     first = asked.recipe.release(())
@@ -177,9 +181,9 @@ def agreed_findings(
     wrong = (
         one.party
         for one in receipts
-        if not same_promise(_numbers_of(one.guarantee), told)
+        if not receipts_promise_alike(_numbers_of(one.guarantee), told)
     )
-    yield of_each("the guarantee is the file's", receipts, wrong)
+    yield finding_for_each_receipt("the guarantee is the file's", receipts, wrong)
     shown = asked.recipe.shown(members, [first] * times)
     once = asked.recipe.shown(members, [first])
     facts = tuple(line.facts for line in once)
@@ -188,7 +192,9 @@ def agreed_findings(
         for one in receipts
         if len(one.released) != len(shown) or one.released[: len(once)] != facts
     )
-    yield of_each("what was released is what the file asks for", receipts, wrong)
+    yield finding_for_each_receipt(
+        "what was released is what the file asks for", receipts, wrong
+    )
 
 
 def _members(
@@ -238,7 +244,9 @@ def result_findings(
         signed = [one for one in receipts if one.sums]
         digest = sums_digest(sums, seal)
         wrong = [one.party for one in signed or receipts if one.sums != digest]
-        yield of_each("the sums are the signed ones", signed or receipts, wrong)
+        yield finding_for_each_receipt(
+            "the sums are the signed ones", signed or receipts, wrong
+        )
         if wrong:
             return  # nobody has to find anything in these
     members = _members(receipts, consortium)
@@ -255,16 +263,18 @@ def result_findings(
         return
     digest = keyed_digest(found.answer, seal)
     wrong = [one.party for one in receipts if one.result != digest]
-    yield of_each("the answer that follows is the signed one", receipts, wrong)
+    yield finding_for_each_receipt(
+        "the answer that follows is the signed one", receipts, wrong
+    )
     facts = tuple(line.facts for line in shown)
     wrong = [one.party for one in receipts if one.released != facts]
-    yield of_each("what was released is what follows", receipts, wrong)
+    yield finding_for_each_receipt("what was released is what follows", receipts, wrong)
     wrong = [
         one.party
         for one in receipts
-        if not same_promise(one.guarantee, without_words(again["guarantee"]))
+        if not receipts_promise_alike(one.guarantee, without_words(again["guarantee"]))
     ]
-    yield of_each("the guarantee is what follows", receipts, wrong)
+    yield finding_for_each_receipt("the guarantee is what follows", receipts, wrong)
     keys = sorted((again.keys() | result.keys()) - OWN)
     odd = [key for key in keys if not _equal(key, again, result)]
     version = sorted({one.version for one in receipts} - {__version__})
@@ -282,5 +292,7 @@ def _equal(key: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     if key not in one or key not in other:
         return False
     if key == "guarantee":
-        return same_promise(*(without_words(each[key]) for each in (one, other)))
-    return same(one[key], other[key])
+        return receipts_promise_alike(
+            *(without_words(each[key]) for each in (one, other))
+        )
+    return receipts_agree(one[key], other[key])

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy
 from veilsum.errors import printable
-from veilsum.net.identity import grouped
+from veilsum.net.identity import fingerprint_in_groups
 from veilsum.numbers.arrays import listed
 from veilsum.party.agreed import agreed_on
 from veilsum.party.consent import Consent, Part, consent_to
@@ -146,7 +146,7 @@ def _head(study: AgreedStudy, *, drawn: bool) -> Iterator[str]:
     yield f"title: {quoted(study.title)}" if study.title else "title: none"
     if drawn:
         yield f"study: {study.run}"
-        digest = grouped(study.digest)
+        digest = fingerprint_in_groups(study.digest)
         yield f"study file: {digest}; compare these digits by telephone"
     else:
         yield "study: none yet; this is a plan, and no study file"

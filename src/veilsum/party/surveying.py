@@ -25,7 +25,13 @@ from veilsum.files.output import as_json
 from veilsum.files.scenarios import read_scenario_file
 from veilsum.locale import catalogue
 from veilsum.net.identity import Identity, is_signature, public_key
-from veilsum.net.receipt import Receipt, checked, read_as, read_receipt, verify_receipts
+from veilsum.net.receipt import (
+    Receipt,
+    check_receipt_fields,
+    read_receipt,
+    read_signed_file_as,
+    verify_receipts,
+)
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed
 from veilsum.party.replay import (
@@ -113,9 +119,9 @@ class SurveyPart:
 
 def read_part(path: Path) -> SurveyPart:
     def made(table: Any) -> SurveyPart:
-        return SurveyPart(**checked(table, FORMAT, FIELDS))
+        return SurveyPart(**check_receipt_fields(table, FORMAT, FIELDS))
 
-    return read_as(path, "a part of a survey", made)
+    return read_signed_file_as(path, "a part of a survey", made)
 
 
 def read_names(path: Path) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from typing import Any
 
 from veilsum import __version__
 from veilsum.locale import catalogue, with_signs
-from veilsum.net.identity import grouped
+from veilsum.net.identity import fingerprint_in_groups
 from veilsum.party.own_rules import Value, usual
 from veilsum.report.plan_facts import CountedGroup, PlanFacts, SurveyFacts
 from veilsum.sums.wording import exact, quoted
@@ -446,7 +446,9 @@ def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
         "epsilon": "" if facts.epsilon is None else number(facts.epsilon, language, 3),
         "chances": "; ".join(chances),
         "off": "; ".join(off[one] for one in facts.off if one in off),
-        "digest": grouped(bytes.fromhex(facts.digest)) if facts.digest else "",
+        "digest": fingerprint_in_groups(bytes.fromhex(facts.digest))
+        if facts.digest
+        else "",
         "consent": ", ".join(one.consent for one in facts.questions),
         "lost": _names(lost, language),
         "party": "" if ended is None else ended.party,

@@ -26,13 +26,13 @@ from veilsum.errors import InvalidInputError, installing
 from veilsum.net.entrance import (
     Entering,
     Entrance,
-    file_room,
+    open_connection_limit,
     shrink_tls_buffers,
     tls_for_any_caller,
 )
 from veilsum.net.hello import Limits
-from veilsum.net.refusals import Refusals, cap_logs, origin
-from veilsum.net.sockets import failure
+from veilsum.net.refusals import Refusals, caller_origin, cap_network_logs
+from veilsum.net.sockets import connection_failure
 
 try:
     import uvicorn
@@ -166,7 +166,7 @@ class Guard:
 
     def _refused(self, request: Request, *, from_file: bool) -> Response | None:
         caller = request.client.host if request.client else ""
-        if not self._rates.takes(origin(caller)):
+        if not self._rates.takes(caller_origin(caller)):
             return _plain(429, "too many requests: wait a little", {"Retry-After": "1"})
         if request.headers.get("host", "") not in self._hosts:
             return _plain(421, "this server is not known under that name")
@@ -384,12 +384,12 @@ class PageServer:
         self._refusals = Refusals(Limits())
         self._entrance = Entrance(
             context,
-            most=min(bounds.connections, file_room() // 2),
+            most=min(bounds.connections, open_connection_limit() // 2),
             timeout=TLS_SECONDS,
             parting=2.0,
             refused=self._turned_away,
         )
-        cap_logs("uvicorn.error")
+        cap_network_logs("uvicorn.error")
         own = {"patience": bounds.seconds, "entrance": self._entrance}
         protocol = type("Timed", (_Timed,), own)
         config = uvicorn.Config(
@@ -423,6 +423,6 @@ class PageServer:
         self._server.should_exit = True
 
     def _turned_away(self, address: str, error: BaseException) -> None:
-        source = origin(address.rpartition(":")[0])
-        about = {"address": address, "reason": failure(error)}
+        source = caller_origin(address.rpartition(":")[0])
+        about = {"address": address, "reason": connection_failure(error)}
         self._refusals.note(source, "caller refused", **about)
