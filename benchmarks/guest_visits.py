@@ -29,7 +29,7 @@ from clocks import sized
 from veilsum.consortium.consortium import Address, Consortium, consortium_from
 from veilsum.net.identity import make_certificate
 from veilsum.surveys.submission import make_submission
-from veilsum.surveys.terms import survey_terms, words_of
+from veilsum.surveys.terms import guest_table_of, survey_terms
 
 HOST = "127.0.0.1"
 
@@ -127,7 +127,7 @@ def main() -> None:
             terms,
             one.name,
             key_of(one.name),
-            words_of(terms, [[k] for k in range(asked.cells)]),
+            guest_table_of(terms, [[k] for k in range(asked.cells)]),
             1,
         )
         .to_json()

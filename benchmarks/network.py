@@ -223,7 +223,7 @@ def ours() -> dict[str, float]:
     from veilsum.files.consortiums import read_consortium
     from veilsum.net.identity import read_identity
     from veilsum.net.passes import own_token
-    from veilsum.party.inputs import own_part
+    from veilsum.party.inputs import party_contribution
     from veilsum.party.networked import Networked
 
     times: list[float] = []
@@ -245,7 +245,7 @@ def ours() -> dict[str, float]:
         token=agreed.relays and own_token(agreed.relays, None, key.parent),
         watch=watch,
     )
-    result = own_part(agreed, cost=Path("cost.toml")).run(driver, None)
+    result = party_contribution(agreed, cost=Path("cost.toml")).run(driver, None)
     first, last = (*times, 0.0, 1.0)[:2]
     return {"rounds": result.released.rounds, "seconds": last - first}
 

@@ -80,9 +80,9 @@ class RelayProcess:
 
 
 def free_port() -> int:
-    from veilsum.party.local import free_ports
+    from veilsum.party.local import free_ports_for_parties
 
-    return free_ports(1)[0]
+    return free_ports_for_parties(1)[0]
 
 
 def rate(*, relayed: bool) -> float:

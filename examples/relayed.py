@@ -21,7 +21,7 @@ from pathlib import Path
 from veilsum.cli.up import one_answer
 from veilsum.net.passes import TOKEN_FILE, read_token, token_digest
 from veilsum.net.receipt import read_receipt, verify_receipts
-from veilsum.party.local import HOST, LocalRun, free_ports, local_run
+from veilsum.party.local import HOST, LocalRun, free_ports_for_parties, local_run
 
 SCENARIO = Path(__file__).with_name("diabetes.toml")
 DIAL_ONLY = ("hospital-2", "hospital-3", "hospital-4", "hospital-5")
@@ -61,7 +61,7 @@ def main(folder: Path) -> int:
     with local_run(SCENARIO, folder / "direct") as run:
         direct, good = _results(run, lambda: None)
     print(f"\nover a relay, with {', '.join(DIAL_ONLY)} dial-only:")
-    (port,) = free_ports(1)
+    (port,) = free_ports_for_parties(1)
     where = f"ws://{HOST}:{port}"
     parties = folder / "relayed"
     with local_run(SCENARIO, parties, relays=[where], dial_only=DIAL_ONLY) as run:

@@ -23,9 +23,9 @@ from veilsum.files.output import as_json
 from veilsum.files.scenarios import read_scenario_file
 from veilsum.net.identity import Identity, new_identity
 from veilsum.net.receipt import keyed_digest, make_receipt, sums_digest
-from veilsum.party.agreed import agreed_on
+from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import consent_to
-from veilsum.party.replay import SUMS, planned, replay, sums_file
+from veilsum.party.replay import SUMS, plan_to_replay, replay, replay_sums_file
 from veilsum.party.studying import StudyStatus
 from veilsum.questions.job_file import job_of, read_data
 
@@ -120,7 +120,7 @@ def _end(
     lost: tuple[str, ...] = (),
 ) -> None:
     """Write what every member has when a run is over."""
-    asked, whole = agreed_on(agreed), agreed.topology
+    asked, whole = resolve_agreed_question(agreed), agreed.topology
     members = tuple(one for one in whole.parties if one not in lost)
     summed = job_of(
         agreed,
@@ -136,7 +136,7 @@ def _end(
         receipt = make_receipt(
             made.identities[party],
             run=agreed.run,
-            plan=planned(agreed, asked).digest.hex(),
+            plan=plan_to_replay(agreed, asked).digest.hex(),
             consortium=agreed.digest.hex(),
             consent=consent_to(agreed).digest,
             parties=list(members),
@@ -155,7 +155,7 @@ def _end(
         plain = {**result.to_dict(), "seal": seal.hex()}
         (out / "result.json").write_text(as_json(plain), "utf-8")
         (out / "receipt.json").write_text(receipt.to_json(), "utf-8")
-        (out / SUMS).write_bytes(sums_file(sums))
+        (out / SUMS).write_bytes(replay_sums_file(sums))
 
 
 def wards(folder: Path, **changes: Any) -> dict[str, Any]:

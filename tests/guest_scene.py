@@ -25,7 +25,7 @@ from surveys import MEMBERS, opened
 from veilsum.consortium.consortium import Address
 from veilsum.errors import InvalidInputError
 from veilsum.surveys.submission import ALPHABET, guest_key, read_submission
-from veilsum.surveys.survey_set import is_resent
+from veilsum.surveys.survey_set import is_submission_resent
 from veilsum.surveys.terms import SurveyTerms
 from veilsum.web.collecting import GUEST_SCHEME, newest_question
 from veilsum.web.guest_page import PACKAGE, SERVED, page_survey, served_page
@@ -128,7 +128,9 @@ class Host:
         found = read_submission(content, self.terms)
         kept = self.kept.setdefault(found.guest, [])
         try:
-            is_resent([read_submission(one, self.terms) for one in kept], found)
+            is_submission_resent(
+                [read_submission(one, self.terms) for one in kept], found
+            )
         except InvalidInputError as error:
             newest = self.newest(found.guest) or {"number": 0, "digest": ""}
             answer = {"error": str(error), **newest}

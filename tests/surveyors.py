@@ -15,9 +15,9 @@ from veilsum.net.identity import new_identity
 from veilsum.party.local import Seat
 from veilsum.party.own_survey import STORE, SUBMISSIONS
 from veilsum.surveys.delegate import DelegateStore
-from veilsum.surveys.submission import visit
-from veilsum.surveys.survey_set import set_of, write_submissions
-from veilsum.surveys.terms import closing_of, survey_terms
+from veilsum.surveys.submission import guest_submission
+from veilsum.surveys.survey_set import survey_set_of, write_submissions
+from veilsum.surveys.terms import survey_closing_entries, survey_terms
 
 MEMBERS = ("ann", "bob", "cem")
 N_GUESTS = 20
@@ -107,15 +107,15 @@ class Surveyors(Company):
         self.opened = consortium_from(self.table)
         self.open_terms = survey_terms(self.opened)
         self.submissions = [
-            visit(self.open_terms, self.codes[name], table)
+            guest_submission(self.open_terms, self.codes[name], table)
             for name, table in self.guests.items()
         ]
         self.close(self.submissions)
 
     def close(self, submissions, *names):
         """Hand a set out to some of the delegates, or all: file and submissions."""
-        named = set_of(self.open_terms, submissions)
-        closing = closing_of(self.open_terms, named.digest, named.tally)
+        named = survey_set_of(self.open_terms, submissions)
+        closing = survey_closing_entries(self.open_terms, named.digest, named.tally)
         survey = {**self.table["survey"], **closing}
         closed = consortium_from({**self.table, "survey": survey})
         for name in names or self.names:

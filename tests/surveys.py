@@ -15,9 +15,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.pem import pem_of
 from veilsum.surveys.delegate import DelegateStore, masked_sums, share_sums
-from veilsum.surveys.submission import Submission, Words, guest_key, new_code, visit
-from veilsum.surveys.survey_set import SurveySet, set_of
-from veilsum.surveys.terms import SurveyTerms, closing_of, survey_terms
+from veilsum.surveys.submission import (
+    Submission,
+    Words,
+    guest_key,
+    guest_submission,
+    new_invitation_code,
+)
+from veilsum.surveys.survey_set import SurveySet, survey_set_of
+from veilsum.surveys.terms import SurveyTerms, survey_closing_entries, survey_terms
 
 RUN = "a-survey-" + "0123456789abcdef" * 2
 MEMBERS = ("ann", "bob", "cem")
@@ -89,7 +95,7 @@ def opened(**survey: Any) -> SurveyTerms:
 
 def closed_with(said: dict[str, Any], chosen: SurveySet) -> SurveyTerms:
     """The same with a set, as the host closes it."""
-    closing = closing_of(opened(**said), chosen.digest, chosen.tally)
+    closing = survey_closing_entries(opened(**said), chosen.digest, chosen.tally)
     return opened(**said, **closing)
 
 
@@ -120,7 +126,7 @@ class World:
 
         What is claimed is not written down by the member.
         """
-        self.codes[name] = new_code()
+        self.codes[name] = new_invitation_code()
         if claimed in (None, member):
             self.inviter[name] = member
         key = guest_key(self.codes[name]).public_key().public_bytes_raw()
@@ -147,14 +153,14 @@ class World:
         """A guest comes with the same number in every cell."""
         row = [value] * len(self.terms.columns)
         cells = [row for _ in self.terms.rows]
-        return visit(self.terms, self.codes[name], cells, number)
+        return guest_submission(self.terms, self.codes[name], cells, number)
 
     def all_visit(self, values: Mapping[str, float]) -> list[Submission]:
         return [self.visit(name, value) for name, value in values.items()]
 
     def closed(self, submissions: Sequence[Submission]) -> SurveyTerms:
         """The host closes the survey with these."""
-        chosen = set_of(self.terms, submissions)
+        chosen = survey_set_of(self.terms, submissions)
         return closed_with(self.said, chosen)
 
     def contribution(

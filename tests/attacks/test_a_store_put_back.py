@@ -28,10 +28,14 @@ from veilsum.party.backup import (
     resume_surveys,
 )
 from veilsum.party.own_survey import STORE
-from veilsum.surveys.delegate import DelegateStore, is_copy, to_answer
-from veilsum.surveys.store_copy import copy_store, known_in_copy, put_in_use
-from veilsum.surveys.survey_set import set_of, write_submissions
-from veilsum.surveys.terms import closing_of
+from veilsum.surveys.delegate import (
+    DelegateStore,
+    is_delegate_store_copy,
+    survey_to_answer,
+)
+from veilsum.surveys.store_copy import copy_store, known_in_copy, put_store_copy_in_use
+from veilsum.surveys.survey_set import survey_set_of, write_submissions
+from veilsum.surveys.terms import survey_closing_entries
 
 VALUES = {f"Firm {k + 1}": 100 + k for k in range(12)}
 
@@ -58,7 +62,7 @@ def first_survey(world, kept, copying, suffix):
     total = world.total(terms, sent)
     for store in world.stores.values():
         store.finish(terms)
-    return total, to_answer(terms, set_of(terms, sent))
+    return total, survey_to_answer(terms, survey_set_of(terms, sent))
 
 
 def all_but_firm_1(world):
@@ -92,11 +96,11 @@ def test_a_store_from_a_backup_adds_nothing_before_it_knows_the_set_again(tmp_pa
     with refused("store-from-backup", StoreError):
         DelegateStore.open(place(world, "ann"))
     for name in MEMBERS:
-        put_in_use(place(world, name), [forgotten])
+        put_store_copy_in_use(place(world, name), [forgotten])
     with refused("guest-set-differs-little", BudgetError, mentions=("1",)):
         all_but_firm_1(world)
     with refused("store-in-use", StoreError):
-        put_in_use(place(world, "ann"), [])
+        put_store_copy_in_use(place(world, "ann"), [])
     world.close()
 
 
@@ -115,7 +119,7 @@ def test_a_copy_has_no_key_and_the_twin_has(tmp_path):
     assert (tmp_path / "copy").stat().st_mode & 0o077 == 0
     # What it knows of invitations comes along.
     world.close()
-    put_in_use(tmp_path / "copy", [])
+    put_store_copy_in_use(tmp_path / "copy", [])
     with (
         closing(DelegateStore.open(tmp_path / "copy")) as again,
         refused("survey-over"),
@@ -130,9 +134,9 @@ def test_another_set_of_a_known_survey_is_not_written_down(tmp_path):
     assert known_in_copy(tmp_path / "newer") == {(known.survey, known.set)}
     other = type(known)(known.survey, "0" * 64, known.guests, known.persons)
     with refused("other-set-added", StoreError):
-        put_in_use(tmp_path / "newer", [other])
-    assert is_copy(tmp_path / "newer")
-    put_in_use(tmp_path / "newer", [known])
+        put_store_copy_in_use(tmp_path / "newer", [other])
+    assert is_delegate_store_copy(tmp_path / "newer")
+    put_store_copy_in_use(tmp_path / "newer", [known])
     with closing(DelegateStore.open(tmp_path / "newer")) as again:
         assert again.answered() == (known,)
     world.close()
@@ -172,7 +176,7 @@ def test_a_receipt_tells_of_a_survey_that_the_store_has_forgotten(surveyed, tmp_
     company, *_ = surveyed
     with pytest.raises(InvalidInputError, match=company.consortium.run):
         resume_surveys(store)
-    assert is_copy(store)
+    assert is_delegate_store_copy(store)
     assert resume_surveys(store, [out]) == ("Wages",)
     with closing(DelegateStore.open(store)) as again:
         (known,) = again.answered()
@@ -195,8 +199,8 @@ def with_a_false_set(surveyed, tmp_path):
     told = tmp_path / "told"
     told.mkdir()
     few = company.submissions[1:]
-    chosen = set_of(company.open_terms, few)
-    closing = closing_of(company.open_terms, chosen.digest, chosen.tally)
+    chosen = survey_set_of(company.open_terms, few)
+    closing = survey_closing_entries(company.open_terms, chosen.digest, chosen.tally)
     survey = {**company.table["survey"], **closing}
     false = consortium_from({**company.table, "survey": survey})
     write_consortium(told / "closed.toml", false)
@@ -209,7 +213,7 @@ def test_a_false_set_is_not_believed_beside_the_true_file(surveyed, tmp_path):
     store, out, told = with_a_false_set(surveyed, tmp_path)
     with refused("set-not-known"):
         resume_surveys(store, [told])
-    assert is_copy(store)
+    assert is_delegate_store_copy(store)
     assert resume_surveys(store, [out]) == ("Wages",)
 
 
@@ -248,7 +252,7 @@ def test_submissions_that_are_not_the_sets_are_not_believed(surveyed, tmp_path):
     path.write_bytes(b"\n".join(path.read_bytes().splitlines()[:-1]) + b"\n")
     with refused("submissions-differ"):
         resume_surveys(store, [out])
-    assert is_copy(store)
+    assert is_delegate_store_copy(store)
 
 
 def test_a_store_that_somebody_made_of_the_copy_is_a_copy_again(surveyed, tmp_path):
@@ -267,5 +271,5 @@ def test_a_store_that_somebody_made_of_the_copy_is_a_copy_again(surveyed, tmp_pa
             entry.size = len(content)
             new.addfile(entry, io.BytesIO(content))
     restore_backup(packed, tmp_path / "new")
-    assert is_copy(tmp_path / "new" / STORE)
+    assert is_delegate_store_copy(tmp_path / "new" / STORE)
     assert private_keys(tmp_path / "new" / STORE) == [None]

@@ -68,20 +68,25 @@ from veilsum.net.transcript_file import read_transcript, write_transcript
 from veilsum.party.backup import make_backup, restore_backup
 from veilsum.party.own_rules import OwnRules, read_own_rules
 from veilsum.party.own_survey import STORE
-from veilsum.party.replay import read_plain, read_sums
-from veilsum.party.run_status import RunStatus, read_status, write_status
-from veilsum.party.serving import all_refused, not_alone, survey_of, without_open
-from veilsum.party.study_page import page_of
+from veilsum.party.replay import read_plain_result, read_sums_to_replay
+from veilsum.party.run_status import RunStatus, read_run_status, write_run_status
+from veilsum.party.serving import (
+    files_without_open_surveys,
+    refusals_of_every_question,
+    refusals_to_join_unattended,
+    survey_section_of,
+)
+from veilsum.party.study_page import study_consent_page
 from veilsum.party.studying import (
     STATUS as STUDY_STATUS,
-    read_status as read_study_status,
+    read_study_status as read_study_status,
 )
 from veilsum.party.surveying import (
-    codes_file,
-    make_part,
-    read_codes,
-    read_names,
-    read_part,
+    invitation_codes_file,
+    make_survey_part,
+    read_guest_names,
+    read_invitation_codes,
+    read_survey_part,
 )
 from veilsum.surveys.delegate import DelegateStore
 from veilsum.surveys.store_copy import copy_store, known_in_copy
@@ -120,11 +125,11 @@ class Specimen:
 def served(path):
     """Read a file as a party does that stays up."""
     agreed = read_agreement(path)
-    survey_of(agreed)
-    without_open([(path, agreed)])
-    all_refused(OwnRules(), agreed)
-    not_alone(OwnRules(), agreed)
-    return page_of(agreed)
+    survey_section_of(agreed)
+    files_without_open_surveys([(path, agreed)])
+    refusals_of_every_question(OwnRules(), agreed)
+    refusals_to_join_unattended(OwnRules(), agreed)
+    return study_consent_page(agreed)
 
 
 def opened_ledger(path):
@@ -200,9 +205,9 @@ def shelf(folder):
     add(
         "result",
         left / "result.json",
-        lambda path: (read_plain(path), read_result(path)),
+        lambda path: (read_plain_result(path), read_result(path)),
     )
-    add("sums", next(left.glob("*sums*")), read_sums)
+    add("sums", next(left.glob("*sums*")), read_sums_to_replay)
     accuser = Accuser(Study(place("accused")))
     evidence = folder / "evidence.json"
     evidence.write_text(accuser.lie().to_json())
@@ -210,8 +215,8 @@ def shelf(folder):
     status = RunStatus(
         run="r", party="a", consortium="", state="done", file="f", moved=WHEN, seen=WHEN
     )
-    write_status(folder / "a.status.json", status)
-    add("status", folder / "a.status.json", read_status)
+    write_run_status(folder / "a.status.json", status)
+    add("status", folder / "a.status.json", read_run_status)
 
     # Identities, and how they change.
     ann = ended.identities["ann"]
@@ -300,17 +305,17 @@ def shelf(folder):
         lambda path: read_submissions(path.read_bytes(), world.terms),
     )
     with closing(DelegateStore.open(folder / "new.surveys")) as inviting:
-        part, codes = make_part(member, inviting, ["Firm 1", "Firm 2"])
+        part, codes = make_survey_part(member, inviting, ["Firm 1", "Firm 2"])
     (folder / "part.json").write_text(part.to_json())
     add(
         "survey part",
         folder / "part.json",
-        lambda path: read_part(path).check(member.certificate),
+        lambda path: read_survey_part(path).check(member.certificate),
     )
-    (folder / "codes.csv").write_bytes(codes_file(codes))
-    add("codes", folder / "codes.csv", read_codes)
+    (folder / "codes.csv").write_bytes(invitation_codes_file(codes))
+    add("codes", folder / "codes.csv", read_invitation_codes)
     (folder / "names.txt").write_text("Firm 1\nFirm 2\n")
-    add("names", folder / "names.txt", read_names)
+    add("names", folder / "names.txt", read_guest_names)
 
     # Numbers.
     transcript = folder / "ann.transcript"

@@ -34,8 +34,8 @@ from veilsum.net.drop import (
     split_letter,
 )
 from veilsum.net.identity import PartyKeys, new_identity
-from veilsum.party.agreed import agreed_on
-from veilsum.party.replay import planned
+from veilsum.party.agreed import resolve_agreed_question
+from veilsum.party.replay import plan_to_replay
 from veilsum.protocol.messages import Share
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -72,7 +72,7 @@ class Watched(Folders):
         super().carry_all()
 
     def plan(self):
-        return planned(self.consortium, agreed_on(self.consortium))
+        return plan_to_replay(self.consortium, resolve_agreed_question(self.consortium))
 
     def secrets(self):
         """Bytes of every share, key of a share, masked vector and coefficient."""

@@ -24,7 +24,7 @@ from veilsum.party.backup import (
     _checksums,
     make_backup,
     restore_backup,
-    resume,
+    resume_party_ledger,
 )
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
@@ -135,7 +135,7 @@ def test_no_ledger_is_put_back_that_allows_what_was_allowed_before(tmp_path):
         pytest.raises((BudgetError, LedgerError)),
     ):
         ledger.charge(run("again"))
-    resume(tmp_path / "back" / "a.ledger", "I do not know")
+    resume_party_ledger(tmp_path / "back" / "a.ledger", "I do not know")
     assert read_ledger(tmp_path / "back" / "a.ledger").copies
     write_files(tmp_path, {"twin.ledger": fresh}, private=True)
     with open_ledger(tmp_path / "twin.ledger") as ledger:

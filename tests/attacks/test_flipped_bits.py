@@ -39,16 +39,25 @@ from veilsum.net.transcript_file import read_transcript, write_transcript
 from veilsum.net.trust import check_identity
 from veilsum.party.backup import make_backup, restore_backup
 from veilsum.party.own_survey import STORE
-from veilsum.party.replay import SUMS, read_plain, read_sums, result_findings
+from veilsum.party.replay import (
+    SUMS,
+    read_plain_result,
+    read_sums_to_replay,
+    result_findings,
+)
 from veilsum.party.serving import Household
-from veilsum.party.study_page import page_of
-from veilsum.party.surveying import make_part, read_part
+from veilsum.party.study_page import study_consent_page
+from veilsum.party.surveying import make_survey_part, read_survey_part
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
 from veilsum.surveys.collection import GuestCollection
 from veilsum.surveys.delegate import DelegateStore
 from veilsum.surveys.store_copy import copy_store, known_in_copy
-from veilsum.surveys.survey_set import closed_set, read_submissions, write_submissions
+from veilsum.surveys.survey_set import (
+    closed_survey_set,
+    read_submissions,
+    write_submissions,
+)
 from veilsum.surveys.terms import survey_terms
 from web.test_collecting import submission
 
@@ -348,8 +357,8 @@ def shelf(folder):
         findings = result_findings(
             receipts,
             ended.agreed,
-            result=read_plain(result),
-            sums=read_sums(out / SUMS),
+            result=read_plain_result(result),
+            sums=read_sums_to_replay(out / SUMS),
         )
         return all_good([*verdict.findings, *findings])
 
@@ -387,16 +396,16 @@ def shelf(folder):
 
     served = Household(identity=ann)
     served.agree(ended.agreed)
-    page = page_of(ended.agreed).digest
+    page = study_consent_page(ended.agreed).digest
     agreed = served.agreed(ended.agreed.run)
     declined = agreed.with_name("declined")
     shutil.copy(agreed, declined)
     with closing(DelegateStore.open(folder / "new.surveys")) as inviting:
-        part, _ = make_part(bob, inviting, ["Firm 1", "Firm 2"])
+        part, _ = make_survey_part(bob, inviting, ["Firm 1", "Firm 2"])
     (folder / "part.json").write_text(part.to_json())
 
     def checked_part(path):
-        found = read_part(path)
+        found = read_survey_part(path)
         found.check(bob.certificate)
         return found.to_json().lower()  # a signature may be written in either case
 
@@ -417,7 +426,7 @@ def shelf(folder):
         ),
         "submissions": Specimen(
             folder / "submissions.jsonl",
-            lambda path: closed_set(
+            lambda path: closed_survey_set(
                 closed, read_submissions(path.read_bytes(), closed)
             ),
         ),

@@ -17,7 +17,7 @@ from veilsum.consortium.pem import pem_of
 from veilsum.errors import InvalidInputError
 from veilsum.fits.formula_job import FormulaJob, inferred_schema
 from veilsum.fits.model import family_of
-from veilsum.party.agreed import check_agreed
+from veilsum.party.agreed import check_agreed_file
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.schema import Column, Schema
 
@@ -120,7 +120,7 @@ def consortium(column, levels, text, **changes):
 @every_attack
 def test_a_consortium_file_runs_nothing(column, levels, text):
     with pytest.raises(InvalidInputError):
-        check_agreed(consortium(column, levels, text))
+        check_agreed_file(consortium(column, levels, text))
 
 
 @every_attack

@@ -22,7 +22,7 @@ from surveys import MEMBERS, World, opened, survey_table
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.pem import pem_of
 from veilsum.errors import BudgetError, InvalidInputError, RangeError, StoreError
-from veilsum.party.surveying import letters
+from veilsum.party.surveying import survey_member_letters
 from veilsum.surveys import submission, survey_set
 from veilsum.surveys.delegate import (
     DelegateStore,
@@ -31,27 +31,27 @@ from veilsum.surveys.delegate import (
     share_sums,
 )
 from veilsum.surveys.question import SurveyRecipe
-from veilsum.surveys.store_copy import copy_store, put_in_use
+from veilsum.surveys.store_copy import copy_store, put_store_copy_in_use
 from veilsum.surveys.submission import (
     SUITE,
     Submission,
     X25519PrivateKey,
     guest_key,
+    guest_submission,
     make_submission,
-    masked_bytes,
-    open_share,
-    sha256_hex,
-    visit,
+    masked_survey_bytes,
+    open_sealed_share,
+    submission_sha256,
 )
 from veilsum.surveys.survey_set import SurveySet
 from veilsum.surveys.terms import (
     GuestTable,
-    closing_of,
+    guest_table_of,
+    survey_closing_entries,
+    survey_tally_of,
     survey_terms,
-    tally_of,
-    words_of,
 )
-from veilsum.surveys.words import released
+from veilsum.surveys.words import survey_released_words
 from veilsum.web.guest_page import page_survey, single_file
 
 VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host
@@ -187,25 +187,25 @@ def whole_part(world, sent):
 
 
 def lenient_set(terms, submissions):
-    """`set_of` without looking for what is there twice."""
+    """`survey_set_of` without looking for what is there twice."""
     by_guest = {one.guest: one for one in submissions}
     entries = (
         (name, by_guest[name].number, by_guest[name].digest(terms.names))
         for name in terms.roster
         if name in by_guest
     )
-    tally = tally_of(terms, {name: one.filled for name, one in by_guest.items()})
+    tally = survey_tally_of(terms, {name: one.filled for name, one in by_guest.items()})
     bits = tuple(by_guest[name].filled for name in terms.roster if name in by_guest)
     return SurveySet(terms.digest, tuple(entries), tally, bits)
 
 
 def without_search_for_doubles(monkeypatch):
-    monkeypatch.setattr(survey_set, "set_of", lenient_set)
+    monkeypatch.setattr(survey_set, "survey_set_of", lenient_set)
     monkeypatch.setattr("surveys.set_of", lenient_set)
 
 
 def test_one_guest_replayed_many_times_is_the_total(make_world, monkeypatch):
-    monkeypatch.setattr(submission, "seal_info", lambda *_: b"")
+    monkeypatch.setattr(submission, "sealed_share_info", lambda *_: b"")
     without_search_for_doubles(monkeypatch)
     world = crowded(make_world)
     assert whole_part(world, replayed(world)) == SMALL[VICTIM]
@@ -221,7 +221,7 @@ def test_what_is_bound_to_a_guest_does_not_open_under_another_name(
 
 
 def test_what_is_there_twice_is_seen_even_if_it_opens(make_world, monkeypatch):
-    monkeypatch.setattr(submission, "seal_info", lambda *_: b"")
+    monkeypatch.setattr(submission, "sealed_share_info", lambda *_: b"")
     world = crowded(make_world)
     with refused("duplicate-submission"):
         whole_part(world, replayed(world))
@@ -234,12 +234,14 @@ def thrifty_correction(survey, guest, key, old_shares, table, number):
     """A guest's program that draws a new share for the first delegate only."""
     filled, words = table.filled, table.words
     shares = [secrets.token_bytes(words.nbytes), *old_shares[1:]]
-    masked = masked_bytes(words, shares)
+    masked = masked_survey_bytes(words, shares)
     sealed = tuple(
         SUITE.encrypt(
             share,
             submission.X25519PublicKey.from_public_bytes(public),
-            submission.seal_info(survey.digest, name, guest, number, filled, masked),
+            submission.sealed_share_info(
+                survey.digest, name, guest, number, filled, masked
+            ),
         )
         for share, (name, public) in zip(shares, survey.delegates, strict=True)
     )
@@ -259,7 +261,8 @@ def change_seen(world, first, second):
     """What host and ann make of a correction: their guess of what was corrected."""
     key = private_key(world.stores[ANN], dict(world.terms.delegates)[ANN])
     without = [
-        one.words + open_share(world.terms, one, ANN, key) for one in (first, second)
+        one.words + open_sealed_share(world.terms, one, ANN, key)
+        for one in (first, second)
     ]
     return int((without[1] - without[0]).astype(np.int64)[0])
 
@@ -273,10 +276,12 @@ def test_a_correction_that_reuses_shares_shows_what_was_corrected(make_world):
         for name, public in world.terms.delegates
     }
     shares = [
-        open_share(world.terms, first, name, others[name]).astype("<u8").tobytes()
+        open_sealed_share(world.terms, first, name, others[name])
+        .astype("<u8")
+        .tobytes()
         for name in world.terms.names  # the guest's own program remembers them
     ]
-    table = words_of(world.terms, [[317]])
+    table = guest_table_of(world.terms, [[317]])
     second = thrifty_correction(world.terms, VICTIM, key, shares, table, 2)
     assert change_seen(world, first, second) == 17
     # It can be read and opened: nobody but its guest could have noticed.
@@ -462,7 +467,7 @@ def test_a_key_of_the_hosts_in_a_delegates_place_opens_every_share(make_world):
     found = world.visit(VICTIM, 123)
     total = found.words
     for name in MEMBERS:
-        total = total + open_share(world.terms, found, name, host[name])
+        total = total + open_sealed_share(world.terms, found, name, host[name])
     assert total.tolist() == [123]
     world.stores[ANN].check_file(world.terms, ANN)
     with refused("foreign-survey-key"):
@@ -479,7 +484,7 @@ def filled_by_the_coalition(world, is_released):
     for name, code in world.codes.items():
         own = values(15)[name]
         first = 100 if name in with_ann else own if name == VICTIM else None
-        sent.append(visit(world.terms, code, [[first, own]]))
+        sent.append(guest_submission(world.terms, code, [[first, own]]))
     terms = world.closed(sent)
     value, _ = world.total(terms, sent)
     if not is_released(terms)([one[0] for one in terms.tally.filled]):
@@ -595,7 +600,7 @@ def asked_for_one_cell(world, *, again=()):
     def ask(names, **survey):
         world.open_survey(**survey)
         sent = [
-            visit(
+            guest_submission(
                 world.terms,
                 world.codes[name],
                 [[numbers[name]], [None if name in LEFT_IT_EMPTY else numbers[name]]],
@@ -626,7 +631,7 @@ def test_a_copy_of_a_store_knows_who_filled_a_cell(make_world):
             store.close()
             kept = store.path.with_suffix(".kept")
             copy_store(store.path, kept)
-            put_in_use(kept, ())
+            put_store_copy_in_use(kept, ())
             kept.replace(store.path)
             world.stores[name] = DelegateStore.open(store.path)
 
@@ -693,9 +698,12 @@ def under_another_name(folder, kind, certificates):
         ]
         table["graph"] = {"edges": [[first, BOB], [BOB, CEM], [first, CEM]]}
         terms = survey_terms(consortium_from(table))
-        sent = [visit(terms, code, [[numbers[name]]]) for name, code in codes.items()]
-        chosen = survey_set.set_of(terms, sent)
-        table["survey"] |= closing_of(terms, chosen.digest, chosen.tally)
+        sent = [
+            guest_submission(terms, code, [[numbers[name]]])
+            for name, code in codes.items()
+        ]
+        chosen = survey_set.survey_set_of(terms, sent)
+        table["survey"] |= survey_closing_entries(terms, chosen.digest, chosen.tally)
         terms = survey_terms(consortium_from(table))
         total = masked_sums(terms, sent)
         for name in members:
@@ -756,9 +764,11 @@ class CarriesOver:
         found = masked_sums(self.terms, kept) + masked_sums(terms, new)
         for name in terms.names:
             for one in kept:
-                found = found + open_share(self.terms, one, name, self.keys[name])
+                found = found + open_sealed_share(
+                    self.terms, one, name, self.keys[name]
+                )
             for one in new:
-                found = found + open_share(terms, one, name, keys[name])
+                found = found + open_sealed_share(terms, one, name, keys[name])
         return int(found.astype(np.int64)[0])
 
 
@@ -860,7 +870,7 @@ def sent_with(world, changes=None):
             world.terms,
             name,
             guest_key(world.codes[name]),
-            changes.get(name, words_of(world.terms, cells)),
+            changes.get(name, guest_table_of(world.terms, cells)),
             1,
         )
         for name, cells in tables(world).items()
@@ -884,8 +894,8 @@ def answered(world, terms, sent):
 
 def claimed(world, sent, filled):
     """The survey closed with counts of the host's own."""
-    chosen = survey_set.set_of(world.terms, sent)
-    closing = closing_of(world.terms, chosen.digest, chosen.tally)
+    chosen = survey_set.survey_set_of(world.terms, sent)
+    closing = survey_closing_entries(world.terms, chosen.digest, chosen.tally)
     return opened(**world.said, **closing | {"filled": filled, "near": []})
 
 
@@ -904,11 +914,11 @@ def test_counts_that_nobody_checks_release_one_guests_number(make_world, monkeyp
     terms = claimed(world, sent, MADE_UP)
 
     def believing(survey, submissions):
-        found = survey_set.set_of(survey, submissions)
+        found = survey_set.survey_set_of(survey, submissions)
         assert found.digest == survey.set
         return found
 
-    monkeypatch.setattr("veilsum.surveys.delegate.closed_set", believing)
+    monkeypatch.setattr("veilsum.surveys.delegate.closed_survey_set", believing)
     found = answered(world, terms, sent)
     assert found.given[1, 0] == 8
     assert found.counts[1] == 777  # the victim's own number
@@ -932,7 +942,7 @@ def test_counts_are_made_again_from_what_guests_signed(make_world):
 def test_a_guest_counts_once_whatever_it_sends(make_world, count, says):
     """It says that it filled the rare cell, or not, and has any number in there."""
     world = make_world(**RARE)
-    honest = words_of(world.terms, tables(world)[LIAR])
+    honest = guest_table_of(world.terms, tables(world)[LIAR])
     words = honest.words.copy()
     words[1] = count % 2**64
     bits = b"\xc0" if says else honest.filled
@@ -964,7 +974,7 @@ def test_a_number_beyond_the_range_is_added_and_pointed_out(make_world):
 )
 def test_bits_for_cells_that_are_none_are_refused(make_world, bits, why):
     world = make_world(**RARE)
-    words = words_of(world.terms, tables(world)[LIAR]).words
+    words = guest_table_of(world.terms, tables(world)[LIAR]).words
     (found,) = (
         one
         for one in sent_with(world, {LIAR: GuestTable(bits, words)})
@@ -973,7 +983,7 @@ def test_bits_for_cells_that_are_none_are_refused(make_world, bits, why):
     with pytest.raises(InvalidInputError, match=why):
         submission.read_submission(found.to_json(), world.terms)
     with pytest.raises(InvalidInputError, match=why):
-        survey_set.set_of(world.terms, [found])
+        survey_set.survey_set_of(world.terms, [found])
 
 
 def filled_by_the_host(world):
@@ -1004,7 +1014,7 @@ def test_bits_that_are_neither_signed_nor_sealed_are_the_hosts(make_world, monke
     def loosely(survey, delegate, guest, number, filled, masked):
         return f"{survey} {delegate} {guest} {number} {masked.hex()}".encode()
 
-    monkeypatch.setattr(submission, "seal_info", loosely)
+    monkeypatch.setattr(submission, "sealed_share_info", loosely)
     world = make_world(**RARE)
     sent = filled_by_the_host(world)
     assert answered(world, world.closed(sent), sent).counts[1] == 777
@@ -1029,14 +1039,16 @@ def test_a_total_and_a_part_show_who_filled_but_one_and_that_is_said_before(make
     """A limit that is pointed out: all gave all of it as the part, but the victim."""
     world = make_world(columns=["total", "part"])
     sent = [
-        visit(world.terms, code, [[one, None if name == VICTIM else one]])
+        guest_submission(world.terms, code, [[one, None if name == VICTIM else one]])
         for (name, code), one in zip(
             world.codes.items(), values().values(), strict=True
         )
     ]
     terms = world.closed(sent)
     assert terms.tally.near == ((1, 0),)
-    assert "LOOK OUT: wage x part and wage x total" in " ".join(released(terms))
+    assert "LOOK OUT: wage x part and wage x total" in " ".join(
+        survey_released_words(terms)
+    )
     found = answered(world, terms, sent)
     assert found.counts[0] - found.counts[1] == values()[VICTIM]
     assert found.near == (("wage x part", "wage x total"),)
@@ -1050,7 +1062,9 @@ def test_of_cells_with_the_same_guests_each_is_named(make_world):
     """Heads and the part have the same guests: the part goes with the total."""
     world = make_world(columns=["heads", "total", "part"])
     sent = [
-        visit(world.terms, code, [[*([None] if name == VICTIM else [1]), one, last]])
+        guest_submission(
+            world.terms, code, [[*([None] if name == VICTIM else [1]), one, last]]
+        )
         for (name, code), one in zip(
             world.codes.items(), values().values(), strict=True
         )
@@ -1058,7 +1072,7 @@ def test_of_cells_with_the_same_guests_each_is_named(make_world):
     ]
     terms = world.closed(sent)
     assert terms.tally.near == ((0, 1), (2, 1))
-    told = " ".join(released(terms))
+    told = " ".join(survey_released_words(terms))
     assert "wage x heads and wage x total, wage x part and wage x total were" in told
     assert terms.tally.more_near is False
 
@@ -1070,7 +1084,7 @@ def sparse(make_world, total):
     for (name, code), one in zip(world.codes.items(), values().values(), strict=True):
         rare = 777 if name == VICTIM else None
         whole = one + (rare or 0) if total else None
-        sent.append(visit(world.terms, code, [[one, rare, whole]]))
+        sent.append(guest_submission(world.terms, code, [[one, rare, whole]]))
     return world, world.closed(sent), sent
 
 
@@ -1080,14 +1094,14 @@ def test_what_too_few_filled_follows_from_a_total_and_that_is_said_before(make_w
     assert (terms.released, terms.tally.near) == ((0, 2), ())
     found = answered(world, terms, sent)
     assert found.counts[2] - found.counts[0] == 777
-    told = " ".join(released(terms))
+    told = " ".join(survey_released_words(terms))
     assert "LOOK OUT: wage x divers got no total, for too few filled them" in told
     assert found.may_follow == ("wage x divers",)
     assert "Look out: wage x divers got no total" in " ".join(found.summary().split())
     # The twin: beside one released cell nothing can be subtracted.
     _, terms, _ = sparse(make_world, total=False)
     assert (terms.released, terms.may_follow) == ((0,), ())
-    assert "LOOK OUT" not in " ".join(released(terms))
+    assert "LOOK OUT" not in " ".join(survey_released_words(terms))
 
 
 # One duty less
@@ -1155,7 +1169,7 @@ def letters_of(world, member, page_hash, language="en"):
     codes = {name: world.codes[name] for name, by in world.inviter.items()}
     mine = {name: codes[name] for name in codes if world.inviter[name] == member}
     page = "https://survey.example.org"
-    made = letters(
+    made = survey_member_letters(
         world.terms, member, mine, page=page, page_hash=page_hash, language=language
     )
     return next(csv.DictReader(made.decode().splitlines(True)))["letter"]
@@ -1171,10 +1185,10 @@ def test_a_page_of_the_inviters_reads_its_guest_and_has_another_hash(make_world)
     own = {name: X25519PrivateKey.generate() for name in MEMBERS}
     public = {name: key.public_key().public_bytes_raw() for name, key in own.items()}
     told = dataclasses.replace(world.terms, delegates=tuple(public.items()))
-    typed = visit(told, world.codes[VICTIM], [[123]])
+    typed = guest_submission(told, world.codes[VICTIM], [[123]])
     read = typed.words
     for name, key in own.items():
-        read = read + open_share(told, typed, name, key)
+        read = read + open_sealed_share(told, typed, name, key)
     assert read.tolist() == [123]
     others = {name: one for name, one in values().items() if name != VICTIM}
     sent = [*world.all_visit(others), world.visit(VICTIM, int(read[0]))]
@@ -1182,7 +1196,7 @@ def test_a_page_of_the_inviters_reads_its_guest_and_has_another_hash(make_world)
 
     def page_hash(terms):
         address = "https://survey.example.org/submissions"
-        return sha256_hex(single_file(page_survey(terms), address).encode())
+        return submission_sha256(single_file(page_survey(terms), address).encode())
 
     assert page_hash(told) != page_hash(world.terms)
     letter = " ".join(letters_of(world, BOB, page_hash(told)).split())

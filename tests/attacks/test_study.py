@@ -28,7 +28,7 @@ from veilsum.party.inputs import OwnTable
 from veilsum.party.networked import Networked
 from veilsum.party.own_rules import OwnRules
 from veilsum.party.run import Inputs
-from veilsum.party.studying import looked_at, prepare_study
+from veilsum.party.studying import prepare_study, study_at_home
 from veilsum.questions.job_file import job_of
 from veilsum.tables.rules import DisclosureError
 
@@ -79,7 +79,7 @@ def one_by_one(study, tables, folder):
     for name in study.questions:
         with open_ledger(folder / name, create=vs.privacy.Budget()) as ledger:
             part = OwnTable(consortium=study.first, name="t", table=tables[AIM])
-            home = looked_at(study, part, AIM, ledger, asked=[name])
+            home = study_at_home(study, part, AIM, ledger, asked=[name])
             if home.refused:
                 raise DisclosureError("", str(home.refused))
 
@@ -88,7 +88,7 @@ def together(study, tables, folder):
     """How a party checks all questions of a study."""
     part = OwnTable(consortium=study.first, name="t", table=tables[AIM])
     with open_ledger(folder / "ledger", create=vs.privacy.Budget()) as ledger:
-        home = looked_at(study, part, AIM, ledger, asked=[*study.questions])
+        home = study_at_home(study, part, AIM, ledger, asked=[*study.questions])
     if home.refused:
         raise DisclosureError("", str(home.refused))
 
@@ -156,7 +156,7 @@ def asked_before(ledger, study, tables):
     """Have a first edition reserved, as its runs do before they begin."""
     part = OwnTable(consortium=study.first, name="t", table=tables[AIM])
     ledger.reserve_all(
-        looked_at(study, part, AIM, ledger, asked=[*study.questions]).wanted
+        study_at_home(study, part, AIM, ledger, asked=[*study.questions]).wanted
     )
 
 
@@ -172,7 +172,7 @@ def test_a_later_edition_is_held_against_the_earlier_ones(tmp_path, remembers):
             asked_before(ledger, first, tables)
 
         def attack():
-            return looked_at(second, part, AIM, ledger, asked=["more"]).refused
+            return study_at_home(second, part, AIM, ledger, asked=["more"]).refused
 
         # The twin, a ledger that has been lost, answers.
         told = refused_by(attack) if remembers else attack()

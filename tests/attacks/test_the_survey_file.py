@@ -17,7 +17,11 @@ from click.testing import CliRunner
 from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import new_identity
-from veilsum.surveys.submission import X25519PrivateKey, open_share, visit
+from veilsum.surveys.submission import (
+    X25519PrivateKey,
+    guest_submission,
+    open_sealed_share,
+)
 from veilsum.surveys.terms import survey_terms
 
 ANN, BOB, CEM, DAN = MEMBERS = ("ann", "bob", "cem", "dan")  # dan invites nobody
@@ -111,8 +115,10 @@ def test_keys_of_the_organisers_in_delegates_places_are_seen(made, tmp_path):
     terms = survey_terms(read_consortium(survey))
     with (made / BOB / "bob.codes.csv").open(newline="") as stream:
         code = next(csv.DictReader(stream))["code"]
-    sent = visit(terms, code, [[123], [456]])
-    read = sum((open_share(terms, sent, one, own[one]) for one in MEMBERS), sent.words)
+    sent = guest_submission(terms, code, [[123], [456]])
+    read = sum(
+        (open_sealed_share(terms, sent, one, own[one]) for one in MEMBERS), sent.words
+    )
     assert read.tolist() == [123, 456]
     # So no member invites anybody with it, and who has no guests says so, too.
     for member in MEMBERS:

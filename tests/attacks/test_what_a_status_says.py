@@ -22,8 +22,8 @@ from veilsum.party.run_status import (
     EventFeed,
     RunStatus,
     StatusFile,
-    read_status,
-    write_status,
+    read_run_status,
+    write_run_status,
 )
 from veilsum.protocol.effects import Send
 from veilsum.protocol.machine import Machine
@@ -54,7 +54,7 @@ def statuses(name, rows, dealing, folder, monkeypatch, leak=None):
     """All that was ever written about each party's run."""
     kept = {party: [] for party in dealing}
     keep = lambda path, status: kept[path.stem].append(msgspec.json.encode(status))  # noqa: E731
-    monkeypatch.setattr(run_status, "write_status", keep)
+    monkeypatch.setattr(run_status, "write_run_status", keep)
     kind, driver = KINDS[name], Told(seed=1)
     held, asked = kind.deal(dealing, rows), agreed(MODEL)
     driver.__dict__["telling"] = {
@@ -113,8 +113,8 @@ def test_how_long_the_file_is_says_nothing_of_its_reason(tmp_path):
         status = RunStatus(
             run="run", party="a", consortium="0", state="refused", reason=reason
         )
-        write_status(path, status)
-        assert read_status(path) == status
+        write_run_status(path, status)
+        assert read_run_status(path) == status
         assert path.stat().st_mode & 0o077 == 0
         sizes.add(path.stat().st_size)
         plain.add(len(msgspec.json.encode(status)))

@@ -17,7 +17,7 @@ from veilsum.consortium.consortium import canonical
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import is_signature, new_identity
 from veilsum.surveys.collection import GuestCollection
-from veilsum.surveys.survey_set import list_digest
+from veilsum.surveys.survey_set import submissions_digest
 from veilsum.surveys.terms import survey_terms
 from veilsum.web.collecting import GUEST_SCHEME, SurveyHost
 from veilsum.web.fetching import (
@@ -220,7 +220,7 @@ def test_a_host_can_list_whom_it_left_out_and_another_member_tells(store, tmp_pa
     closed = survey_terms(read_consortium(mine / CLOSED))
     added = read_closed(closed, mine)
     assert digests["Firm 9"] not in added.submissions
-    assert list_digest(added.submissions) not in page
+    assert submissions_digest(added.submissions) not in page
     # The host cannot hand out files of which another set would be true.
     lines = [one.to_json() for name, one in sent.items() if name != "Firm 2"]
     (mine / SENT).write_text("\n".join(lines))

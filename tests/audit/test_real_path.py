@@ -151,7 +151,7 @@ def rows_instead_of_parties(patch):
         several = [np.count_nonzero(one) > 1 for one in flags]
         return np.concatenate([*flags, several]).astype(np.int64).astype(object)
 
-    patch.setattr(presence, "held", counts)
+    patch.setattr(presence, "places_with_rows", counts)
 
 
 def a_column_nobody_asked_about(patch):
@@ -435,13 +435,13 @@ def the_last_one_of_no_chance(patch):
 
 def one_invitation_for_all(patch):
     """Codes of guests have few letters that change."""
-    code = delegate.new_code()
+    code = delegate.new_invitation_code()
     same = code.replace("-", "")[:20]
 
     def alike():
         return submission._shown(same + secrets.token_hex(3).upper())
 
-    patch.setattr(delegate, "new_code", alike)
+    patch.setattr(delegate, "new_invitation_code", alike)
 
 
 def the_same_keys_in_every_store(patch):

@@ -15,7 +15,7 @@ from veilsum.cli.app import app
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.transcript_file import is_transcript, write_transcript
 from veilsum.party.consent import consent_to
-from veilsum.party.run import conclude
+from veilsum.party.run import conclude_run
 from veilsum.party.run_status import EventFeed
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -35,7 +35,7 @@ def ran_fixture(tmp_path_factory):
     found = company.run()
     (home / "out").mkdir()
     page, feed = consent_to(company.consortium), EventFeed(run, "a")
-    conclude(company.drivers["a"], found["a"], page, feed, home / "out")
+    conclude_run(company.drivers["a"], found["a"], page, feed, home / "out")
     return home
 
 

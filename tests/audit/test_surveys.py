@@ -37,9 +37,9 @@ from veilsum.audit.visits import (
 )
 from veilsum.cli.app import app
 from veilsum.consortium.consortium import consortium_from
-from veilsum.surveys.submission import cell_words, masked_bytes, visit
-from veilsum.surveys.survey_set import set_of, write_submissions
-from veilsum.surveys.terms import closing_of
+from veilsum.surveys.submission import cell_words, guest_submission, masked_survey_bytes
+from veilsum.surveys.survey_set import survey_set_of, write_submissions
+from veilsum.surveys.terms import survey_closing_entries
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -184,7 +184,7 @@ def test_a_tape_is_the_programs_whole_chance(made):
     sent = made.come("Firm 1", (1, 2, 3, None), recorded)
     shares = [made.share(sent, name).tobytes() for name in MEMBERS]
     assert shares == drawn
-    whole = cell_words(masked_bytes(sent.words, [bytes(8 * len(sent.words))]))
+    whole = cell_words(masked_survey_bytes(sent.words, [bytes(8 * len(sent.words))]))
     for share in shares:
         whole += cell_words(share)
     assert whole[-4:].tolist() == [1, 2, 3, 0]
@@ -323,9 +323,12 @@ def closed(folder):
     ]
     delegates = {name: key.hex() for name, key in made.terms.delegates}
     terms = opened(guest=guests, delegates=delegates)
-    lines = [visit(terms, made.codes[name], [[5, 6], [7, 8]]) for name in terms.roster]
-    chosen = set_of(terms, lines)
-    closing = closing_of(terms, chosen.digest, chosen.tally)
+    lines = [
+        guest_submission(terms, made.codes[name], [[5, 6], [7, 8]])
+        for name in terms.roster
+    ]
+    chosen = survey_set_of(terms, lines)
+    closing = survey_closing_entries(terms, chosen.digest, chosen.tally)
     table = survey_table(guest=guests, delegates=delegates, **closing)
     (folder / "closed.toml").write_text(tomli_w.dumps(table))
     (folder / "submissions.jsonl").write_bytes(write_submissions(lines))

@@ -24,7 +24,7 @@ from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import new_identity
 from veilsum.surveys.collection import GuestCollection
-from veilsum.surveys.submission import visit
+from veilsum.surveys.submission import guest_submission
 from veilsum.surveys.terms import survey_terms
 
 MEMBERS = ("ann", "bob", "cem")
@@ -225,7 +225,7 @@ def test_what_was_added_is_printed_by_a_member_and_closed_once(scene, tmp_path):
     names, place = [*scene.codes()], tmp_path / "host"
     place.mkdir()
     sent = {
-        name: visit(scene.terms, code, [[k, 1], [2, None]])
+        name: guest_submission(scene.terms, code, [[k, 1], [2, None]])
         for k, (name, code) in enumerate(scene.codes().items())
     }
     store = GuestCollection.open(place / "collection.sqlite", scene.terms)
@@ -267,7 +267,8 @@ def test_what_was_added_is_printed_by_a_member_and_closed_once(scene, tmp_path):
 def test_a_host_serves_stops_serves_again_closes_and_members_fetch(scene, tmp_path):
     codes = [*scene.codes().values()]
     sent = [
-        visit(scene.terms, code, [[k, 1], [2, None]]) for k, code in enumerate(codes)
+        guest_submission(scene.terms, code, [[k, 1], [2, None]])
+        for k, code in enumerate(codes)
     ]
     assert "makes it" in call("status", scene.survey, code=2)
     with serving(scene.survey) as said:

@@ -16,7 +16,12 @@ from net.runs import ONE_SHOT, Company, changed
 from net.village import free_port
 from veilsum.cli.app import app
 from veilsum.net.receipt import read_receipt, verify_receipts
-from veilsum.party.run_status import read_status, stamp, status_file, write_status
+from veilsum.party.run_status import (
+    read_run_status,
+    run_status_file,
+    run_status_time,
+    write_run_status,
+)
 
 FOUR = changed(ONE_SHOT, policy={"meeting": 600.0, "deadline": 300.0})
 # By the clock on the wall: what takes so long never ends.
@@ -53,7 +58,7 @@ def status(company, *more):
 
 def path_of(company):
     key = company.folder("a") / "a.key"
-    return status_file(key, "a", company.consortium.run)
+    return run_status_file(key, "a", company.consortium.run)
 
 
 def test_a_file_waits_for_a_person_who_reads_its_page(company):
@@ -87,7 +92,7 @@ def test_a_person_may_say_no_and_is_not_asked_again(company):
     file = str(company.folder("a") / "inbox" / "four.toml")
     asked = serve(company, "--agree", file, answer="n\n")
     assert "--refuse" in asked.stderr
-    assert read_status(path_of(company)).state == "pending"
+    assert read_run_status(path_of(company)).state == "pending"
     both = serve(company, "--agree", file, "--refuse", file)
     assert "give one of them" in both.stderr
     told = serve(company, "--refuse", file)
@@ -95,7 +100,7 @@ def test_a_person_may_say_no_and_is_not_asked_again(company):
     assert "nothing was sent" in told.stderr
     assert "a person said no" in status(company)
     serve(company, "--once")
-    assert read_status(path_of(company)).state == "refused"
+    assert read_run_status(path_of(company)).state == "refused"
 
 
 def test_the_one_key_is_looked_for_in_the_folder_that_is_served(tmp_path):
@@ -131,15 +136,15 @@ def test_mistakes_are_one_sentence(more, why, company):
 def test_a_run_without_a_sign_of_life_is_said_to_be_silent(company):
     serve(company, "--once")
     path, now = path_of(company), time.time()
-    known = read_status(path)
+    known = read_run_status(path)
     fields = {name: getattr(known, name) for name in known.__struct_fields__}
     fields |= {"state": "running", "waiting": ("b", "c"), "deadline": 300.0}
-    fields |= {"phase": "greeting", "moved": stamp(now), "resend": 1.0}
-    write_status(path, type(known)(**{**fields, "seen": stamp(now)}))
+    fields |= {"phase": "greeting", "moved": run_status_time(now), "resend": 1.0}
+    write_run_status(path, type(known)(**{**fields, "seen": run_status_time(now)}))
     told = " ".join(status(company).split())
     assert "b, c" in told
     assert "of 300 seconds" in told
-    write_status(path, type(known)(**{**fields, "seen": stamp(now - 14)}))
+    write_run_status(path, type(known)(**{**fields, "seen": run_status_time(now - 14)}))
     told = " ".join(status(company).split())
     assert "no sign of life since" in told
 
@@ -194,10 +199,10 @@ def test_a_process_that_is_killed_goes_on_and_one_that_is_ended_says_so(company)
         return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
 
     def is_in(state):
-        return path.exists() and read_status(path).state == state
+        return path.exists() and read_run_status(path).state == state
 
     with start() as first:
-        until(lambda: is_in("running") and read_status(path).waiting, first)
+        until(lambda: is_in("running") and read_run_status(path).waiting, first)
         until(lambda: 'veilsum_runs{state="running"} 1' in ask(port, "/metrics"), first)
         until(lambda: on_page(company, page)[1]["runs"][0]["waiting"], first)
         token, seen = on_page(company, page)

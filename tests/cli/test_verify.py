@@ -13,8 +13,8 @@ from veilsum.cli.app import app
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.output import as_json
 from veilsum.net.identity import fingerprint, new_identity
-from veilsum.party.agreed import agreed_on
-from veilsum.party.replay import planned
+from veilsum.party.agreed import resolve_agreed_question
+from veilsum.party.replay import plan_to_replay
 
 
 class Agreed(Study):
@@ -22,10 +22,10 @@ class Agreed(Study):
 
     @cached_property
     def true(self):
-        asked = agreed_on(self.consortium)
+        asked = resolve_agreed_question(self.consortium)
         promise = asked.recipe.stated(asked.terms.guarantee, [])
         return {
-            "plan": planned(self.consortium, asked).digest.hex(),
+            "plan": plan_to_replay(self.consortium, asked).digest.hex(),
             "guarantee": json.loads(as_json(promise.to_dict())),
             "released": asked.recipe.shown(PARTIES, []),
         }

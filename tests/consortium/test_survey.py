@@ -13,7 +13,12 @@ from refusals import refused
 from surveys import opened, survey_table
 from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import InvalidScenarioError
-from veilsum.surveys.terms import Guest, closing_of, survey_terms, tally_of
+from veilsum.surveys.terms import (
+    Guest,
+    survey_closing_entries,
+    survey_tally_of,
+    survey_terms,
+)
 
 
 def changed(**keys):
@@ -53,7 +58,7 @@ def test_the_open_file_names_the_survey_and_the_closed_one_says_so_too():
     # The last but one leaves one of bob's if cem colludes, the last four of each.
     assert other.released == (0, 1, 3)
     assert other.tally.near == ((0, 1),)
-    again = closing_of(one, other.set, other.tally)
+    again = survey_closing_entries(one, other.set, other.tally)
     assert again == CLOSED
     assert survey_terms(consortium_from(changed(title="Other"))).digest != one.digest
 
@@ -206,7 +211,7 @@ def test_released_and_near_cells_are_those_of_every_coalition_tried(seed):
         g: (int("".join(str(int(g in one)) for one in sets), 2) << 7).to_bytes(2)
         for g in guests
     }
-    tally = tally_of(terms, filled)
+    tally = survey_tally_of(terms, filled)
     shown, near = by_hand(terms, sets)
     closed = dataclasses.replace(terms, tally=tally)
     assert tally.given == tuple(map(len, sets))
@@ -234,13 +239,13 @@ def test_pairs_are_counted_and_not_without_end():
         for k, name in enumerate(terms.roster)
     }
     # Of 13 different groups all 78 pairs, and then cells of the largest.
-    found = tally_of(terms, bits)
+    found = survey_tally_of(terms, bits)
     assert (len(found.near), found.more_near) == (100, True)
     assert {pair[0] for pair in found.near[:78]} == {*range(12)}
     assert sum(12 in pair for pair in found.near[:78]) == 12
     assert {pair[1] for pair in found.near[78:]} == {*range(13, 35)}
     few = dataclasses.replace(terms, rows=terms.rows[:13])
-    found = tally_of(few, {name: one[:2] for name, one in bits.items()})
+    found = survey_tally_of(few, {name: one[:2] for name, one in bits.items()})
     assert (len(found.near), found.more_near) == (78, False)
     terms = dataclasses.replace(
         terms, guests=tuple(Guest(str(k), b"", "ann") for k in range(40)), tolerate=0
@@ -249,7 +254,7 @@ def test_pairs_are_counted_and_not_without_end():
         name: bytes(255 - (1 << (7 - k % 8)) * (k // 8 == byte) for byte in range(5))
         for k, name in enumerate(terms.roster)
     }
-    found = tally_of(terms, bits)
+    found = survey_tally_of(terms, bits)
     assert (len(found.near), found.more_near) == (100, True)
 
 
@@ -258,8 +263,8 @@ def test_that_not_all_were_compared_is_said(monkeypatch):
     terms = dataclasses.replace(opened(), rows=("x", "y", "z"), columns=("a",))
     empty = {"Firm 1": 0b011, "Firm 2": 0b001}
     bits = {name: bytes([~empty.get(name, 0) << 5 & 0xE0]) for name in terms.roster}
-    found = tally_of(terms, bits)
+    found = survey_tally_of(terms, bits)
     assert (found.near, found.more_near) == (((2, 1), (2, 0), (1, 0)), False)
     monkeypatch.setattr("veilsum.surveys.terms.MOST_COMPARED", 2)
-    found = tally_of(terms, bits)
+    found = survey_tally_of(terms, bits)
     assert (found.near, found.more_near) == (((2, 1), (2, 0)), True)

@@ -27,7 +27,7 @@ from veilsum.files.output import as_json
 from veilsum.files.scenarios import read_scenario
 from veilsum.locale import label, languages
 from veilsum.minimise.solve import run_scenario
-from veilsum.party.agreed import agreed_on
+from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import consent_to
 from veilsum.party.replay import OWN, agreed_findings, replay, result_findings
 from veilsum.questions.job_file import read_job
@@ -147,7 +147,7 @@ def test_the_released_list_is_what_was_summed(name, runs):
 def test_consent_lists_every_released_key(name, runs):
     page = consent_to(runs(name).company.consortium)
     shown = " ".join(page.page.split())
-    foreseen = agreed_on(runs(name).company.consortium).recipe.foreseen
+    foreseen = resolve_agreed_question(runs(name).company.consortium).recipe.foreseen
     for one in foreseen:
         for key, count in one.statistics.items():
             assert (f"- {label(key)} ({count}): " in shown) == bool(count)
@@ -318,7 +318,7 @@ def test_a_mistake_about_columns_or_rules_is_a_sentence(name, runs):
 def test_a_survey_keeps_to_its_page_and_file():
     """Guests bring numbers, and no table: the rest is in `questions/test_survey.py`."""
     page = " ".join(consent_to(consortium_from(survey_table())).page.split())
-    for one in agreed_on(consortium_from(survey_table())).recipe.foreseen:
+    for one in resolve_agreed_question(consortium_from(survey_table())).recipe.foreseen:
         for key, count in one.statistics.items():
             assert (f"- {label(key)} ({count}): " in page) == bool(count)
     table = survey_table()

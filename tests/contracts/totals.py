@@ -25,7 +25,7 @@ from veilsum.sums.presence import FEW_VALUES, Values
 from veilsum.sums.recipes import OneRound
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.sums.table_job import SchemaJob, TableResult
-from veilsum.sums.wording import PageRoom, quoted
+from veilsum.sums.wording import PageRoom, quoted_for_release
 from veilsum.tables.asked import Question
 from veilsum.tables.rules import AtHome
 from veilsum.tables.schema import CheckedTable, Schema
@@ -163,7 +163,9 @@ class TotalsKind(TableKind):
         return TotalsJob(columns, replace(schema, columns=used))
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        names = room.names("columns", [quoted(one) for one in asked.job.columns])
+        names = room.names(
+            "columns", [quoted_for_release(one) for one in asked.job.columns]
+        )
         yield f"question: the totals of {names} over all members' rows"
 
 

@@ -21,7 +21,7 @@ from veilsum.masks.streams import Keystream
 from veilsum.numbers.units import Counts
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.protocol.work import request_digest
-from veilsum.sums.terms import driver_of
+from veilsum.sums.terms import driver_for_terms
 
 WHEEL = Topology.family("wheel:5")
 UNITS = (Fraction(1, 100), Fraction(2, 7))
@@ -162,15 +162,15 @@ def test_what_the_books_forbid_is_not_shown(kind):
 
 @pytest.mark.parametrize("name", ["vectorised", "loopback"])
 def test_a_word_becomes_a_driver_at_the_door(name):
-    made = driver_of(name, seed=3)
+    made = driver_for_terms(name, seed=3)
     assert isinstance(made, Driver)
     assert (made.party, made.seed) == (None, 3)
-    assert driver_of(made, seed=4) is made
+    assert driver_for_terms(made, seed=4) is made
 
 
 def test_an_unknown_driver_is_refused():
     with refused("unknown-driver"):
-        driver_of("postman", seed=0)
+        driver_for_terms("postman", seed=0)
 
 
 @pytest.mark.parametrize("driver", ["vectorised", "loopback"])

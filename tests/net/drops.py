@@ -19,7 +19,7 @@ from veilsum.files.ledger import open_ledger
 from veilsum.net.drop import SUFFIX, Drop, DropFolder, letter_file_name, split_letter
 from veilsum.net.identity import read_identity
 from veilsum.party.consent import consent_to
-from veilsum.party.inputs import own_part
+from veilsum.party.inputs import party_contribution
 from veilsum.party.local import local_run
 from veilsum.party.networked import Networked
 from veilsum.party.run import receipt_of
@@ -224,7 +224,7 @@ class Folders:
         budget = None if path.exists() else Budget()
         with open_ledger(path, create=budget) as ledger:
             try:
-                self.found[name] = own_part(self.consortium, **given).run(
+                self.found[name] = party_contribution(self.consortium, **given).run(
                     driver, ledger
                 )
             except WaitingError as error:

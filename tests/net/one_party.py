@@ -13,7 +13,7 @@ from veilsum.files.output import as_json, write_files
 from veilsum.net.identity import read_identity
 from veilsum.net.passes import own_token
 from veilsum.party.consent import consent_to
-from veilsum.party.inputs import own_part
+from veilsum.party.inputs import party_contribution
 from veilsum.party.networked import Networked
 from veilsum.party.run import receipt_of
 from veilsum.privacy.accountant import Budget
@@ -45,7 +45,7 @@ def _take_part(here, kill_after):
     ledger = key.with_suffix(".ledger")
     budget = None if ledger.exists() else Budget()
     with open_ledger(ledger, create=budget) as books:
-        result = own_part(consortium, **given).run(driver, books)
+        result = party_contribution(consortium, **given).run(driver, books)
     (here / "out").mkdir(exist_ok=True)
     write_files(
         here / "out",

@@ -31,7 +31,7 @@ from veilsum.net.passes import own_token
 from veilsum.net.receipt import verify_receipts
 from veilsum.party import networked
 from veilsum.party.consent import consent_to
-from veilsum.party.inputs import own_part
+from veilsum.party.inputs import party_contribution
 from veilsum.party.local import local_run
 from veilsum.party.networked import Networked
 from veilsum.party.replay import agreed_findings, result_findings
@@ -170,7 +170,7 @@ class Company:
         option, file = self.seats[name].option
         agreed = self.options.get(name, {}).get("consortium", self.consortium)
         path = self.folder(name) / file
-        return own_part(agreed, **{option.removeprefix("--"): path})
+        return party_contribution(agreed, **{option.removeprefix("--"): path})
 
     def ledger(self, name):
         path = self.folder(name) / f"{name}.ledger"

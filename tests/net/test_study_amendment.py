@@ -17,7 +17,7 @@ from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.net.amendment import Amendment, check_amendment, read_amendment
 from veilsum.net.receipt import verify_receipts
 from veilsum.party.study_page import consent_to_study
-from veilsum.party.studying import StudyStatus, begun_status, looked_at
+from veilsum.party.studying import StudyStatus, begun_study_status, study_at_home
 from veilsum.privacy.accountant import Budget
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
@@ -156,19 +156,19 @@ def test_a_study_that_not_all_have_agreed_to_is_not_joined(amended, tmp_path):
 def test_the_folder_of_another_study_is_not_gone_on_with(amended, tmp_path):
     renewed, new = amended
     study = renewed.group.study
-    begun_status(tmp_path, study, "a").write(tmp_path)
-    fresh = begun_status(tmp_path, new, "a")
+    begun_study_status(tmp_path, study, "a").write(tmp_path)
+    fresh = begun_study_status(tmp_path, new, "a")
     runs = [one.run for one in fresh.stages.values()]
     assert runs == [one.run for one in new.questions.values()], "open ones begin anew"
-    old = begun_status(tmp_path, study, "a")
+    old = begun_study_status(tmp_path, study, "a")
     StudyStatus(**{**old.given(), "run": "0" * 32}).write(tmp_path)
     with refused("status-of-other-study", OutputError):
-        begun_status(tmp_path, new, "a")
+        begun_study_status(tmp_path, new, "a")
     grown = study_from(study.grown([SMOKERS]))
     (tmp_path / "study.json").unlink()
-    begun_status(tmp_path, grown, "a").write(tmp_path)
+    begun_study_status(tmp_path, grown, "a").write(tmp_path)
     with refused("status-of-other-study", OutputError):
-        begun_status(tmp_path, new, "a")  # it would forget a question
+        begun_study_status(tmp_path, new, "a")  # it would forget a question
 
 
 def test_what_was_reserved_for_the_former_runs_is_given_back(amended, tmp_path):
@@ -176,9 +176,9 @@ def test_what_was_reserved_for_the_former_runs_is_given_back(amended, tmp_path):
     group, study = renewed.group, renewed.group.study
     with open_ledger(tmp_path / "ledger", create=Budget()) as ledger:
         part = group.part("a", ledger)
-        home = looked_at(study, part.part, "a", ledger, asked=[*study.questions])
+        home = study_at_home(study, part.part, "a", ledger, asked=[*study.questions])
         ledger.reserve_all(home.wanted)
-        begun_status(tmp_path, study, "a").write(tmp_path)
+        begun_study_status(tmp_path, study, "a").write(tmp_path)
         assert len(ledger.history().pending) == 2
         part = group.part("a", ledger, new, out=tmp_path)
 

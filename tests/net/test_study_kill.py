@@ -24,8 +24,8 @@ from veilsum.files.ledger import read_ledger
 from veilsum.net.receipt import verify_receipts
 from veilsum.party.checks import AtHomeError, HomeDriver
 from veilsum.party.consent import consent_to
-from veilsum.party.inputs import own_part
-from veilsum.party.studying import read_status
+from veilsum.party.inputs import party_contribution
+from veilsum.party.studying import read_study_status
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked_shapes")]
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -90,7 +90,7 @@ def parts(group, question):
     """The public plan of a question, and everybody's work in it."""
     agreed, works = group.study.questions[question], {}
     for name in NAMES:
-        part = own_part(agreed, data=group.folder(name) / "data.csv")
+        part = party_contribution(agreed, data=group.folder(name) / "data.csv")
         with pytest.raises(AtHomeError) as home:
             replace(part, consortium=agreed).job(name, driver=HomeDriver(name)).run()
         works[name] = home.value.assignment.works[name]
@@ -112,7 +112,7 @@ def check(group, may_fail=False):
         assert broken(*parts(group, question), histories(group, question)) == []
         rounds = consent_to(agreed).facts["rounds"][1]
         for name in NAMES:
-            stage = read_status(group.folder(name) / "out").stages[question]
+            stage = read_study_status(group.folder(name) / "out").stages[question]
             charges = read_ledger(group.folder(name) / f"{name}.ledger").charges
             epochs = [one.epoch for one in charges if one.epoch.startswith(agreed.run)]
             assert len(epochs) == len(set(epochs)) <= rounds
@@ -146,7 +146,7 @@ def test_who_comes_back_too_late_ends_with_a_reason(step, tmp_path):
     group = Group(tmp_path, MEANS, SMOKERS, FIT, **waits)
     assert gone_through(group, {"c": [step]}, late=True) == {"c": 1}
     check(group, may_fail=True)
-    stages = read_status(group.folder("c") / "out").stages.values()
+    stages = read_study_status(group.folder("c") / "out").stages.values()
     assert {one.stage for one in stages} != {"finished"}
     assert all(one.reason for one in stages if one.stage != "finished")
 

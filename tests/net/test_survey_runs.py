@@ -23,17 +23,17 @@ from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.consortiums import write_consortium
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import read_receipt
-from veilsum.party.checks import tried
+from veilsum.party.checks import check_question_at_home
 from veilsum.party.consent import consent_to
-from veilsum.party.inputs import own_part
+from veilsum.party.inputs import party_contribution
 from veilsum.party.networked import SHOWN_OF_GUESTS
-from veilsum.party.own_rules import OwnRules, relaxed
+from veilsum.party.own_rules import OwnRules, relaxed_rules
 from veilsum.party.own_survey import STORE, SUBMISSIONS
 from veilsum.party.run import Inputs, prepare_run
-from veilsum.party.surveying import published
+from veilsum.party.surveying import published_survey_run
 from veilsum.surveys.delegate import DelegateStore
 from veilsum.surveys.question import SurveyRecipe
-from veilsum.surveys.survey_set import set_of
+from veilsum.surveys.survey_set import survey_set_of
 
 
 def check(company, found):
@@ -46,7 +46,7 @@ def check(company, found):
         flat = [cell for row in totals for cell in row]
         # 4 filled the last one; the others leave 4 honest ones under every member.
         enough = [number >= 13 for row in given for number in row]
-        assert one.tally == set_of(company.open_terms, company.submissions).tally
+        assert one.tally == survey_set_of(company.open_terms, company.submissions).tally
         known = zip(flat, enough, strict=True)
         assert list(one.counts) == [cell if shown else None for cell, shown in known]
     company.verdict(found)
@@ -165,7 +165,7 @@ def test_a_second_set_is_refused_at_home_for_ever(tmp_path):
 def test_a_set_too_small_is_refused_at_home(tmp_path):
     company = Surveyors(tmp_path, survey={"minimum_guests": 4})
     company.close(company.submissions[:5])
-    found = tried(company.part("ann"), "ann", None)
+    found = check_question_at_home(company.part("ann"), "ann", None)
     assert not found.good
     (told,) = found.refusals.values()
     assert "are surely honest if any 1 of the members collude" in told
@@ -177,23 +177,31 @@ def test_folders_without_what_is_needed_are_refused_in_words(tmp_path):
     company = Surveyors(tmp_path)
     folder = company.folder("ann")
     (folder / SUBMISSIONS).write_bytes((folder / SUBMISSIONS).read_bytes()[:-9])
-    told = tried(company.part("ann"), "ann", None).refusals["submissions"]
+    told = check_question_at_home(company.part("ann"), "ann", None).refusals[
+        "submissions"
+    ]
     assert "no submission" in told
     company.close(company.submissions[1:], "bob")  # the file names all of them
     company.options.clear()
-    told = tried(company.part("bob"), "bob", None).refusals["submissions"]
+    told = check_question_at_home(company.part("bob"), "bob", None).refusals[
+        "submissions"
+    ]
     assert "not those that the closed file names" in told
     (company.folder("cem") / STORE).unlink()
-    told = tried(company.part("cem"), "cem", None).refusals["submissions"]
+    told = check_question_at_home(company.part("cem"), "cem", None).refusals[
+        "submissions"
+    ]
     assert f"has no {STORE}" in told
     opened = Surveyors(tmp_path / "open")
     opened.consortium = opened.opened
-    told = tried(opened.part("ann"), "ann", None).refusals["submissions"]
+    told = check_question_at_home(opened.part("ann"), "ann", None).refusals[
+        "submissions"
+    ]
     assert "this survey is open" in told
     with refused("not-a-folder"):
-        own_part(company.consortium, data=folder / SUBMISSIONS)
+        party_contribution(company.consortium, data=folder / SUBMISSIONS)
     with refused("wrong-input-option", mentions=("--data",)):
-        own_part(company.consortium)
+        party_contribution(company.consortium)
 
 
 def test_a_file_that_counts_more_than_guests_signed_is_refused_at_home(tmp_path):
@@ -206,7 +214,9 @@ def test_a_file_that_counts_more_than_guests_signed_is_refused_at_home(tmp_path)
     }
     company.consortium = consortium_from(table)
     for name in MEMBERS:
-        told = tried(company.part(name), name, None).refusals["submissions"]
+        told = check_question_at_home(company.part(name), name, None).refusals[
+            "submissions"
+        ]
         assert "counts other guests in a cell than have filled it" in told
     assert isinstance(company.run("ann")["ann"], InvalidInputError)
     assert not (company.folder("ann") / "state.run").exists()
@@ -267,9 +277,11 @@ def test_the_page_says_who_is_in_the_set_and_that_guests_have_no_ledger(tmp_path
     assert result["rows"] == ROWS
     assert result["given"] == given
     # What goes onto the host's page, and is described.
-    taken = set_of(company.open_terms, company.submissions)
+    taken = survey_set_of(company.open_terms, company.submissions)
     others = [read_receipt(tmp_path / f"out-{one}" / "receipt.json") for one in MEMBERS]
-    shown = published(company.consortium, taken, tmp_path / "out-ann", others)
+    shown = published_survey_run(
+        company.consortium, taken, tmp_path / "out-ann", others
+    )
     for key in ("totals", "given", "near", "invited", "unit", "beyond", "promise"):
         assert shown[key] == result[key]
     text = (Path(__file__).parents[2] / "docs/reference/json.md").read_text()
@@ -314,7 +326,7 @@ def test_many_guests_are_counted_and_not_named(tmp_path):
 
 def test_a_survey_weaker_than_usual_needs_a_person_or_a_floor(tmp_path):
     company = Surveyors(tmp_path, survey={"minimum_honest": 2, "minimum_guests": 3})
-    weaker = relaxed(company.consortium)
+    weaker = relaxed_rules(company.consortium)
     assert weaker == {"minimum_honest": (2, 3), "minimum_guests": (3, 5)}
     told = " ".join(OwnRules().refusals(company.consortium, alone=True))
     assert "minimum_guests is usually at least 5; this file has 3" in told

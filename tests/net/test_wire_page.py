@@ -84,9 +84,9 @@ from veilsum.questions.statistics import (
     parse_statistics,
 )
 from veilsum.questions.survival import SurvivalRecipe
-from veilsum.sums.presence import PRESENCE, Cells, Screened, held
-from veilsum.sums.releases import ReleaseLimit, shown_of
-from veilsum.sums.running import plan_for
+from veilsum.sums.presence import PRESENCE, Cells, Screened, places_with_rows
+from veilsum.sums.releases import ReleaseLimit, released_lines_by_piece
+from veilsum.sums.running import plan_for_recipe
 from veilsum.sums.terms import Terms
 from veilsum.surveys.question import SurveyRecipe
 from veilsum.tables.axes import Axis
@@ -184,7 +184,7 @@ def plans():
 def test_the_page_has_the_terms_of_a_survey():
     filled = {name: [4, 4, 1, 4, 0] for name in ("ann", "bob", "cem")}
     recipe = SurveyRecipe(opened(set="ab" * 32, filled=filled))
-    plan = plan_for(recipe, recipe.terms({"run": "r"}), recipe.agreed)
+    plan = plan_for_recipe(recipe, recipe.terms({"run": "r"}), recipe.agreed)
     assert set(terms_table("survey")) == {*json.loads(plan.terms)} - {"run"}
     assert (plan.size, plan.answer_size, plan.law.counted.bits) == (2, 4, 64)
     assert (plan.policy.tolerate, plan.policy.minimum_honest) == (1, 2)
@@ -538,7 +538,7 @@ def test_a_party_says_in_what_its_rows_differ_as_the_page_says(constant):
     )
     for job, counting, groups in cases:
         own = job.bring(job.schema.check("ann", frame))
-        found = held(job.groups, partial(job.look, own)).tolist()
+        found = places_with_rows(job.groups, partial(job.look, own)).tolist()
         plain = page_presence(frame, groups)
         flags, several = page_varying(counting, known, ["dose", "ward"])
         n_places = len(plain) - len(groups)
@@ -571,7 +571,7 @@ def test_a_party_says_what_it_holds_as_the_page_says():
     text = "y ~ C(ward) * C(sex) + C(sex):ill + parity"
     job = FormulaJob.of(text, schema, Gaussian())
     table = job.schema.check("ann", frame)
-    found = held(job.groups, partial(job.look, job.bring(table)))
+    found = places_with_rows(job.groups, partial(job.look, job.bring(table)))
     frame["f:ill"] = (frame["sex"] == "f") * frame["ill"]
     frame["m:ill"] = (frame["sex"] == "m") * frame["ill"]
     wards, sexes, both = [("a",), ("b",), ("c",)], [("f",), ("m",)], [(0,), (1,)]
@@ -969,12 +969,12 @@ def test_the_page_has_the_keys_of_what_is_released(place):
 def test_a_line_of_what_was_released_is_spelt_as_the_page_says():
     wishes = StatisticsWishes(("x", "y"), {}, {}, measures=(Measure.of(-1, 1),) * 2)
     release = StatisticsRecipe(wishes, None).release([])
-    (line,) = shown_of([("a", "b", "c")], [release])
+    (line,) = released_lines_by_piece([("a", "b", "c")], [release])
     shown = dict([*line.facts["statistics"].items()][:2])
     said = json.dumps({**line.facts, "statistics": shown})
     assert said in RECEIPT
     price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
-    (line,) = shown_of([("a", "b")], [price])
+    (line,) = released_lines_by_piece([("a", "b")], [price])
     assert line.startswith("round 1, at the price 50, summed over a, b: ")
     assert "50" not in str(line.facts)
     assert json.dumps(released_by(("a", "b", "c")).facts) in RECEIPT

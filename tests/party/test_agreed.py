@@ -15,8 +15,8 @@ from veilsum.consortium.study import runs_of
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.party_cost import PartyCost
-from veilsum.party.agreed import check_agreed
-from veilsum.party.inputs import own_part
+from veilsum.party.agreed import check_agreed_file
+from veilsum.party.inputs import party_contribution
 from veilsum.questions.job_file import job_of
 from veilsum.reading import read
 from veilsum.tables.formula import ModelFormula
@@ -67,7 +67,7 @@ def agreed(sections, **changes):
 
 @each("sections", [COST, MODEL, STATISTICS, DISPATCH], ids=lambda one: next(iter(one)))
 def test_what_members_can_run_is_accepted(sections):
-    check_agreed(agreed(sections))
+    check_agreed_file(agreed(sections))
 
 
 @each(
@@ -84,7 +84,7 @@ def test_what_members_can_run_is_accepted(sections):
 )
 def test_every_kind_of_cost_has_a_stand_in(cost):
     found = agreed({**COST, "cost": cost})
-    check_agreed(found)
+    check_agreed_file(found)
     made = PartyCost.of(found, found.questions[0].cost.stand_in())
     assert made.cost.dim == cost["dim"]
 
@@ -106,7 +106,7 @@ def test_every_example_could_be_run_by_its_members(path):
         run=RUN,
     )
     for one in runs_of(found):
-        check_agreed(one)
+        check_agreed_file(one)
 
 
 @each(
@@ -143,7 +143,7 @@ def test_every_example_could_be_run_by_its_members(path):
 )
 def test_what_every_member_would_refuse_is_refused(sections, changes, words):
     with pytest.raises(InvalidInputError, match=words):
-        check_agreed(agreed(sections, **changes))
+        check_agreed_file(agreed(sections, **changes))
 
 
 def test_without_the_check_it_is_a_member_who_finds_out():
@@ -185,7 +185,7 @@ def test_a_join_reads_schema_and_formula_once(tmp_path, monkeypatch):
     found = agreed(MODEL)
     rows = {"x": [float(k) for k in range(60)], "y": [1.0, 3.0] * 30}
     as_frame({**rows, "sex": ["f", "m"] * 30}).to_csv(tmp_path / "a.csv", index=False)
-    part = own_part(found, data=tmp_path / "a.csv")
+    part = party_contribution(found, data=tmp_path / "a.csv")
     assert "3 of 3 agreed columns are there" in part.words
     with pytest.raises(_SeenError):
         part.run(Witness(), None)

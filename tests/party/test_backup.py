@@ -20,7 +20,7 @@ from veilsum.errors import (
 )
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.net.identity import new_identity, read_identity
-from veilsum.party.backup import make_backup, restore_backup, resume
+from veilsum.party.backup import make_backup, restore_backup, resume_party_ledger
 from veilsum.privacy.accountant import Budget
 from veilsum.surveys.delegate import DelegateStore
 
@@ -97,8 +97,8 @@ def test_a_plain_copy_does_not_know(folder, tmp_path):
 
 def test_with_its_owners_word_it_goes_on_and_the_word_stays(back):
     with refused("reason-missing"):
-        resume(back / "a.ledger", "  ")
-    resume(back / "a.ledger", "nothing was run since")
+        resume_party_ledger(back / "a.ledger", "  ")
+    resume_party_ledger(back / "a.ledger", "nothing was run since")
     with open_ledger(back / "a.ledger") as ledger:
         ledger.charge(run("third"))
     found = read_ledger(back / "a.ledger")
@@ -107,11 +107,11 @@ def test_with_its_owners_word_it_goes_on_and_the_word_stays(back):
         *(None, "nothing was run since")
     ]
     with refused("ledger-not-copy", LedgerError):
-        resume(back / "a.ledger", "again")
+        resume_party_ledger(back / "a.ledger", "again")
 
 
 def test_a_copy_of_a_resumed_copy_is_a_copy_again(back, tmp_path):
-    resume(back / "a.ledger", "nothing")
+    resume_party_ledger(back / "a.ledger", "nothing")
     make_backup(back, "a", tmp_path / "again.backup")
     restore_backup(tmp_path / "again.backup", tmp_path / "again")
     assert read_ledger(tmp_path / "again" / "a.ledger").copied is not None
@@ -131,8 +131,8 @@ def test_receipts_tell_of_runs_that_are_not_counted(back):
     (back / "out" / "of-b.json").write_text(study.receipt("b").to_json())
     (back / "out" / "other.json").write_text("{}")
     with refused("run-not-known"):
-        resume(back / "a.ledger", "one run")
-    resume(back / "a.ledger", "one run", ["study-" + "0" * 32])
+        resume_party_ledger(back / "a.ledger", "one run")
+    resume_party_ledger(back / "a.ledger", "one run", ["study-" + "0" * 32])
     (_, said) = read_ledger(back / "a.ledger").copies
     assert said.uncounted == ("study-" + "0" * 32,)
 

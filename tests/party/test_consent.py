@@ -19,7 +19,7 @@ from party.test_agreed import (
 from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import InvalidInputError
 from veilsum.locale import label, meaning
-from veilsum.party.agreed import agreed_on
+from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import (
     FLAGS,
     MEANINGS,
@@ -181,7 +181,7 @@ def covered(foreseen, releases):
 @each("kind", QUESTIONS)
 def test_a_run_shows_nothing_that_is_not_on_the_page(kind):
     consortium = agreed(QUESTIONS[kind])
-    foreseen = agreed_on(consortium).recipe.foreseen
+    foreseen = resolve_agreed_question(consortium).recipe.foreseen
     job = job_of(consortium, tables(kind), driver="vectorised", seed=0)
     releases = job.run().releases
     assert covered(foreseen, releases)
@@ -199,7 +199,7 @@ def test_a_run_shows_nothing_that_is_not_on_the_page(kind):
 def test_every_number_has_a_name_that_is_explained(kind):
     consortium = agreed({**QUESTIONS, "cost": COST}[kind])
     page = flat(consent_to(consortium).page)
-    for one in agreed_on(consortium).recipe.foreseen:
+    for one in resolve_agreed_question(consortium).recipe.foreseen:
         for key, count in one.statistics.items():
             text = meaning(key, first=one.when == "first", zero=True)
             assert (f"- {label(key)} ({count}): {text}" in page) == bool(count)
@@ -247,7 +247,7 @@ def page_of(sections, **changes):
 @each("kind", QUESTIONS)
 def test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed(kind):
     """Sums are filled up to one length, and what fills them up shows nothing."""
-    found = agreed_on(agreed(QUESTIONS[kind]))
+    found = resolve_agreed_question(agreed(QUESTIONS[kind]))
     facts = consent_to(agreed(QUESTIONS[kind])).facts
     kinds = [(one.numbers, one.most) for one in found.recipe.foreseen]
     most, counted = facts["rounds"][1], isinstance(found.recipe, Screened)

@@ -17,7 +17,7 @@ from veilsum.consortium.study import study_from
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import read_ledger
 from veilsum.net.transcript_file import read_transcript
-from veilsum.party.studying import read_status
+from veilsum.party.studying import read_study_status
 
 smf = Later("statsmodels.formula.api")
 
@@ -258,7 +258,9 @@ def test_a_refused_question_holds_up_no_other_through_files(tmp_path):
         codes = [carried.visit(name).exit_code for name in NAMES]
         carried.carry()
     assert codes == [3, 3, 1, 3], "c has no question left, and one without a result"
-    found = {n: read_status(carried.group.folder(n) / "out").stages for n in NAMES}
+    found = {
+        n: read_study_status(carried.group.folder(n) / "out").stages for n in NAMES
+    }
     stages = {n: [one.stage for one in rows.values()] for n, rows in found.items()}
     assert stages == {
         "a": ["open", "finished"],

@@ -8,7 +8,7 @@ from ledgers import reservation
 from party.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.ledger import open_ledger
-from veilsum.party.checks import NEW_PEOPLE, SAME_PEOPLE, people_lines
+from veilsum.party.checks import NEW_PEOPLE, SAME_PEOPLE, ledger_people_lines
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import (
     STRICTER,
@@ -16,9 +16,9 @@ from veilsum.party.own_rules import (
     OwnRules,
     OwnRulesError,
     columns_asked,
-    in_force,
     read_own_rules,
-    usual,
+    rules_in_force,
+    usual_own_rules,
 )
 from veilsum.privacy.accountant import Budget
 
@@ -99,7 +99,7 @@ def test_the_page_says_what_data_count_as(tmp_path):
         ):
             known = ledger.data([np.full(2, number)], new_data=new)
             ledger.reserve(reservation(f"run {number}", data=known.data), known)
-            assert people_lines(ledger, known.data) == told
+            assert ledger_people_lines(ledger, known.data) == told
 
 
 def test_only_files_of_known_organisers_are_considered(tmp_path):
@@ -134,7 +134,7 @@ WEAKER = {
 
 def test_every_rule_has_a_floor_and_a_usual_value():
     assert sorted(FloorsSection.__struct_fields__) == sorted(STRICTER)
-    assert tuple(STRICTER) == tuple(usual())
+    assert tuple(STRICTER) == tuple(usual_own_rules())
     # A schema says the one, a survey the other.
     assert {*WEAKER, "minimum_rows", "minimum_guests"} == set(STRICTER)
 
@@ -143,7 +143,7 @@ def test_every_rule_has_a_floor_and_a_usual_value():
 def test_what_is_weaker_than_usual_needs_a_person_or_a_floor(tmp_path, name):
     value = WEAKER[name]
     asked = agreed(MODEL, policy={name: value})
-    assert in_force(asked)[name] == value
+    assert rules_in_force(asked)[name] == value
     with refusals.refused("own-rules-refuse", OwnRulesError, mentions=(name,)):
         OwnRules().check(asked, alone=True)
     OwnRules().check(asked, alone=False)
@@ -151,7 +151,7 @@ def test_what_is_weaker_than_usual_needs_a_person_or_a_floor(tmp_path, name):
     own = rules(tmp_path, f"[floors]\n{name} = {word}")
     own.check(asked, alone=True)
     # And a floor holds against a person's yes as well.
-    usual_word = str(usual()[name]).lower()
+    usual_word = str(usual_own_rules()[name]).lower()
     with pytest.raises(OwnRulesError, match=name):
         rules(tmp_path, f"[floors]\n{name} = {usual_word}").check(asked, alone=False)
 

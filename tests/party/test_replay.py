@@ -14,7 +14,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import write_consortium
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import make_receipt, sums_digest
-from veilsum.party.replay import SUMS, read_sums, replay, sums_file
+from veilsum.party.replay import SUMS, read_sums_to_replay, replay, replay_sums_file
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -36,7 +36,7 @@ class Study:
         write_consortium(agreed, self.company.consortium)
         text = json.dumps(result or self.result)
         (folder / "result.json").write_text(text)
-        (folder / SUMS).write_bytes(sums_file(shown or self.ending.sums))
+        (folder / SUMS).write_bytes(replay_sums_file(shown or self.ending.sums))
         paths = []
         for one in self.company.receipts(self.found):
             key = self.company.folder(one.party) / f"{one.party}.key"
@@ -124,14 +124,14 @@ def test_a_file_of_sums_that_is_none_is_refused_in_a_sentence(text, tmp_path):
     path = tmp_path / SUMS
     path.write_text(text)
     with refused("wrong-file-kind") as caught:
-        read_sums(path)
+        read_sums_to_replay(path)
     assert "\n" not in str(caught.value)
 
 
 def test_sums_come_back_from_their_file_as_they_were(tmp_path):
     sums = (np.array([10**60, -(2**200), 0], dtype=object), np.array([0.1, -1e300]))
     path = tmp_path / SUMS
-    path.write_bytes(sums_file(sums))
-    for one, other in zip(read_sums(path), sums, strict=True):
+    path.write_bytes(replay_sums_file(sums))
+    for one, other in zip(read_sums_to_replay(path), sums, strict=True):
         assert one.dtype == other.dtype
         assert one.tolist() == other.tolist()

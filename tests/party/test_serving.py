@@ -17,7 +17,7 @@ import veilsum as vs
 from net.runs import ONE_SHOT, TARGETS, Company, changed
 from party.test_taking_part import given, taken_address
 from refusals import refused
-from veilsum.party.run_status import read_status, statuses_in, write_status
+from veilsum.party.run_status import read_run_status, run_statuses_in, write_run_status
 from veilsum.party.serving import Household, PartyServer
 
 FOUR = changed(ONE_SHOT, policy={"meeting": 600.0, "deadline": 300.0})
@@ -126,11 +126,11 @@ def test_a_run_that_has_begun_is_not_refused(house):
     house.deliver()
     house.look()
     path = house.home.status(house.run)
-    known = read_status(path)
-    write_status(path, msgspec.structs.replace(known, state="running"))
+    known = read_run_status(path)
+    write_run_status(path, msgspec.structs.replace(known, state="running"))
     with refused("run-already-begun", vs.InvalidInputError):
         house.home.decline(vs.read_consortium(house.file), house.file, now=0.0)
-    assert read_status(path).state == "running"
+    assert read_run_status(path).state == "running"
 
 
 def test_what_the_rules_allow_is_joined_alone(house):
@@ -254,7 +254,7 @@ def test_a_served_party_and_three_others_come_to_one_answer(house):
     wait_until(house, "greeting")
     house.serving.stop()
     assert not first.is_alive()
-    status = read_status(house.home.status(house.run))
+    status = read_run_status(house.home.status(house.run))
     assert (status.state, status.phase, status.waiting) == ("stopped", "greeting", ())
     again = PartyServer(house.inbox, house.home)
     again.look()
@@ -274,7 +274,7 @@ def test_a_served_party_and_three_others_come_to_one_answer(house):
     # It is over: nothing begins again, and everybody's status says so.
     again.look()
     assert not again.busy
-    here = [*statuses_in(house.place.parent)]
+    here = [*run_statuses_in(house.place.parent)]
     assert [(one.party, one.state) for one in here] == [(n, "done") for n in "abcd"]
 
 
@@ -316,7 +316,7 @@ def wait_until(house, phase, file=""):
     run = house.serving._running[house.run]
 
     def there():
-        status = read_status(path) if path.exists() else None
+        status = read_run_status(path) if path.exists() else None
         return status and status.phase == phase and status.file.endswith(file)
 
     while not there():

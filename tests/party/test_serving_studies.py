@@ -15,7 +15,7 @@ from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import read_ledger
 from veilsum.party import serving
 from veilsum.party.serving import Household, PartyServer
-from veilsum.party.studying import read_status
+from veilsum.party.studying import read_study_status
 
 ALLOWED = 'jobs = ["statistics", "model"]\n'
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
@@ -70,7 +70,7 @@ def test_what_the_rules_allow_in_every_question_is_joined_alone(house):
     house.allow()
     with house.taken_address():
         assert tried_to_join(house.look())
-    stages = read_status(house.home.folder(house.study.run)).stages.values()
+    stages = read_study_status(house.home.folder(house.study.run)).stages.values()
     assert {one.stage for one in stages} == {"open"}, "nothing is over for good"
 
 
@@ -154,7 +154,7 @@ def test_a_served_party_and_three_others_go_through_a_study(house, tmp_path):
     status = house.look()
     assert (status.state, status.reason) == ("done", "")
     out = house.home.folder(house.study.run)
-    assert read_status(out).good
+    assert read_study_status(out).good
     for question, agreed in house.study.questions.items():
         receipts = [one.answers[question].receipt for one in found]
         receipts.append(vs.read_receipt(out / question / "receipt.json"))
@@ -169,7 +169,7 @@ def test_a_study_that_makes_the_program_fail_is_set_aside(house, monkeypatch):
         raise RecursionError
 
     path = house.deliver()
-    monkeypatch.setattr(serving, "page_of", fails)
+    monkeypatch.setattr(serving, "study_consent_page", fails)
     house.serving.look()
     assert not path.exists()
     assert len([*house.home.folder(serving.SET_ASIDE).iterdir()]) == 2

@@ -13,11 +13,11 @@ from veilsum.cli.app import app
 from veilsum.files.consortiums import write_consortium
 from veilsum.party import serving
 from veilsum.party.own_survey import STORE, SUBMISSIONS
-from veilsum.party.run_status import read_status
-from veilsum.party.serving import Household, PartyServer, without_open
+from veilsum.party.run_status import read_run_status
+from veilsum.party.serving import Household, PartyServer, files_without_open_surveys
 from veilsum.report.run_report import report
-from veilsum.surveys.survey_set import set_of, write_submissions
-from veilsum.surveys.terms import closing_of
+from veilsum.surveys.survey_set import survey_set_of, write_submissions
+from veilsum.surveys.terms import survey_closing_entries
 from veilsum.web.live import RunWatch
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
@@ -44,7 +44,7 @@ class House:
         self.serving.look()
         for one in self.serving._running.values():
             one.thread.join()
-        return read_status(self.home.status(self.company.consortium.run))
+        return read_run_status(self.home.status(self.company.consortium.run))
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ def test_two_closed_files_of_one_survey_are_a_persons_to_choose_from(house):
     house.allow()
     house.close()
     company = house.company
-    fewer = set_of(company.open_terms, company.submissions[:-1])
-    closing = closing_of(company.open_terms, fewer.digest, fewer.tally)
+    fewer = survey_set_of(company.open_terms, company.submissions[:-1])
+    closing = survey_closing_entries(company.open_terms, fewer.digest, fewer.tally)
     survey = {**company.table["survey"], **closing}
     other = house.place / "other.toml"
     other.write_text(tomli_w.dumps({**company.table, "survey": survey}))
@@ -117,7 +117,7 @@ def test_a_served_delegate_adds_up_with_the_others_and_the_page_shows_it(house):
         calls = [given(company, name) for name in ("bob", "cem")]
         found = list(pool.map(lambda call: vs.join(**call), calls))
     house.serving._running[run].thread.join()
-    status = read_status(house.home.status(run))
+    status = read_run_status(house.home.status(run))
     assert (status.state, status.phase) == ("done", "finished")
     counted, _ = in_cents(company.guests)
     for one in found:
@@ -156,15 +156,15 @@ def test_only_the_open_file_of_the_same_survey_gives_way(house):
     opened = vs.read_consortium(house.place / "wages.veil")
     closed = vs.read_consortium(house.place / "closed.toml")
     both = [(house.place / "a", opened), (house.place / "b", closed)]
-    assert without_open(both) == both[1:]
-    assert without_open(both[:1]) == both[:1]
+    assert files_without_open_surveys(both) == both[1:]
+    assert files_without_open_surveys(both[:1]) == both[:1]
 
 
 def test_a_survey_that_makes_the_program_fail_is_set_aside(house, monkeypatch):
     def fails(_):
         raise TypeError
 
-    monkeypatch.setattr(serving, "page_of", fails)
+    monkeypatch.setattr(serving, "study_consent_page", fails)
     house.serving.look()
     assert not (house.place / "wages.veil").exists()
     assert len([*house.home.folder(serving.SET_ASIDE).iterdir()]) == 2

@@ -25,14 +25,14 @@ from veilsum.files.datasets import breast_cancer
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import read_receipt, verify_receipts
-from veilsum.party.agreed import agreed_on
+from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import consent_to
 from veilsum.party.local import local_run
 from veilsum.party.networked import Networked
 from veilsum.party.own_rules import OwnRules
 from veilsum.party.run import Inputs
-from veilsum.party.study_page import composed, consent_to_study
-from veilsum.party.studying import looked_at, prepare_study, read_status
+from veilsum.party.study_page import consent_to_study, study_privacy_total
+from veilsum.party.studying import prepare_study, read_study_status, study_at_home
 from veilsum.privacy.accountant import Budget
 from veilsum.tables.rules import DisclosureError
 
@@ -235,7 +235,7 @@ def test_one_page_for_all_lists_them_with_what_they_come_to(ended):
 def test_status_says_how_far_it_is(ended):
     group, found = ended
     folder = group.folder("d") / "out"
-    assert read_status(folder).stages == found["d"].stages
+    assert read_study_status(folder).stages == found["d"].stages
     assert (folder / "study.json").stat().st_mode & 0o077 == 0, "for its owner"
     words = ["study", "status", str(folder)]
     told = CliRunner().invoke(app, words, catch_exceptions=False)
@@ -255,7 +255,7 @@ def test_the_length_of_a_status_tells_no_reason(ended, tmp_path):
     lengths = []
     for reason in ("", found["d"].stages["smokers"].reason, "x" * 1000):
         found["d"].with_stage("smokers", reason=reason).write(tmp_path)
-        assert read_status(tmp_path).stages["smokers"].reason == reason
+        assert read_study_status(tmp_path).stages["smokers"].reason == reason
         lengths.append((tmp_path / "study.json").stat().st_size)
     assert len({*lengths}) == 1
 
@@ -323,7 +323,7 @@ def looking(group, name, folder, *, study=None, budget=None, without=(), **given
     with open_ledger(folder / "ledger", create=budget or Budget()) as ledger:
         try:
             asked = [*study.questions]
-            return looked_at(
+            return study_at_home(
                 study, part, name, ledger, asked=asked, without=without, **given
             )
         finally:
@@ -419,11 +419,12 @@ def test_divergences_of_all_sums_add_up():
     made = study_from(study(masks=masks, schema=schema, policy={"tolerate": 0}))
     pages = {name: consent_to(one) for name, one in made.questions.items()}
     each = [
-        pages[name].facts["rounds"][1] * agreed_on(one).terms.guarantee.epsilon
+        pages[name].facts["rounds"][1]
+        * resolve_agreed_question(one).terms.guarantee.epsilon
         for name, one in made.questions.items()
     ]
     assert min(each) > 0
-    total = composed(made, pages)
+    total = study_privacy_total(made, pages)
     assert total.epsilon == pytest.approx(sum(each), rel=1e-12)
     assert f"to epsilon {total.epsilon:.6g}. The sums are exact" in " ".join(
         consent_to_study(made).page.split()
@@ -442,7 +443,7 @@ def test_five_processes_go_through_a_study(tmp_path):
         codes = run.wait()
     assert set(codes.values()) == {1}, "not every question has a result"
     for name in "abcde":
-        found = stages(read_status(group.folder(name) / "out"))
+        found = stages(read_study_status(group.folder(name) / "out"))
         missing = "refused" if name == "b" else "failed"
         assert found == {"means": "finished", "smokers": missing, "fit": "finished"}
     for question in ("means", "fit"):

@@ -16,7 +16,7 @@ import veilsum as vs
 from net.runs import ONE_SHOT, TARGETS, Company, changed, data_files
 from refusals import refused
 from veilsum.party import checks
-from veilsum.party.inputs import own_part
+from veilsum.party.inputs import party_contribution
 from veilsum.party.run_status import EventFeed
 from veilsum.protocol.phases import CLOSED
 from veilsum.sums import table_job
@@ -207,8 +207,8 @@ def test_influence_is_never_sent_and_in_no_public_result(tmp_path, monkeypatch):
         assert b"by_column" not in text
     # At home, the same party's part has it; the page that is agreed to has not.
     mine = company.folder("a") / company.seats["a"].option[1]
-    part = own_part(company.consortium, data=mine, cost=None)
-    shown = checks.price_part(part, "a")
+    part = party_contribution(company.consortium, data=mine, cost=None)
+    shown = checks.consent_price_part(part, "a")
     assert looked == ["a"]
     assert "Largest influence of one person" in shown.text
     page = vs.consent_to(company.consortium)

@@ -8,7 +8,12 @@ from liars import lying, wrongs
 from machines import stopped_at
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import identities
-from veilsum.party.run_status import EventFeed, RunStatus, advice, stamp
+from veilsum.party.run_status import (
+    EventFeed,
+    RunStatus,
+    run_status_advice,
+    run_status_time,
+)
 from veilsum.protocol.book import Book
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.evidence import commitment, named
@@ -196,11 +201,11 @@ def test_the_status_says_that_a_crash_looks_the_same():
         phase=SUMMING,
         waiting=("b",),
         withheld=("b",),
-        moved=stamp(90.0),
-        seen=stamp(100.0),
+        moved=run_status_time(90.0),
+        seen=run_status_time(100.0),
         deadline=30.0,
     )
-    words = advice(status, 100.0)
+    words = run_status_advice(status, 100.0)
     assert words.startswith("has waited for 10 of 30 seconds")
     assert "withheld by b: Ready was signed and the masked vector has not" in words
     assert words.endswith("a crash or a slow connection looks the same")

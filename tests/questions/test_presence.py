@@ -19,7 +19,7 @@ from veilsum.privacy.guarantee import (
 from veilsum.questions.regression import fit, fit_arrays
 from veilsum.questions.statistics import statistics
 from veilsum.questions.sums import OneSum
-from veilsum.sums.presence import PRESENCE, Cells, Screened, held
+from veilsum.sums.presence import PRESENCE, Cells, Screened, places_with_rows
 from veilsum.sums.recipes import Contribution
 from veilsum.sums.running import run_job
 from veilsum.sums.terms import Terms
@@ -248,7 +248,9 @@ def test_sums_are_filled_up_where_more_is_asked_first(driver):
     for k, party in enumerate(PARTIES):
         codes = np.array([k % 3, (k + 1) % 3])
         beds = Contribution(lambda _, k=k: np.array([k], object), (np.array([k]),))
-        own[party] = recipe.contribution(beds, held([group], lambda _, c=codes: c))
+        own[party] = recipe.contribution(
+            beds, places_with_rows([group], lambda _, c=codes: c)
+        )
     found = run_job(recipe, own, terms, agreed={})
     assert [len(one) for one in found.sums] == [6, 6]
     assert found.answer.tolist() == [21.0]

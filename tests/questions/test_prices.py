@@ -12,7 +12,7 @@ from veilsum.fits.formula_job import FormulaJob
 from veilsum.fits.model import family_of
 from veilsum.questions.statistics import StatisticsJob
 from veilsum.questions.survival import SurvivalJob
-from veilsum.sums.prices import AskedTable, own_influence, with_column
+from veilsum.sums.prices import AskedTable, own_influence, table_with_column_values
 from veilsum.tables.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -117,7 +117,7 @@ def test_a_changed_row_changes_its_own_contribution_only(job):
     values[3] = 44.0 if values[3] > 50.0 else 90.0
     if name == "time":
         values[3] = 50.0 if values[3] > 100.0 else 250.0
-    changed = job.bring(with_column(checked, name, values))
+    changed = job.bring(table_with_column_values(checked, name, values))
     own, ((request, _), *_) = run_alone(job, frame)
     before, after = job.contributions(own, request), job.contributions(changed, request)
     assert [*np.flatnonzero((before != after).any(axis=1))] == [3]

@@ -18,7 +18,7 @@ from veilsum.fits.formula_job import FormulaJob
 from veilsum.fits.model import family_of
 from veilsum.questions.regression.kind import ModelSpec
 from veilsum.reading import read
-from veilsum.sums.kinds import kind_of
+from veilsum.sums.kinds import question_kind_of
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.propensity import PropensityWeights
@@ -239,7 +239,7 @@ FILE = {
 
 def test_a_file_asks_for_the_same():
     section = read(FILE, ModelSpec, "[model]")
-    job = kind_of(section).job(section, SCHEMA)
+    job = question_kind_of(section).job(section, SCHEMA)
     asked = vs.Propensity("treated ~ age", KNOWN, "att")
     same = FormulaJob.of("y ~ treated", SCHEMA, family_of("gaussian"), asked)
     assert job.agreed == same.agreed

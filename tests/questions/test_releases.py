@@ -28,7 +28,7 @@ from veilsum.questions.regression import fit, fit_arrays
 from veilsum.questions.statistics import statistics
 from veilsum.questions.sums import sum as masked_sum
 from veilsum.sums.recipes import Contribution, PartyWork
-from veilsum.sums.releases import EXACT, Release, ReleaseLimit, condensed
+from veilsum.sums.releases import EXACT, Release, ReleaseLimit, condensed_releases
 from veilsum.sums.terms import Terms
 from veilsum.tables.rules import DisclosureError, Rules
 
@@ -193,7 +193,7 @@ def test_every_round_is_listed_for_every_piece(driver):
     for release in result.releases:
         assert 0 < np.sum(list(release.statistics.values())) <= result.recipe.size
     assert any("identical views" in line for line in result.guarantee.limits)
-    lines = condensed(result.releases)
+    lines = condensed_releases(result.releases)
     assert len(lines) == 3
     assert lines[0].startswith("round 1, summed over honest parties: parties that hold")
     assert lines[2].startswith(f"rounds 3 to {len(listed)}, each")
@@ -228,7 +228,7 @@ def test_in_the_open_nothing_is_claimed_of_rows():
 
 def test_places_are_named_once_each():
     rounds = [Release("d", {"s": 1}, (k,), f"the price {k}") for k in range(3)]
-    assert condensed(rounds) == (
+    assert condensed_releases(rounds) == (
         "rounds 1 to 3, each, summed over honest parties: s (1); at the price 0; the "
         "price 1; the price 2",
     )

@@ -21,11 +21,11 @@ from veilsum.surveys.question import (
     SurveyResult,
     WantedTotals,
     promise_to_guests,
-    residue,
     survey,
-    worst_members,
+    survey_residue,
+    worst_survey_members,
 )
-from veilsum.surveys.terms import Guest, SurveyTerms, tally_of
+from veilsum.surveys.terms import Guest, SurveyTerms, survey_tally_of
 
 DELEGATES = ("ann", "bob", "cem")
 N = 12
@@ -71,7 +71,7 @@ def recipe_of(filled=None, kind=SurveyRecipe, **changes):
     """A closed survey's, in which guests have filled these cells."""
     filled, terms = filled_by() if filled is None else filled, terms_of(**changes)
     bits = zip(terms.roster, np.packbits(filled, axis=1), strict=True)
-    tally = tally_of(terms, {name: one.tobytes() for name, one in bits})
+    tally = survey_tally_of(terms, {name: one.tobytes() for name, one in bits})
     return kind(replace(terms, tally=tally))
 
 
@@ -139,7 +139,7 @@ def test_a_sum_of_shares_alone_is_uniform_and_the_last_word_is_not_lost():
 @settings(max_examples=30, deadline=None)
 def test_a_residue_is_the_nearest_to_zero(numbers):
     for one in numbers:
-        found = residue(one)
+        found = survey_residue(one)
         assert (found - one) % 2**64 == 0
         assert -(2**63) <= found < 2**63
 
@@ -270,7 +270,10 @@ def test_the_promise_is_one_sentence_and_counts_guests(tolerate):
 
 def test_the_worst_members_are_those_that_invited_most():
     guests = [Guest(str(k), b"", "cem" if k < 7 else "bob") for k in range(12)]
-    assert worst_members(terms_of(guests=tuple(guests), tolerate=2)) == ("cem", "bob")
+    assert worst_survey_members(terms_of(guests=tuple(guests), tolerate=2)) == (
+        "cem",
+        "bob",
+    )
 
 
 @each("coalition", [("ann", "bob"), ("bob", "cem"), ("ann", "cem"), ("bob",)])

@@ -12,7 +12,7 @@ from surveys import MEMBERS, guest_row, survey_table
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.study import study_from
 from veilsum.files.consortiums import write_consortium
-from veilsum.surveys.terms import closing_of, survey_terms, tally_of
+from veilsum.surveys.terms import survey_closing_entries, survey_tally_of, survey_terms
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOW = datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
@@ -185,7 +185,7 @@ def closed_table(**filled):
     """A closed survey in which one of the guests did not come, and one cell is rare."""
     terms = survey_terms(consortium_from(survey_table()))
     bits = dict.fromkeys([*terms.roster][:-1], b"\xe0") | {"Firm 1": b"\xf0"} | filled
-    closing = closing_of(terms, "5e" * 32, tally_of(terms, bits))
+    closing = survey_closing_entries(terms, "5e" * 32, survey_tally_of(terms, bits))
     return survey_table(**closing)
 
 

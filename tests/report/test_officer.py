@@ -35,7 +35,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.locale import catalogue, languages, limit
 from veilsum.net.receipt import ALIKE, verify_receipts
 from veilsum.page import html as html_text
-from veilsum.party.agreed import agreed_on, promise_of
+from veilsum.party.agreed import promise_of, resolve_agreed_question
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import STRICTER
 from veilsum.privacy.accountant import Budget
@@ -49,7 +49,7 @@ from veilsum.report.annex import own_limit, summed
 from veilsum.report.plan_facts import CHANCES, _facts, facts_of
 from veilsum.report.printing import as_pdf, browser
 from veilsum.report.sentences import named_group, risks, sentences, values, words
-from veilsum.tables.fingerprints import Source, words_of
+from veilsum.tables.fingerprints import Source, read_row_fingerprints
 from veilsum.tables.frames import as_frame
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ def test_that_nobody_outside_has_examined_it_is_said_here_too(known):
 def test_facts_are_the_file_s(known):
     for name, given in TABLES.items():
         facts, consortium = known[name], consortium_from(given)
-        found, page = agreed_on(consortium), consent_to(consortium)
+        found, page = resolve_agreed_question(consortium), consent_to(consortium)
         assert facts.parties == NAMES
         assert facts.organiser == given.get("organiser", "")
         assert facts.title == given.get("title", "")
@@ -245,7 +245,7 @@ def read_annex(page):
 
 def computed(consortium):
     """Return the same from what parties themselves compute, without any sentence."""
-    found = agreed_on(consortium)
+    found = resolve_agreed_question(consortium)
     graph, masks = found.terms.topology, found.terms.law.masks
     names = graph.parties
 
@@ -290,7 +290,7 @@ def test_a_reader_of_the_annex_lists_who_learns_what_and_is_right(name, folder):
     assert seen["each member"] == right
     pooling = seen["members who pool what they saw"]
     assert pooling["promised"] is False
-    beyond = max(agreed_on(consortium).terms.tolerate + 1, 2)
+    beyond = max(resolve_agreed_question(consortium).terms.tolerate + 1, 2)
     assert pooling["together"] == [(str(beyond), str(len(NAMES) - beyond))]
     left = right["left"]
     assert pooling["enough"] == [(str(n - 1), str(n)) for n in left]
@@ -612,7 +612,10 @@ def test_a_member_knows_the_sums_over_the_others(known):
 
 
 def test_every_coalition_knows_the_sums_over_all_others_and_no_others(known):
-    facts, found = known["strict"], agreed_on(consortium_from(TABLES["strict"]))
+    facts, found = (
+        known["strict"],
+        resolve_agreed_question(consortium_from(TABLES["strict"])),
+    )
     for size in range(1, facts.tolerate + 1):
         for some in combinations(NAMES, size):
             told = against(found.terms.topology, found.terms.law.masks, corrupted=some)
@@ -622,7 +625,7 @@ def test_every_coalition_knows_the_sums_over_all_others_and_no_others(known):
 
 
 def test_all_but_one_know_what_the_last_one_gave():
-    found = agreed_on(consortium_from(TABLES["model"]))
+    found = resolve_agreed_question(consortium_from(TABLES["model"]))
     told = against(found.terms.topology, found.terms.law.masks, corrupted=NAMES[1:])
     assert told.status == "exposed"
     assert told.released == ("every coefficient of ann, exactly",)
@@ -630,7 +633,7 @@ def test_all_but_one_know_what_the_last_one_gave():
 
 def test_two_together_know_the_sums_over_the_others(known):
     """More than is tolerated: at least these, whoever they are."""
-    found = agreed_on(consortium_from(TABLES["model"]))
+    found = resolve_agreed_question(consortium_from(TABLES["model"]))
     for some in combinations(NAMES, known["model"].tolerate + 1):
         told = against(found.terms.topology, found.terms.law.masks, corrupted=some)
         rest = [name for piece in told.components for name in piece.parties]
@@ -639,7 +642,7 @@ def test_two_together_know_the_sums_over_the_others(known):
 
 def test_where_all_are_linked_no_more_than_sums_is_known(known):
     """And in a ring two who stand between the others know what each of them gave."""
-    found = agreed_on(consortium_from(TABLES["model"]))
+    found = resolve_agreed_question(consortium_from(TABLES["model"]))
     graph, masks = found.terms.topology, found.terms.law.masks
     assert known["model"].all_linked
     for size in range(2, len(NAMES)):
@@ -686,7 +689,7 @@ def test_the_same_rows_may_be_used_again_and_all_after_some_may_not(tmp_path, kn
 
 
 def test_after_a_loss_two_of_three_know_what_the_third_gave(known):
-    found = agreed_on(consortium_from(TABLES["losing"]))
+    found = resolve_agreed_question(consortium_from(TABLES["losing"]))
     graph, masks = found.terms.topology, found.terms.law.masks
     left = NAMES[:3]
     assert len(left) == known["losing"].fewest
@@ -961,7 +964,7 @@ def test_a_ledger_still_knows_a_row_that_was_deleted(tmp_path):
         ledger.reserve(
             reservation(data=known.data, columns=known.asked, rows=400), known
         )
-        kept = set(words_of(ledger.history().versions[0].rows).tolist())
+        kept = set(read_row_fingerprints(ledger.history().versions[0].rows).tolist())
 
         def prints(row):
             return set(ledger.data(Source(row, ("age", "pay"))).prints.rows().tolist())

@@ -18,7 +18,7 @@ from veilsum.cli.app import app
 from veilsum.errors import MissingExtraError
 from veilsum.net.receipt import make_receipt
 from veilsum.party.consent import consent_to
-from veilsum.party.run import conclude
+from veilsum.party.run import conclude_run
 from veilsum.party.run_status import EventFeed
 from veilsum.party.studying import STATUS
 from veilsum.report import printing, run_report
@@ -242,7 +242,7 @@ def test_an_answer_that_comes_in_rounds_is_worked_out_from_the_file(tmp_path):
     home, driver = company.folder("a"), company.drivers["a"]
     (home / "out").mkdir()
     page, feed = consent_to(company.consortium), EventFeed(company.consortium.run, "a")
-    conclude(driver, found["a"], page, feed, home / "out")
+    conclude_run(driver, found["a"], page, feed, home / "out")
     made = report(home / "out")
     assert made.good, words(made)
     assert not (home / "out" / "sums.json").exists()

@@ -20,13 +20,13 @@ from veilsum.surveys.submission import (
     SUITE,
     Submission,
     guest_key,
-    masked_bytes,
-    read_code,
-    seal_info,
-    sha256_hex,
+    masked_survey_bytes,
+    read_invitation_code,
+    sealed_share_info,
+    submission_sha256,
 )
-from veilsum.surveys.survey_set import set_of
-from veilsum.surveys.terms import Guest, SurveyTerms, words_of
+from veilsum.surveys.survey_set import survey_set_of
+from veilsum.surveys.terms import Guest, SurveyTerms, guest_table_of
 
 PLACE = Path(__file__).with_name("vectors.json")
 SURVEY = sha256(b"a survey's digest").hexdigest()
@@ -84,13 +84,14 @@ def vectors() -> dict[str, object]:
         for name in DELEGATES
     }
     terms = terms_of(keys, key.public_key().public_bytes_raw())
-    table = words_of(terms, CELLS)
+    table = guest_table_of(terms, CELLS)
     filled, words = table.filled, table.words
     shares = [stretched(f"share {name}", words.nbytes) for name in DELEGATES]
     number = 2
-    masked = masked_bytes(words, shares)
+    masked = masked_survey_bytes(words, shares)
     infos = [
-        seal_info(SURVEY, name, GUEST, number, filled, masked) for name in DELEGATES
+        sealed_share_info(SURVEY, name, GUEST, number, filled, masked)
+        for name in DELEGATES
     ]
     sealed = tuple(
         SUITE.encrypt(share, keys[name].public_key(), info)
@@ -99,7 +100,7 @@ def vectors() -> dict[str, object]:
     unsigned = Submission(SURVEY, GUEST, number, filled, masked, sealed, b"")
     statement = unsigned.statement(DELEGATES)
     found = replace(unsigned, signature=key.sign(statement))
-    chosen = set_of(terms, [found])
+    chosen = survey_set_of(terms, [found])
     return {
         "about": (
             "HPKE: base mode, X25519, HKDF-SHA256, AES-256-GCM, single shot, enc || "
@@ -124,7 +125,7 @@ def vectors() -> dict[str, object]:
             code[1] + code[0] + code[2:],
             "",
         ],
-        "secret": read_code(code).replace("-", "")[:26],
+        "secret": read_invitation_code(code).replace("-", "")[:26],
         "seed": key.private_bytes_raw().hex(),
         "public": key.public_key().public_bytes_raw().hex(),
         "survey": SURVEY,
@@ -145,14 +146,14 @@ def vectors() -> dict[str, object]:
                 "share": text(share),
                 "info": info.decode(),
                 "sealed": text(one),
-                "sealed_sha256": sha256_hex(one),
+                "sealed_sha256": submission_sha256(one),
             }
             for name, share, info, one in zip(
                 DELEGATES, shares, infos, sealed, strict=True
             )
         ],
         "masked": text(masked),
-        "masked_sha256": sha256_hex(masked),
+        "masked_sha256": submission_sha256(masked),
         "statement": statement.decode(),
         "signature": text(found.signature),
         "digest": found.digest(DELEGATES),

@@ -20,11 +20,11 @@ from veilsum.surveys.delegate import (
     _people,
     _shown,
     share_sums,
-    to_answer,
+    survey_to_answer,
 )
-from veilsum.surveys.store_copy import copy_store, put_in_use
-from veilsum.surveys.submission import SUITE, guest_key, seal_info
-from veilsum.surveys.survey_set import SurveySet, set_of
+from veilsum.surveys.store_copy import copy_store, put_store_copy_in_use
+from veilsum.surveys.submission import SUITE, guest_key, sealed_share_info
+from veilsum.surveys.survey_set import SurveySet, survey_set_of
 from veilsum.surveys.terms import Guest, SurveyTally
 
 TERMS = opened()
@@ -67,7 +67,7 @@ def test_a_copy_that_knows_a_survey_is_put_in_use_with_it(world, tmp_path):
     answered = world.stores["ann"].answered()
     copy = tmp_path / "kept.surveys"
     copy_store(world.stores["ann"].path, copy)
-    put_in_use(copy, answered)
+    put_store_copy_in_use(copy, answered)
     again = DelegateStore.open(copy)
     assert again.answered() == answered
     again.close()
@@ -78,7 +78,7 @@ def test_an_answered_survey_keeps_who_filled_every_cell(world):
     sent = all_sent(world)
     terms = world.closed(sent)
     named = product(["Wages"], ["managers", "clerks"], ["women", "men"])
-    assert to_answer(terms, set_of(terms, sent)).cells == dict.fromkeys(
+    assert survey_to_answer(terms, survey_set_of(terms, sent)).cells == dict.fromkeys(
         named, b"\xff\xf0"
     )
 
@@ -99,7 +99,7 @@ def test_a_share_that_does_not_open_binds_nobody(world):
     """Its guest is named, and the survey is closed without it."""
     sent = all_sent(world)
     bad = sent[4]
-    info = seal_info("0" * 64, "bob", bad.guest, 1, bad.filled, bad.masked)
+    info = sealed_share_info("0" * 64, "bob", bad.guest, 1, bad.filled, bad.masked)
     key = dict(world.terms.delegates)["bob"]
     seal = SUITE.encrypt(bytes(32), X25519PublicKey.from_public_bytes(key), info)
     bare = dataclasses.replace(

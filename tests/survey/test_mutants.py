@@ -7,12 +7,12 @@ import pytest
 from surveys import World, opened
 from veilsum.surveys.collection import GuestCollection
 from veilsum.surveys.delegate import DelegateStore
-from veilsum.surveys.store_copy import copy_store, put_in_use
+from veilsum.surveys.store_copy import copy_store, put_store_copy_in_use
 from veilsum.surveys.submission import (
     SEAL_BYTES,
     SIGNATURE_BYTES,
     WORD_BYTES,
-    longest_line,
+    longest_submission,
 )
 from veilsum.surveys.survey_set import write_submissions
 
@@ -49,7 +49,7 @@ def test_the_longest_line_is_that_of_base64_and_of_names():
     vector = terms.n_cells * WORD_BYTES
     sizes = [vector, SIGNATURE_BYTES, *[vector + SEAL_BYTES] * len(terms.delegates)]
     exact = sum(len(base64.b64encode(bytes(size))) for size in sizes)
-    spare = longest_line(terms) - 4096 - terms.n_cells // 4 - exact
+    spare = longest_submission(terms) - 4096 - terms.n_cells // 4 - exact
     assert 16 * len(sizes) <= spare <= 20 * len(sizes)
 
 
@@ -64,7 +64,7 @@ def test_a_copy_is_put_in_use_though_an_earlier_time_was_broken_off(world, tmp_p
     world.total(closed, sent)
     answered = world.stores["ann"].answered()
     (tmp_path / f".{copy.name}.resumed").write_bytes(b"broken off")
-    put_in_use(copy, answered)
+    put_store_copy_in_use(copy, answered)
     again = DelegateStore.open(copy)
     try:
         assert again.answered() == answered

@@ -21,15 +21,15 @@ from veilsum.surveys.submission import (
     Submission,
     check_submission,
     guest_key,
-    longest_line,
+    longest_submission,
     make_submission,
-    new_code,
-    open_share,
-    read_code,
+    new_invitation_code,
+    open_sealed_share,
+    read_invitation_code,
     read_submission,
 )
-from veilsum.surveys.survey_set import set_of
-from veilsum.surveys.terms import words_of
+from veilsum.surveys.survey_set import survey_set_of
+from veilsum.surveys.terms import guest_table_of
 
 TERMS = opened()
 KEYS = {name: delegate_key(name) for name in MEMBERS}
@@ -40,7 +40,7 @@ def key_of(guest):
 
 
 def sent(guest, cells, number=1, terms=TERMS):
-    words = words_of(terms, cells)
+    words = guest_table_of(terms, cells)
     return make_submission(terms, guest, key_of(guest), words, number)
 
 
@@ -52,15 +52,15 @@ ONE = sent("Firm 1", [[1, 2], [None, 4.25]])
 
 def test_codes_are_read_as_they_are_shown():
     for _ in range(50):
-        code = new_code()
-        assert read_code(code) == code
+        code = new_invitation_code()
+        assert read_invitation_code(code) == code
         assert [len(group) for group in code.split("-")] == [4] * 7
 
 
 def test_codes_have_130_bits_of_chance(monkeypatch):
     drawn = []
     monkeypatch.setattr(secrets, "choice", lambda of: drawn.append(of) or of[0])
-    new_code()
+    new_invitation_code()
     assert drawn == [ALPHABET] * 26
     assert len(set(ALPHABET)) == 32
 
@@ -87,7 +87,7 @@ def test_a_wrong_letter_is_found_or_gives_another_key(secret, place, letter):
 
 def test_typing_errors_are_found_nearly_always():
     """Every letter exchanged for every other one, and every two neighbours."""
-    code = new_code().replace("-", "")
+    code = new_invitation_code().replace("-", "")
     typed = [
         code[:k] + letter + code[k + 1 :]
         for k in range(28)
@@ -102,7 +102,7 @@ def test_typing_errors_are_found_nearly_always():
 
     def passes(text):
         try:
-            return bool(read_code(text))
+            return bool(read_invitation_code(text))
         except InvalidInputError:
             return False
 
@@ -112,7 +112,7 @@ def test_typing_errors_are_found_nearly_always():
 
 def test_what_was_typed_is_not_repeated():
     with pytest.raises(InvalidInputError) as error:
-        read_code("MY-SECRET-CODE")
+        read_invitation_code("MY-SECRET-CODE")
     assert "SECRET" not in str(error.value)
 
 
@@ -134,9 +134,9 @@ def test_a_submission_is_read_as_it_was_sent(table):
     assert again == found
     assert read_submission(found.to_json().encode(), TERMS) == found
     total = found.words + sum(
-        open_share(TERMS, found, name, key) for name, key in KEYS.items()
+        open_sealed_share(TERMS, found, name, key) for name, key in KEYS.items()
     )
-    wanted = words_of(TERMS, table)
+    wanted = guest_table_of(TERMS, table)
     assert np.array_equal(total, wanted.words)
     assert found.filled == wanted.filled
 
@@ -150,7 +150,7 @@ def test_totals_are_exact(given_tables):
         found = found + share_sums(TERMS, all_sent, key)
     flat = [[cell for row in table for cell in row] for table in given_tables]
     counts = [sum(cell is not None for cell in one) for one in zip(*flat, strict=True)]
-    assert set_of(TERMS, all_sent).tally.given == tuple(counts)
+    assert survey_set_of(TERMS, all_sent).tally.given == tuple(counts)
     units = [
         sum(round(cell * 100) for cell in one if cell is not None)
         for one in zip(*flat, strict=True)
@@ -175,7 +175,7 @@ def test_sizes_are_what_the_page_says():
     assert ONE.filled == bytes([0b1101_0000])
     assert len(ONE.masked) == vector
     assert [len(one) for one in ONE.sealed] == [vector + SEAL_BYTES] * 3
-    assert len(ONE.to_json()) <= longest_line(TERMS)
+    assert len(ONE.to_json()) <= longest_submission(TERMS)
 
 
 def test_the_longest_name_still_fits():
@@ -184,7 +184,7 @@ def test_the_longest_name_still_fits():
     terms = opened(guest=[guest_row(name, "ann"), *others])
     found = sent(name, [[1, 2], [3, 4]], terms=terms)
     escaped = json.dumps(json.loads(found.to_json()), indent=1)
-    assert len(escaped) <= longest_line(terms)
+    assert len(escaped) <= longest_submission(terms)
     assert read_submission(escaped, terms) == found
 
 
@@ -281,17 +281,17 @@ ELSEWHERE = {
 def test_a_seal_opens_in_its_own_place_only(name):
     found = ELSEWHERE[name]
     check_submission(found, TERMS)  # signed all right, by a guest who is corrupt
-    assert open_share(TERMS, ONE, "ann", KEYS["ann"]).size == TERMS.n_cells
+    assert open_sealed_share(TERMS, ONE, "ann", KEYS["ann"]).size == TERMS.n_cells
     with refused("share-not-opened", mentions=("ann",)):
-        open_share(TERMS, found, "ann", KEYS["ann"])
+        open_sealed_share(TERMS, found, "ann", KEYS["ann"])
 
 
 def test_a_seal_does_not_open_for_another_survey_or_delegate():
     other = dataclasses.replace(TERMS, digest="0" * 64)
     with refused("share-not-opened"):
-        open_share(other, ONE, "ann", KEYS["ann"])
+        open_sealed_share(other, ONE, "ann", KEYS["ann"])
     with refused("share-not-opened"):
-        open_share(TERMS, ONE, "ann", KEYS["bob"])
+        open_sealed_share(TERMS, ONE, "ann", KEYS["bob"])
     with refused("not-a-delegate"):
         share_sums(TERMS, [ONE], delegate_key("ann", "another survey"))
 
@@ -328,7 +328,7 @@ ODD = {
     "deep in a field": '{"survey": ' + "[" * 4000,
     "an unknown field": ONE.to_json()[:-1] + ',"more": 1}',
     "a field too few": '{"survey": "a"}',
-    "too long": " " * (longest_line(TERMS) + 1),
+    "too long": " " * (longest_submission(TERMS) + 1),
     "spaces in base64": ONE.to_json().replace('"masked":"', '"masked":" '),
     "capital digits": ONE.to_json().replace('"filled":"d0"', '"filled":"D0"'),
     "a space in digits": ONE.to_json().replace('"filled":"d0"', '"filled":"d0 "'),

@@ -15,8 +15,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.surveys.submission import (
     SUITE,
     guest_key,
-    open_share,
-    read_code,
+    open_sealed_share,
+    read_invitation_code,
     read_submission,
 )
 
@@ -38,14 +38,14 @@ def test_all_but_the_seals_is_made_again():
 
 @pytest.mark.parametrize("typed", KEPT["typed"])
 def test_codes_are_read_however_they_are_typed(typed):
-    assert read_code(typed) == KEPT["code"]
+    assert read_invitation_code(typed) == KEPT["code"]
     assert guest_key(typed).private_bytes_raw().hex() == KEPT["seed"]
 
 
 @pytest.mark.parametrize("typed", KEPT["not_codes"])
 def test_what_is_no_code_is_refused(typed):
     with pytest.raises(InvalidInputError, match="invitation"):
-        read_code(typed)
+        read_invitation_code(typed)
 
 
 def test_the_kept_line_is_a_submission_that_opens():
@@ -59,7 +59,7 @@ def test_the_kept_line_is_a_submission_that_opens():
     assert found.statement(terms.names).decode() == KEPT["statement"]
     total = found.words
     for one in KEPT["delegates"]:
-        opened = open_share(terms, found, one["name"], keys[one["name"]])
+        opened = open_sealed_share(terms, found, one["name"], keys[one["name"]])
         assert opened.astype("<u8").tobytes() == base64.b64decode(one["share"])
         total = total + opened
     assert [str(word) for word in total.tolist()] == KEPT["words"]

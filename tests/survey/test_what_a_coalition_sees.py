@@ -34,12 +34,16 @@ from veilsum.surveys.submission import (
     Submission,
     cell_words,
     make_submission,
-    masked_bytes,
-    open_share,
-    seal_info,
+    masked_survey_bytes,
+    open_sealed_share,
+    sealed_share_info,
 )
-from veilsum.surveys.survey_set import is_resent, set_of, write_submissions
-from veilsum.surveys.terms import words_of
+from veilsum.surveys.survey_set import (
+    is_submission_resent,
+    survey_set_of,
+    write_submissions,
+)
+from veilsum.surveys.terms import guest_table_of
 
 TERMS = opened()
 SIZE = TERMS.n_cells * 8
@@ -80,7 +84,10 @@ def coupled(drawn):
     found = {}
     for guest, shares in drawn.items():
         moved = cell_words(shares[HONEST])
-        moved += words_of(TERMS, OTHER[guest]).words - words_of(TERMS, ONE[guest]).words
+        moved += (
+            guest_table_of(TERMS, OTHER[guest]).words
+            - guest_table_of(TERMS, ONE[guest]).words
+        )
         found[guest] = {**shares, HONEST: moved.tobytes()}
     return found
 
@@ -93,18 +100,18 @@ def seen(program, inputs, drawn, monkeypatch):
         tape = Tape(drawn[guest].values())
         monkeypatch.setattr(secrets, "token_bytes", tape.draw)
         key = Ed25519PrivateKey.from_private_bytes(seed_of(guest))
-        lines.append(program(TERMS, guest, key, words_of(TERMS, cells), 1))
+        lines.append(program(TERMS, guest, key, guest_table_of(TERMS, cells), 1))
         honest += cell_words(drawn[guest][HONEST])
     return {
         "submissions": write_submissions(lines),
-        "set": set_of(TERMS, lines).digest,
+        "set": survey_set_of(TERMS, lines).digest,
         "the honest delegate's sum": honest.tobytes(),
     }
 
 
 def test_the_two_worlds_have_one_sum():
     sums = [
-        sum(words_of(TERMS, cells).words for cells in world.values())
+        sum(guest_table_of(TERMS, cells).words for cells in world.values())
         for world in (ONE, OTHER)
     ]
     assert np.array_equal(*sums)
@@ -126,7 +133,10 @@ def test_the_coupling_is_one_to_one_and_keeps_the_law():
     there = coupled(drawn)
     for guest in ONE:
         back = cell_words(there[guest][HONEST])
-        back -= words_of(TERMS, OTHER[guest]).words - words_of(TERMS, ONE[guest]).words
+        back -= (
+            guest_table_of(TERMS, OTHER[guest]).words
+            - guest_table_of(TERMS, ONE[guest]).words
+        )
         assert back.tobytes() == drawn[guest][HONEST]
 
 
@@ -153,10 +163,12 @@ def test_which_cells_are_filled_is_seen(monkeypatch):
 
 def finished(terms, guest, key, table, number, shares):
     """What every program does after it has drawn shares."""
-    masked = masked_bytes(table.words, shares)
+    masked = masked_survey_bytes(table.words, shares)
     sealed = tuple(
         submission._sealed(
-            share, public, seal_info(terms.digest, name, guest, 1, table.filled, masked)
+            share,
+            public,
+            sealed_share_info(terms.digest, name, guest, 1, table.filled, masked),
         )
         for share, (name, public) in zip(shares, terms.delegates, strict=True)
     )
@@ -210,12 +222,12 @@ def test_every_share_is_all_that_was_drawn_for_it(monkeypatch):
 
     monkeypatch.setattr(secrets, "token_bytes", recorded)
     key = Ed25519PrivateKey.from_private_bytes(seed_of("Firm 1"))
-    table = words_of(TERMS, ONE["Firm 1"])
+    table = guest_table_of(TERMS, ONE["Firm 1"])
     for program, whole in ((make_submission, True), (weakly_seeded, False)):
         drawn.clear()
         found = program(TERMS, "Firm 1", key, table, 1)
         opened_shares = [
-            open_share(TERMS, found, name, delegate_key(name)).tobytes()
+            open_sealed_share(TERMS, found, name, delegate_key(name)).tobytes()
             for name in MEMBERS
         ]
         assert (opened_shares == drawn) is whole
@@ -226,20 +238,22 @@ def test_every_share_is_all_that_was_drawn_for_it(monkeypatch):
 
 def test_one_delegate_that_got_the_whole_mask_reads_everything():
     key = Ed25519PrivateKey.from_private_bytes(seed_of("Firm 1"))
-    table = words_of(TERMS, ONE["Firm 1"])
+    table = guest_table_of(TERMS, ONE["Firm 1"])
     for program, read in ((one_delegate_only, True), (make_submission, False)):
         found = program(TERMS, "Firm 1", key, table, 1)
-        guess = found.words + open_share(TERMS, found, "ann", delegate_key("ann"))
+        guess = found.words + open_sealed_share(
+            TERMS, found, "ann", delegate_key("ann")
+        )
         assert np.array_equal(guess, table.words) is read
 
 
 def test_a_weak_seed_is_tried_out():
     """Ann finds the seed by her own share, and has everybody's."""
     key = Ed25519PrivateKey.from_private_bytes(seed_of("Firm 1"))
-    table = words_of(TERMS, ONE["Firm 1"])
+    table = guest_table_of(TERMS, ONE["Firm 1"])
 
     def attack(found, seeds=range(600)):
-        mine = open_share(TERMS, found, "ann", delegate_key("ann")).tobytes()
+        mine = open_sealed_share(TERMS, found, "ann", delegate_key("ann")).tobytes()
         for seed in seeds:
             chance = random.Random(seed)
             shares = [chance.randbytes(SIZE) for _ in MEMBERS]
@@ -256,8 +270,8 @@ def test_a_weak_seed_is_tried_out():
 def test_a_vector_posted_twice_with_fresh_masks_is_refused():
     """Planted: a program that masks again when it tries again, under one number."""
     key = Ed25519PrivateKey.from_private_bytes(seed_of("Firm 1"))
-    table = words_of(TERMS, ONE["Firm 1"])
+    table = guest_table_of(TERMS, ONE["Firm 1"])
     first = make_submission(TERMS, "Firm 1", key, table, 1)
     with refused("resent-differently", ValueError):
-        is_resent([first], make_submission(TERMS, "Firm 1", key, table, 1))
-    assert is_resent([first], first)
+        is_submission_resent([first], make_submission(TERMS, "Firm 1", key, table, 1))
+    assert is_submission_resent([first], first)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from refusals import refused
-from veilsum.tables.drafts import TELLS_LEVELS, draft
+from veilsum.tables.drafts import TELLS_LEVELS, draft_schema
 from veilsum.tables.schema import Schema
 
 TABLE = {
@@ -29,7 +29,7 @@ def lines(found):
 
 
 def test_a_draft_has_names_kinds_units_and_wide_ranges():
-    found = draft(TABLE)
+    found = draft_schema(TABLE)
     assert lines(found) == {
         "age": {"kind": "integer", "minimum": 0, "maximum": 100},
         "bmi": {"kind": "number", "minimum": 0, "maximum": 50, "unit": 0.1},
@@ -54,7 +54,7 @@ def test_a_draft_has_names_kinds_units_and_wide_ranges():
 
 
 def test_levels_are_listed_only_if_asked_and_it_is_said_what_that_tells():
-    plain, listed = draft(TABLE), draft(TABLE, levels=True)
+    plain, listed = draft_schema(TABLE), draft_schema(TABLE, levels=True)
     for word in ("north", "south"):
         assert word not in plain.toml
         assert word in listed.toml
@@ -80,7 +80,7 @@ numbers = st.lists(
 @given(numbers)
 @settings(max_examples=60)
 def test_no_end_of_a_range_is_a_value_and_every_value_is_within(values):
-    (line,) = lines(draft({"x": values})).values()
+    (line,) = lines(draft_schema({"x": values})).values()
     low, high = line["minimum"], line["maximum"]
     assert low <= min(values)
     assert max(values) < high
@@ -98,14 +98,14 @@ def test_no_end_of_a_range_is_a_value_and_every_value_is_within(values):
 @settings(max_examples=30)
 def test_tables_of_the_same_size_have_the_same_draft(largest, other, small):
     """The twin: one that goes further has another."""
-    few = [draft({"x": [one, small]}) for one in (largest, other)]
+    few = [draft_schema({"x": [one, small]}) for one in (largest, other)]
     assert few[0] == few[1]
-    assert draft({"x": [largest + 50, small]}) != few[0]
+    assert draft_schema({"x": [largest + 50, small]}) != few[0]
 
 
 @pytest.mark.parametrize("day", ["2010-01-01", "2019-12-31", "2000-02-29"])
 def test_no_end_of_a_range_is_a_date(day):
-    (line,) = lines(draft({"x": [day]})).values()
+    (line,) = lines(draft_schema({"x": [day]})).values()
     assert line["minimum"] < day < line["maximum"]
 
 
@@ -118,6 +118,6 @@ def test_no_end_of_a_range_is_a_date(day):
     ],
 )
 def test_what_no_schema_can_have_is_left_to_its_owner(name, values, why):
-    found = draft({name: values})
+    found = draft_schema({name: values})
     assert why in found.toml
     assert "text 1" not in found.toml

@@ -15,9 +15,9 @@ from veilsum.tables.fingerprints import (
     Fingerprints,
     Kept,
     Sketch,
-    n_common,
-    text_of,
-    words_of,
+    n_common_rows,
+    read_row_fingerprints,
+    row_fingerprints_text,
 )
 
 
@@ -81,7 +81,7 @@ def test_other_content_has_another_one(change):
 def test_another_key_has_other_fingerprints():
     one, two = prints(TABLE), prints(TABLE, b"another")
     assert one.data != two.data
-    assert n_common(one.rows(), two.rows()) == 0
+    assert n_common_rows(one.rows(), two.rows()) == 0
 
 
 def test_whoever_writes_the_schema_does_not_choose_the_fingerprint(tmp_path):
@@ -102,7 +102,7 @@ def test_common_rows_are_those_of_two_multisets(one, two):
         prints(pd.DataFrame(t, columns=["x", "y"], dtype=float)) for t in (one, two)
     ]
     expected = sum(min(one.count(row), two.count(row)) for row in {*one, *two})
-    assert n_common(*(table.rows() for table in tables)) == expected
+    assert n_common_rows(*(table.rows() for table in tables)) == expected
     assert (tables[0].data == tables[1].data) == (sorted(one) == sorted(two))
 
 
@@ -112,7 +112,9 @@ def test_rows_beyond_a_block_are_the_same_rows():
     mixed = table.sample(frac=1, random_state=1)
     assert prints(mixed).data == prints(table).data
     assert prints(mixed).sketches == prints(table).sketches
-    assert n_common(prints(mixed[:-7]).rows(), prints(table).rows()) == len(table) - 7
+    assert (
+        n_common_rows(prints(mixed[:-7]).rows(), prints(table).rows()) == len(table) - 7
+    )
 
 
 def cohort(rows, seed):
@@ -174,7 +176,9 @@ def test_values_dealt_out_to_other_rows_are_changes():
 
 def test_what_is_kept_comes_back_as_it_was():
     found = prints(cohort(1000, 1))
-    assert (words_of(text_of(found.rows())) == found.rows()).all()
+    assert (
+        read_row_fingerprints(row_fingerprints_text(found.rows())) == found.rows()
+    ).all()
     for sketch in found.sketches.values():
         assert Sketch.of_text(sketch.to_text()) == sketch
 

@@ -21,9 +21,9 @@ from cases import each
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.numbers.units import Measure
 from veilsum.tables.formula import ModelFormula, _flag
-from veilsum.tables.formula.extents import extent_of
+from veilsum.tables.formula.extents import factor_extent
 from veilsum.tables.formula.reader import read_formula, read_surv
-from veilsum.tables.formula.syntax import shown
+from veilsum.tables.formula.syntax import formula_text
 from veilsum.tables.formula.values import evaluate
 from veilsum.tables.schema import Column, Schema, SchemaError
 
@@ -259,7 +259,7 @@ arithmetic = st.recursive(
 def test_an_expression_is_read_and_shown_as_python_does(text):
     ((node, code),) = read_formula(f"y ~ {{{text}}} - y").written[1:2]
     if len(code) < 200:
-        assert shown(node) == ast.unparse(ast.parse(text))
+        assert formula_text(node) == ast.unparse(ast.parse(text))
 
 
 @given(arithmetic)
@@ -960,7 +960,7 @@ def test_a_term_is_counted_as_exact_rationals_have_it(written, bits):
     found = measure.counts(design[:, 1])
     units = {name: COUNTED.column(name).measure for name in ("x", "k", "z", "far", "y")}
     # Without a unit, as of a quotient or one of over 500 bits, float64 computes it.
-    loose = extent_of(formula._right.factors[0], COUNTED).unit is None
+    loose = factor_extent(formula._right.factors[0], COUNTED).unit is None
     for place, count in enumerate(found.tolist()):
         row = {
             name: int(one.counts(table.numbers(name)[place : place + 1])[0]) * one.unit
@@ -981,7 +981,7 @@ def test_a_power_reaches_as_far_as_its_exponent_is_rounded():
     column = Column("a", "number", -0.99995, 0.99995, unit=0.00001)
     schema = Schema((column, Column("y", "number", 0, 1, unit=1)), minimum_rows=1)
     formula = ModelFormula.of("y ~ {3 ** (a + 1e12 - 1e12)}", schema)
-    extent = extent_of(formula._right.factors[0], schema)
+    extent = factor_extent(formula._right.factors[0], schema)
     ends = {"a": [-0.99995, 0.99995], "y": [0, 1]}
     design, _ = formula.design(schema.check("p", ends))
     assert design[:, 1] == pytest.approx([1 / 3, 3.0], rel=1e-15)

@@ -41,13 +41,13 @@ from veilsum.surveys import collection as collected
 from veilsum.surveys.collection import GuestCollection
 from veilsum.surveys.submission import (
     guest_key,
-    longest_line,
+    guest_submission,
+    longest_submission,
     make_submission,
-    sha256_hex,
-    visit,
+    submission_sha256,
 )
 from veilsum.surveys.survey_set import write_submissions
-from veilsum.surveys.terms import closing_of, survey_terms, words_of
+from veilsum.surveys.terms import guest_table_of, survey_closing_entries, survey_terms
 from veilsum.web.collecting import (
     FETCHED,
     GUEST_SCHEME,
@@ -67,7 +67,7 @@ TABLE = [[1, 2.5], [None, -3]]
 
 def submission(terms, guest="Firm 1", number=1, table=TABLE, signs=None):
     key = Ed25519PrivateKey.from_private_bytes(seed_of(signs or guest))
-    return make_submission(terms, guest, key, words_of(terms, table), number)
+    return make_submission(terms, guest, key, guest_table_of(terms, table), number)
 
 
 def asking(terms, guest):
@@ -307,7 +307,7 @@ def test_a_copied_share_is_refused_before_it_can_spoil_the_closing(
     assert (status, "drawn anew" in why["error"]) == (400, True)
     # The twin: without the check, nobody could close the survey.
     with refused("duplicate-submission"):
-        collected.set_of(terms, [mine, copied])
+        collected.survey_set_of(terms, [mine, copied])
 
 
 def test_paths_lead_to_what_is_listed_and_nowhere_else(terms, caller, store):
@@ -397,12 +397,12 @@ def test_cells_that_are_near_and_cells_without_a_total_are_said(
         for language, words in said.items():
             _, page = caller.ask(path="/result", Accept_Language=language)
             assert all(one in page for one in words)
-            assert sha256_hex(f"{'ab' * 32}\n".encode() * 7) in page
+            assert submission_sha256(f"{'ab' * 32}\n".encode() * 7) in page
             assert "veilsum collect set" in page
 
 
 def test_large_bodies_are_refused_unread_and_large_tables_have_time(terms, caller):
-    assert caller.post("x" * (longest_line(terms) + 1))[0] == 413
+    assert caller.post("x" * (longest_submission(terms) + 1))[0] == 413
     small, large = (
         bounds_of(terms),
         bounds_of(opened(rows=[str(k) for k in range(18_000)])),
@@ -599,7 +599,9 @@ def test_of_two_that_come_at_once_with_one_number_one_is_taken(terms, caller, st
 def close(agreed, store, folder, without=()):
     found, used = store.close_survey(without)
     table = agreed.to_table()
-    table["survey"] |= closing_of(survey_terms(agreed), found.digest, found.tally)
+    table["survey"] |= survey_closing_entries(
+        survey_terms(agreed), found.digest, found.tally
+    )
     (folder / "closed.toml").write_text(toml_of(consortium_from(table).to_table()))
     (folder / "submissions.jsonl").write_bytes(write_submissions(used))
     return found
@@ -670,7 +672,7 @@ def test_what_is_fetched_overwrites_no_other_survey(
     found = close(agreed, store, tmp_path)
     mine = tmp_path / "mine"
     mine.mkdir()
-    closing = closing_of(terms, found.digest, found.tally)
+    closing = survey_closing_entries(terms, found.digest, found.tally)
     other = signing_survey({**survey_table(**closing), "title": "last year"})
     before = {
         "closed.toml": toml_of(other.to_table()).encode(),
@@ -701,7 +703,7 @@ def test_what_was_added_up_is_not_replaced(ann, tmp_path):
     agreed = signing_survey(survey_table(**world.said))
     terms = survey_terms(agreed)
     store = GuestCollection.open(tmp_path / "collection.sqlite", terms)
-    sent = [visit(terms, code, TABLE) for code in world.codes.values()]
+    sent = [guest_submission(terms, code, TABLE) for code in world.codes.values()]
     for one in sent:
         store.take(one.to_json().encode())
     found = close(agreed, store, tmp_path)
@@ -874,7 +876,7 @@ def test_the_page_that_was_saved_sends_to_the_host_and_is_what_letters_say(tmp_p
         answer, text = caller.ask(path="/page.html")
         single = single_file(page_survey(terms), f"{address}/submissions")
         assert text == single, "what a member works out for its letters"
-        assert answer.headers["X-Content-SHA256"] == sha256_hex(single.encode())
+        assert answer.headers["X-Content-SHA256"] == submission_sha256(single.encode())
         (tmp_path / "survey.html").write_bytes(single.encode())
         seen = visited(browser, (tmp_path / "survey.html").as_uri(), address)
         page = seen.page

@@ -20,8 +20,8 @@ import refusals
 from cases import each
 from guest_scene import asked, code_of, large
 from surveys import MEMBERS, delegate_key
-from veilsum.surveys.submission import open_share, read_submission
-from veilsum.surveys.terms import words_of
+from veilsum.surveys.submission import open_sealed_share, read_submission
+from veilsum.surveys.terms import guest_table_of
 from veilsum.web.guest_page import (
     PACKAGE,
     SERVED,
@@ -358,7 +358,9 @@ def test_what_has_one_value_is_what_python_makes():
 def opened(terms, text):
     """The submission in a text, its shares by delegate, and the table's words."""
     found = read_submission(text, terms)
-    shares = [open_share(terms, found, name, delegate_key(name)) for name in MEMBERS]
+    shares = [
+        open_sealed_share(terms, found, name, delegate_key(name)) for name in MEMBERS
+    ]
     return found, shares, found.words + sum(shares)
 
 
@@ -530,7 +532,7 @@ def test_bits_of_filled_cells_are_what_python_reads(cells):
     table = [["5"] if k % 3 == 0 else [""] for k in range(cells)]
     (made,) = visits(("Firm 1", [one for (one,) in table], 1), terms=terms)
     found = read_submission(made["text"], terms)
-    wanted = words_of(terms, [[5] if one == ["5"] else [None] for one in table])
+    wanted = guest_table_of(terms, [[5] if one == ["5"] else [None] for one in table])
     assert found.filled == wanted.filled
 
 

@@ -13,7 +13,11 @@ import pytest
 from browser import SCHEMES, WIDTHS, chromium, tab, visited
 from guest_scene import asked, code_of, hosting, large
 from surveys import MEMBERS, delegate_key
-from veilsum.surveys.submission import open_share, read_submission, visit
+from veilsum.surveys.submission import (
+    guest_submission,
+    open_sealed_share,
+    read_submission,
+)
 from veilsum.web.guest_page import page_survey, single_file
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
@@ -68,7 +72,9 @@ def send(page):
 def units_of(terms, content):
     """The table in a submission, opened by all delegates."""
     found = read_submission(content, terms)
-    shares = [open_share(terms, found, name, delegate_key(name)) for name in MEMBERS]
+    shares = [
+        open_sealed_share(terms, found, name, delegate_key(name)) for name in MEMBERS
+    ]
     values = (found.words + sum(shares)).astype(np.int64).tolist()
     bits = "".join(f"{byte:08b}" for byte in found.filled)[: terms.n_cells]
     cells = [*zip(bits, values, strict=True)]
@@ -441,7 +447,7 @@ def test_two_tabs(browser, host):
     assert units_of(host.terms, two) == [100, 200, 300, 400]
     found = [read_submission(each, host.terms) for each in (one, two)]
     key = delegate_key("ann")
-    shares = [open_share(host.terms, each, "ann", key) for each in found]
+    shares = [open_sealed_share(host.terms, each, "ann", key) for each in found]
     assert not (shares[0] == shares[1]).any()
     assert (first.errors, second.errors, third.errors) == ([], [], [])
 
@@ -453,7 +459,7 @@ def test_two_tabs_at_the_same_moment(browser, host):
     enter(page)
     type_in(page)
     check(page)
-    other = visit(host.terms, code_of("Firm 1"), [[1, None], [None, 4]])
+    other = guest_submission(host.terms, code_of("Firm 1"), [[1, None], [None, 4]])
 
     def first(route):
         if route.request.method == "POST":

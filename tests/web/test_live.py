@@ -23,7 +23,7 @@ from refusals import refused
 from veilsum.cli.app import app
 from veilsum.cli.join import ForPeople
 from veilsum.consortium.consortium import Address
-from veilsum.party.run_status import RunStatus, stamp, write_status
+from veilsum.party.run_status import RunStatus, run_status_time, write_run_status
 from veilsum.report.run_report import report
 from veilsum.web import live
 from veilsum.web.live import LiveServer, LogLines, RunWatch, page_token
@@ -59,12 +59,12 @@ def folder(tmp_path):
 
 def put(folder, name="a", **fields):
     """Write a status; a run that goes on, if nothing else is said."""
-    now = stamp(time.time())
+    now = run_status_time(time.time())
     usual = {"run": f"{name}-{'0' * 31}1", "party": "a", "consortium": "0" * 64}
     usual |= {"state": "running", "phase": "sharing", "resend": 60.0}
     usual |= {"moved": now, "seen": now, "deadline": 300.0}
     path = folder / f"{name}.status"
-    write_status(path, RunStatus(**{**usual, **fields}))
+    write_run_status(path, RunStatus(**{**usual, **fields}))
     return path
 
 
@@ -160,16 +160,18 @@ def test_what_has_changed_is_sent_and_nothing_else(folder):
 def test_a_look_that_finds_the_same_is_no_news(folder):
     now = 1000.0
     watch = RunWatch(folder, clock=lambda: now)
-    put(folder, moved=stamp(now), seen=stamp(now), resend=1.0)
+    put(folder, moved=run_status_time(now), seen=run_status_time(now), resend=1.0)
     assert watch.look()
     assert not watch.look()
-    put(folder, moved=stamp(now), seen=stamp(now + 1), resend=1.0)
+    put(folder, moved=run_status_time(now), seen=run_status_time(now + 1), resend=1.0)
     assert not watch.look(), "a sign of life changes nothing on the page"
     now += 20.0
     assert watch.look()
     (run,) = watch.found.runs.values()
     assert run.shown["state"] == "silent"
-    put(folder, moved=stamp(now), seen=stamp(now), resend=1.0)  # it was restarted
+    put(
+        folder, moved=run_status_time(now), seen=run_status_time(now), resend=1.0
+    )  # it was restarted
     assert watch.look()
     states = [new[3] for new in watch.found.since(0)["runs"][0]["samples"]]
     assert states == ["running", "silent", "running"]

@@ -24,7 +24,7 @@ from veilsum.audit.question import (
     values_of_counts,
 )
 from veilsum.numbers.arrays import Array, listed
-from veilsum.sums.presence import are_few
+from veilsum.sums.presence import has_few_values
 from veilsum.tables.columns import Column
 from veilsum.tables.frames import Frame
 from veilsum.tables.rules import Rules
@@ -199,7 +199,7 @@ def _by_level(question: Rehearsal, column: Column) -> bool:
     Of few numbers a formula does that with C(...), and where there are but two: else
     it takes them for amounts, and one row with the largest is nobody singled out.
     """
-    if column.is_category or not are_few(column.measure):
+    if column.is_category or not has_few_values(column.measure):
         return column.is_category
     formula = getattr(question.asked, "formula", None)
     two = column.measure.most - column.measure.least < 2

@@ -48,8 +48,13 @@ from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.limbs import is_wide, to_integers
 from veilsum.protocol.plan import Plan
 from veilsum.questions.job_file import job_of
-from veilsum.sums.kinds import QuestionKind, kind_of
-from veilsum.sums.presence import PRESENCE, Screened, answering, held as holders
+from veilsum.sums.kinds import QuestionKind, question_kind_of
+from veilsum.sums.presence import (
+    PRESENCE,
+    Screened,
+    contribution_to_recipe,
+    places_with_rows as holders,
+)
 from veilsum.sums.recipes import Contribution, PartyWork
 from veilsum.sums.releases import BY_ROW
 from veilsum.sums.running import JobResult, run_job
@@ -254,7 +259,7 @@ class Rehearsal:
 
     @property
     def kind(self) -> QuestionKind[Any]:
-        return kind_of(self.asked)
+        return question_kind_of(self.asked)
 
     @property
     def rules(self) -> Rules | None:
@@ -525,7 +530,9 @@ class Rehearsal:
         table = job.bring(job.schema.check(self.parties[0], held))
         source = Source(held, job.schema.names)
         own = Contribution(partial(job.answer, table), source)
-        return PartyWork(recipe, answering(recipe, own, partial(job.look, table)))
+        return PartyWork(
+            recipe, contribution_to_recipe(recipe, own, partial(job.look, table))
+        )
 
     # What may be dealt anew
 

@@ -99,7 +99,7 @@ def _by_absences(
 ) -> bool:
     """Say whether bisection by files finds how many rows a party has."""
     # Not before: who draws a figure would need the packages of real parties.
-    from veilsum.party.checks import tried
+    from veilsum.party.checks import check_question_at_home
     from veilsum.party.inputs import OwnTable
 
     victim = question.honest(coalition)[0]
@@ -120,7 +120,7 @@ def _by_absences(
             middle = (low + high) // 2
             file = _at_most(question.consortium, middle)
             part = OwnTable(consortium=file, name="own", table=table)
-            if tried(part, victim, book).good:
+            if check_question_at_home(part, victim, book).good:
                 high = middle
             else:
                 low = middle + 1

@@ -56,9 +56,9 @@ from veilsum.scale.pieces import seed_of
 from veilsum.showing import counted
 from veilsum.surveys.delegate import masked_sums
 from veilsum.surveys.question import SurveyRecipe, SurveyResult
-from veilsum.surveys.submission import Submission, longest_line
-from veilsum.surveys.survey_set import closed_set, read_submissions
-from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_terms, tally_of
+from veilsum.surveys.submission import Submission, longest_submission
+from veilsum.surveys.survey_set import closed_survey_set, read_submissions
+from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_tally_of, survey_terms
 
 # How often a coalition plays each attack on visits.
 TRIALS: Mapping[Depth, int] = {"quick": 100, "standard": 200, "deep": 1000}
@@ -122,7 +122,9 @@ class RehearsedSurvey:
     def run(self, sent: Mapping[str, Submission], driver: Driver) -> SurveyResult:
         """Add up what guests sent, as delegates do; return what everybody knows."""
         made, lines = self.visits, [*sent.values()]
-        tally = tally_of(made.terms, {name: one.filled for name, one in sent.items()})
+        tally = survey_tally_of(
+            made.terms, {name: one.filled for name, one in sent.items()}
+        )
         terms = replace(made.terms, set=NO_SET, tally=tally)
         recipe = SurveyRecipe(terms)
         works = {
@@ -267,9 +269,9 @@ class RehearsedSurvey:
         terms, path = self.terms, self.path.parent / SUBMISSIONS
         if terms.set is None or not path.exists():
             return ()
-        most = (longest_line(terms) + 1) * len(terms.guests)
+        most = (longest_submission(terms) + 1) * len(terms.guests)
         lines = read_submissions(contents(path, most, InvalidInputError), terms)
-        closed_set(terms, lines)
+        closed_survey_set(terms, lines)
         return lines
 
     def handed_out(self) -> Iterator[Outcome | Skipped]:

@@ -27,7 +27,7 @@ import numpy as np
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped, attack_total
 from veilsum.errors import VeilsumError
-from veilsum.sums.presence import size_of
+from veilsum.sums.presence import presence_sum_size
 from veilsum.sums.releases import Release
 from veilsum.tables.frames import Frame, load_pandas
 
@@ -115,7 +115,7 @@ def _of_parties(question: Rehearsal, played: Played) -> Iterator[str]:
     if not question.screened(played):
         return
     recipe: Any = played.result.recipe
-    if size_of(recipe.groups) != recipe.release(()).numbers:
+    if presence_sum_size(recipe.groups) != recipe.release(()).numbers:
         yield "the first round asks for other numbers than are listed"
     if not {one for vector in played.given[0].values() for one in vector} <= {0, 1}:
         yield "the first round counts parties, and a number is neither 0 nor 1"

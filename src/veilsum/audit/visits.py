@@ -44,13 +44,13 @@ from veilsum.surveys.submission import (
     X25519PrivateKey,
     cell_words,
     guest_key,
+    guest_submission,
     make_submission,
-    new_code,
-    open_share,
-    visit,
+    new_invitation_code,
+    open_sealed_share,
 )
-from veilsum.surveys.survey_set import is_resent
-from veilsum.surveys.terms import SurveyTerms, Words, words_of
+from veilsum.surveys.survey_set import is_submission_resent
+from veilsum.surveys.terms import SurveyTerms, Words, guest_table_of
 
 # Bytes as a guest's program asks for them, call after call.
 Source: TypeAlias = Callable[[int], bytes]
@@ -101,7 +101,7 @@ class Visits(Secret):
     codes: Mapping[str, str]
     keys: Mapping[str, X25519PrivateKey]
     spoil: Spoiling = unspoilt_browser_chance
-    takes: Callable[[Sequence[Submission], Submission], bool] = is_resent
+    takes: Callable[[Sequence[Submission], Submission], bool] = is_submission_resent
 
     @classmethod
     def like(cls, terms: SurveyTerms) -> Visits:
@@ -114,7 +114,7 @@ class Visits(Secret):
                 (one for one in terms.guests if one.invited_by == name), each
             )
         ]
-        codes = {guest.name: new_code() for guest in chosen}
+        codes = {guest.name: new_invitation_code() for guest in chosen}
         public = {name: guest_key(code).public_key() for name, code in codes.items()}
         keys = {name: X25519PrivateKey.generate() for name in terms.names}
         made = replace(
@@ -137,7 +137,7 @@ class Visits(Secret):
         self, guest: str, table: Table, source: Source, number: int = 1
     ) -> Submission:
         """Return what a guest sends, its chance taken from a source."""
-        words = words_of(self.terms, self._cells(table))
+        words = guest_table_of(self.terms, self._cells(table))
         key, chance = guest_key(self.codes[guest]), self.spoil(source, guest, number)
         return make_submission(self.terms, guest, key, words, number, chance)
 
@@ -148,7 +148,7 @@ class Visits(Secret):
         """
         if self.spoil is not unspoilt_browser_chance:
             return self.come(guest, table, secrets.token_bytes)
-        return visit(self.terms, self.codes[guest], self._cells(table))
+        return guest_submission(self.terms, self.codes[guest], self._cells(table))
 
     def _cells(self, table: Table) -> list[list[float | None]]:
         width, unit = len(self.terms.columns), self.terms.unit
@@ -165,7 +165,7 @@ class Visits(Secret):
         )
 
     def share(self, sent: Submission, delegate: str) -> Words:
-        return open_share(self.terms, sent, delegate, self.keys[delegate])
+        return open_sealed_share(self.terms, sent, delegate, self.keys[delegate])
 
     def left(self, sent: Submission, coalition: Coalition) -> Words:
         """Return what a coalition is left with: the rest, and its own shares on it."""

@@ -152,19 +152,19 @@ def resumed(
       veilsum backup resume keys/surveys.store --closed keys/wages-2026
     """
     from veilsum.errors import InvalidInputError
-    from veilsum.party.backup import resume, resume_surveys
+    from veilsum.party.backup import resume_party_ledger, resume_surveys
     from veilsum.party.own_survey import STORE
-    from veilsum.surveys.delegate import is_copy
+    from veilsum.surveys.delegate import is_delegate_store_copy
 
     told: dict[str, object] = {"uncounted": list(uncounted)}
-    if file.name == STORE or is_copy(file):
+    if file.name == STORE or is_delegate_store_copy(file):
         told |= {"store": str(file), "closed": resume_surveys(file, closed, uncounted)}
     elif closed:
         raise InvalidInputError(
             f"--closed is for {STORE}; {file} is no such file", code="wrong-closed-file"
         )
     else:
-        resume(file, statement, uncounted)
+        resume_party_ledger(file, statement, uncounted)
         told |= {"ledger": str(file)}
     if as_json:
         print_json(told)

@@ -69,10 +69,10 @@ def command(
     from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import read_described
     from veilsum.party.own_rules import own_rules_in
-    from veilsum.party.study_page import page_of
+    from veilsum.party.study_page import study_consent_page
 
     agreed, drawn = read_described(plan)
-    page = page_of(agreed, drawn=drawn)
+    page = study_consent_page(agreed, drawn=drawn)
     rules = own_rules_in(plan.parent, own)
     consortium = runs_of(agreed)[0]
     name = consortium.member(party or consortium.members[0].name).name
@@ -90,13 +90,13 @@ def command(
 
 def _verdict(consortium: Consortium, *, good: bool, given: bool) -> str:
     """Return the last line: what was not looked at is not said to be good."""
-    from veilsum.sums.kinds import question_of
+    from veilsum.sums.kinds import agreed_question_of
 
     if not good:
         return "REFUSED: you may not take part"
     if given:
         return "you may take part"
-    _, kind = question_of(consortium)
+    _, kind = agreed_question_of(consortium)
     option = "--cost" if kind.input == "cost" else "--data"
     where = "FOLDER" if kind.input == "folder" else "FILE"
     return (
@@ -128,9 +128,9 @@ def _study_at_home(
     from veilsum.errors import InvalidInputError
     from veilsum.files.ledger import open_ledger
     from veilsum.party.consent import Part
-    from veilsum.party.inputs import OwnTable, own_part
+    from veilsum.party.inputs import OwnTable, party_contribution
     from veilsum.party.run import own_ledger
-    from veilsum.party.studying import looked_at
+    from veilsum.party.studying import study_at_home
 
     ruled = {
         name: "; ".join(found)
@@ -142,7 +142,9 @@ def _study_at_home(
         told = [f"- {name}: REFUSED: {why}" for name, why in ruled.items()]
         verdict = Part("YOUR OWN RULES SAY", tuple(told or ["nothing is refused"]))
         return (mine, verdict), len(ruled)
-    part = own_part(study.first, data=files["data"], cost=files["cost"], **how)
+    part = party_contribution(
+        study.first, data=files["data"], cost=files["cost"], **how
+    )
     assert isinstance(part, OwnTable)
     # Without a ledger of one's own, as if nothing had been asked before.
     with TemporaryDirectory() as folder:
@@ -153,7 +155,7 @@ def _study_at_home(
         )
         with books as ledger:
             try:
-                home = looked_at(
+                home = study_at_home(
                     study, part, party, ledger, asked=[*study.questions], refused=ruled
                 )
                 lines, refused = home.lines, len(home.refused)
@@ -175,9 +177,13 @@ def _run_at_home(
     from contextlib import ExitStack
 
     from veilsum.files.ledger import open_ledger
-    from veilsum.party.checks import about_you, price_part, tried
+    from veilsum.party.checks import (
+        check_question_at_home,
+        consent_parts_for_party,
+        consent_price_part,
+    )
     from veilsum.party.consent import Part
-    from veilsum.party.inputs import own_part
+    from veilsum.party.inputs import party_contribution
     from veilsum.surveys.terms import SurveySpec
 
     refused = own.refusals(consortium, alone=False)
@@ -192,15 +198,15 @@ def _run_at_home(
         lines, good = _open_survey_at_home(consortium, party, files["data"])
         return (Part("YOUR CHECKS", lines), verdict), int(bool(refused) or not good)
     given: dict[str, Any] = {**files, **how}
-    part = own_part(consortium, **given)
+    part = party_contribution(consortium, **given)
     with ExitStack() as stack:
         ledger = None
         if ledger_file is not None:
             ledger = stack.enter_context(open_ledger(ledger_file))
-        found = tried(part, party, ledger)
+        found = check_question_at_home(part, party, ledger)
         most = page.facts["numbers"][1]
-        yours = about_you(part, found, own=own, ledger=ledger, most=most)
-        if found.good and (price := price_part(part, party)) is not None:
+        yours = consent_parts_for_party(part, found, own=own, ledger=ledger, most=most)
+        if found.good and (price := consent_price_part(part, party)) is not None:
             yours = (*yours, price)
     return (*yours, verdict), int(bool(refused) or not found.good)
 

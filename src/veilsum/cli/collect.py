@@ -98,11 +98,15 @@ def delegate(
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.net.identity import read_identity
     from veilsum.party.own_survey import STORE
-    from veilsum.party.surveying import codes_file, make_part, read_names
+    from veilsum.party.surveying import (
+        invitation_codes_file,
+        make_survey_part,
+        read_guest_names,
+    )
     from veilsum.surveys.delegate import DelegateStore
 
     identity = read_identity(key)
-    guests = () if names is None else read_names(names)
+    guests = () if names is None else read_guest_names(names)
     place = prepare_folder(folder or key.parent)
     file = out or place / f"{identity.name}.part.json"
     stem = file.name.removesuffix(".json").removesuffix(".part")
@@ -115,9 +119,11 @@ def delegate(
                 code="file-exists",
             )
     with closing(DelegateStore.open(place / STORE)) as store:
-        part, made = make_part(identity, store, guests)
+        part, made = make_survey_part(identity, store, guests)
     if made:
-        write_files(codes.parent, {codes.name: codes_file(made)}, private=True)
+        write_files(
+            codes.parent, {codes.name: invitation_codes_file(made)}, private=True
+        )
     write_files(file.parent, {file.name: part.to_json().encode()})
     if as_json:
         print_json(
@@ -194,12 +200,12 @@ def new(
     from veilsum.cli.consortium import addresses_in, certificates_in
     from veilsum.files.consortiums import write_consortium
     from veilsum.net.trust import check_certificate_dates, check_certificates
-    from veilsum.party.surveying import draft_survey, read_part
+    from veilsum.party.surveying import draft_survey, read_survey_part
     from veilsum.web.guest_page import page_survey
 
     drafted, terms, left_out = draft_survey(
         plan,
-        [read_part(one) for one in parts],
+        [read_survey_part(one) for one in parts],
         certificates=certificates_in(files),
         addresses=addresses_in(places),
         organiser=organiser,
@@ -293,14 +299,18 @@ def invite(
     """
     from veilsum.files.output import write_files
     from veilsum.net.identity import read_identity
-    from veilsum.party.surveying import check_survey, letters, read_codes
-    from veilsum.surveys.submission import sha256_hex
+    from veilsum.party.surveying import (
+        check_survey,
+        read_invitation_codes,
+        survey_member_letters,
+    )
+    from veilsum.surveys.submission import submission_sha256
     from veilsum.web.fetching import page_address
     from veilsum.web.guest_page import page_survey, single_file
 
     consortium, _ = _read(survey)
     page = page_address(address)
-    given = read_codes(codes)
+    given = read_invitation_codes(codes)
     named = codes.with_name(f"{codes.name.removesuffix('.codes.csv')}.key")
     if key is None and not named.exists():
         raise InvalidInputError(
@@ -311,9 +321,9 @@ def invite(
     with closing(_store(folder or (key or named).parent)) as store:
         terms = check_survey(consortium, identity, store)
     single = single_file(page_survey(terms), f"{page}/submissions")
-    page_hash = sha256_hex(single.encode())
+    page_hash = submission_sha256(single.encode())
     member = identity.name
-    content = letters(
+    content = survey_member_letters(
         terms, member, given, page=page, page_hash=page_hash, language=language
     )
     file = out or codes.with_name(f"{member}.letters.csv")
@@ -493,9 +503,9 @@ def close(
     from veilsum.consortium.consortium import consortium_from
     from veilsum.files.consortiums import read_consortium, toml_of
     from veilsum.files.output import write_files
-    from veilsum.surveys.survey_set import list_digest, write_submissions
-    from veilsum.surveys.terms import closing_of, survey_terms
-    from veilsum.surveys.words import released
+    from veilsum.surveys.survey_set import submissions_digest, write_submissions
+    from veilsum.surveys.terms import survey_closing_entries, survey_terms
+    from veilsum.surveys.words import survey_released_words
     from veilsum.web.fetching import CLOSED, RESULT, SENT as SUBMISSIONS
 
     consortium, terms = _read(survey)
@@ -512,7 +522,7 @@ def close(
                 code="other-set-published",
             )
     agreed = consortium.to_table()
-    agreed["survey"] |= closing_of(terms, found.digest, found.tally)
+    agreed["survey"] |= survey_closing_entries(terms, found.digest, found.tally)
     whole = consortium_from(agreed)
     closed = toml_of(whole.to_table()).encode()
     # Whoever sees the closed file finds its submissions.
@@ -527,7 +537,7 @@ def close(
         "cells": terms.n_cells,
         "released": len(survey_terms(whole).released),
         "near": [[*map(terms.label, pair)] for pair in found.tally.near],
-        "submissions_sha256": list_digest(found.submissions),
+        "submissions_sha256": submissions_digest(found.submissions),
         "closed_file": str(place / CLOSED),
         "submissions_file": str(place / SUBMISSIONS),
     }
@@ -535,7 +545,7 @@ def close(
         print_json(document)
         return
     click.echo(f"closed with {len(used)} of {len(terms.guests)} guests")
-    for line in released(survey_terms(whole)):
+    for line in survey_released_words(survey_terms(whole)):
         click.echo(line)
     click.echo(f"set   {found.digest}")
     click.echo(f"list  {document['submissions_sha256']}")
@@ -584,13 +594,13 @@ def fetch(
     """
     from veilsum.cli.join import only_key
     from veilsum.net.identity import read_identity
-    from veilsum.surveys.survey_set import list_digest
+    from veilsum.surveys.survey_set import submissions_digest
     from veilsum.web.fetching import CLOSED, fetch_closed
 
     consortium, terms = _read(survey)
     identity = read_identity(key or only_key(out, where=f"in {out}"))
     found = fetch_closed(consortium, page, out, identity=identity, ca=ca)
-    listed = list_digest(found.submissions)
+    listed = submissions_digest(found.submissions)
     if as_json:
         print_json(
             {
@@ -627,7 +637,7 @@ def show_set(*, closed: Path, guest: str | None, as_json: bool) -> None:
       veilsum collect set keys/closed.toml --guest "Firm 17"
     """
     from veilsum.files.consortiums import read_consortium
-    from veilsum.surveys.survey_set import list_digest
+    from veilsum.surveys.survey_set import submissions_digest
     from veilsum.surveys.terms import survey_terms
     from veilsum.web.fetching import read_closed
 
@@ -636,7 +646,7 @@ def show_set(*, closed: Path, guest: str | None, as_json: bool) -> None:
     document: dict[str, Any] = {"survey": terms.digest, "set": found.digest}
     if guest is None:
         document["submissions"] = list(found.submissions)
-        document["submissions_sha256"] = list_digest(found.submissions)
+        document["submissions_sha256"] = submissions_digest(found.submissions)
     else:
         if guest not in terms.roster:
             raise InvalidInputError(
@@ -688,7 +698,7 @@ def result(
     from veilsum.files.consortiums import read_consortium
     from veilsum.files.output import as_json as written, write_files
     from veilsum.net.receipt import read_receipt
-    from veilsum.party.surveying import published
+    from veilsum.party.surveying import published_survey_run
     from veilsum.surveys.terms import survey_terms
     from veilsum.web.fetching import CLOSED, RESULT, read_closed
 
@@ -700,7 +710,9 @@ def result(
             f"{place / CLOSED} is of another survey than {survey}", code="other-survey"
         )
     taken = read_closed(survey_terms(closed), place)
-    found = published(closed, taken, run, [read_receipt(one) for one in receipts])
+    found = published_survey_run(
+        closed, taken, run, [read_receipt(one) for one in receipts]
+    )
     write_files(place, {RESULT: written(found).encode()})
     if as_json:
         print_json(found)

@@ -88,7 +88,7 @@ def new(
     from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import draft_consortium, write_consortium
     from veilsum.net.trust import check_certificate_dates, check_certificates
-    from veilsum.party.agreed import check_agreed
+    from veilsum.party.agreed import check_agreed_file
 
     drafted, left_out = draft_consortium(
         plan,
@@ -99,7 +99,7 @@ def new(
     for one in runs_of(drafted):
         check_certificates(one.certificates)
         check_certificate_dates(one.certificates)
-        check_agreed(one)
+        check_agreed_file(one)
     write_consortium(out, drafted)
     if as_json:
         print_json({**_document(drafted), "left_out": list(left_out)})
@@ -335,7 +335,7 @@ def addresses_in(places: Iterable[str]) -> dict[str, Address | None]:
 def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
     from veilsum.consortium.study import runs_of
     from veilsum.net.identity import certificate_out_of_date, fingerprint
-    from veilsum.party.study_page import page_of
+    from veilsum.party.study_page import study_consent_page
 
     one_run = runs_of(found)[0]
     return {
@@ -357,14 +357,14 @@ def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
         if one_run.relays is None
         else [str(one) for one in one_run.relays.places],
         "links": [{"dials": a, "answers": b} for a, b in one_run.links],
-        "consent": page_of(found).to_dict(),
+        "consent": study_consent_page(found).to_dict(),
     }
 
 
 def _print(file: Path, found: Consortium | AgreedStudy) -> None:
     from veilsum.consortium.study import runs_of
     from veilsum.net.identity import fingerprint_in_groups
-    from veilsum.party.study_page import page_of
+    from veilsum.party.study_page import study_consent_page
 
     document = _document(found)
     click.echo(f"{document['title']}\n\nfile    {file}\nrun     {found.run}")
@@ -379,7 +379,7 @@ def _print(file: Path, found: Consortium | AgreedStudy) -> None:
     _print_lines("Links:", [_link(one, a, b) for a, b in one.links])
     relays = () if one.relays is None else one.relays.places
     _print_lines("Relays, where a call does not get through:", map(str, relays))
-    page = page_of(found)
+    page = study_consent_page(found)
     click.echo(f"\n{page.page}\nDigest of the facts on this page: {page.digest}")
 
 

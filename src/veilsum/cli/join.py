@@ -217,7 +217,7 @@ def command(
     from veilsum.net.drop import DropFolder
     from veilsum.net.identity import read_identity
     from veilsum.party.own_rules import own_rules_in
-    from veilsum.party.prepare import prepare
+    from veilsum.party.prepare import prepare_party
     from veilsum.party.run import Inputs
     from veilsum.party.studying import PreparedStudy
     from veilsum.tables.frames import load_pandas_alone
@@ -254,7 +254,7 @@ def command(
         )
         consent, listen = partial(_agree, yes=yes, style=style), _teller(style)
         try:
-            ready = prepare(agreed, identity, inputs)
+            ready = prepare_party(agreed, identity, inputs)
             if isinstance(ready, PreparedStudy):
                 tell = partial(_tell_question, style=style, as_json=as_json)
                 study = ready.run(consent, on_event=listen, tell=tell).status

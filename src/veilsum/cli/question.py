@@ -122,8 +122,8 @@ def _run(
         from veilsum.numbers.arrays import listed
         from veilsum.questions.job_file import read_job
         from veilsum.showing import counted
-        from veilsum.sums.kinds import kind_of
-        from veilsum.tables.schema import rounded_words
+        from veilsum.sums.kinds import question_kind_of
+        from veilsum.tables.schema import rounded_values_words
 
         folder = None if out is None else prepare_folder(out)
         job = read_job(scenario, heading, alone=True)
@@ -139,7 +139,8 @@ def _run(
         write_files(folder, {"result.json": text(result.to_dict()).encode()})
         try:
             write_files(
-                folder, _figures(kind_of(job.question), result, job.title, shown)
+                folder,
+                _figures(question_kind_of(job.question), result, job.title, shown),
             )
         except MissingExtraError as error:
             say(f"no figure was drawn: {error}")
@@ -147,7 +148,7 @@ def _run(
         print_json(result.to_dict())
         return
     if job.rounded:
-        say(rounded_words(job.rounded))
+        say(rounded_values_words(job.rounded))
     if refused := job.refused_by_default():
         every = len(refused) == len(job.tables)
         who = f"all {len(refused)} parties" if every else listed(refused, most=12)

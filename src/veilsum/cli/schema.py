@@ -44,7 +44,7 @@ def draft(*, table: Path, levels: bool, as_json: bool, **how: Any) -> None:
       veilsum schema draft ward7.csv --separator ";" --decimal , --levels
     """
     from veilsum.files.tables import table_to_draft
-    from veilsum.tables.drafts import draft as drafted
+    from veilsum.tables.drafts import draft_schema as drafted
 
     found = drafted(table_to_draft(table, **taken(how)), levels=levels)
     if as_json:

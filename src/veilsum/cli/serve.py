@@ -178,14 +178,14 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
     from veilsum.cli.join import ask
     from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import read_agreement
-    from veilsum.party.serving import survey_of
-    from veilsum.party.study_page import page_of
+    from veilsum.party.serving import survey_section_of
+    from veilsum.party.study_page import study_consent_page
 
     if as_json:
         raise BadInput("--json asks no questions: a person agrees, or nobody does")
     agreed, name = read_agreement(file), home.identity.name
     books = home.ledger or home.identity.key_file.with_suffix(".ledger")
-    page = page_of(agreed)
+    page = study_consent_page(agreed)
     parts, refused = at_home(
         agreed,
         page,
@@ -193,7 +193,7 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
         name,
         {
             "data": home.data_for(agreed),
-            "cost": None if survey_of(agreed) else home.cost,
+            "cost": None if survey_section_of(agreed) else home.cost,
         },
         books if books.exists() else None,
         dict(home.how),

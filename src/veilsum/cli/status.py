@@ -43,9 +43,9 @@ def command(*, folder: Path, page: str | None, page_open: bool, as_json: bool) -
     if page is not None or page_open:
         _show(folder, page, opened=page_open)
         return
-    from veilsum.party.run_status import advice, statuses_in
+    from veilsum.party.run_status import run_status_advice, run_statuses_in
 
-    found, now = list(statuses_in(folder)), time.time()
+    found, now = list(run_statuses_in(folder)), time.time()
     if as_json:
         print_json(
             [{**structs.asdict(one), "silent": one.is_silent(now)} for one in found]
@@ -58,7 +58,7 @@ def command(*, folder: Path, page: str | None, page_open: bool, as_json: bool) -
     screen = console()
     screen.print(table(columns, (_row(one, now) for one in found)))
     for one in found:
-        if line := advice(one, now):
+        if line := run_status_advice(one, now):
             # Commands to copy: no line break in the middle of a path.
             screen.print(f"{one.run[-8:]}: {line}", markup=False, soft_wrap=True)
 

@@ -41,9 +41,9 @@ def status(*, folder: Path, as_json: bool) -> None:
     Example:
       veilsum study status out
     """
-    from veilsum.party.studying import read_status
+    from veilsum.party.studying import read_study_status
 
-    report_study(read_status(folder), folder, as_json=as_json)
+    report_study(read_study_status(folder), folder, as_json=as_json)
 
 
 @command.command("extend")
@@ -72,7 +72,7 @@ def extend(*, study: Path, more: Path, out: Path, as_json: bool) -> None:
     from veilsum.files.consortiums import read_agreement, write_consortium
     from veilsum.files.scenarios import read_toml
     from veilsum.net.amendment import amendment_file, read_amendment
-    from veilsum.party.agreed import check_agreed
+    from veilsum.party.agreed import check_agreed_file
 
     before = read_agreement(study)
     if not isinstance(before, AgreedStudy):
@@ -85,7 +85,7 @@ def extend(*, study: Path, more: Path, out: Path, as_json: bool) -> None:
         )
     grown = study_from(before.grown(added["question"]))
     for name in grown.new:
-        check_agreed(grown.questions[name])
+        check_agreed_file(grown.questions[name])
     write_consortium(out, grown)
     if before.former:  # members have agreed to its first edition
         read_amendment(amendment_file(study)).write(out)

@@ -61,9 +61,9 @@ def command(*, scenario: Path, out: Path | None, as_json: bool) -> None:
 
 
 def _run(scenario: Path, folder: Path, *, as_json: bool) -> None:
-    from veilsum.party.processes import party_processes
+    from veilsum.party.processes import party_process_context
 
-    party_processes()  # it loads at the same time as what follows
+    party_process_context()  # it loads at the same time as what follows
     from veilsum.party.local import local_run
 
     for ending in (signal.SIGTERM, signal.SIGHUP):

@@ -103,12 +103,17 @@ def _followed(
     receipts: list[Receipt], consortium: Consortium, result: Path
 ) -> list[Finding] | None:
     """Return whether a result follows from the sums beside it; None without them."""
-    from veilsum.party.replay import SUMS, read_plain, read_sums, result_findings
+    from veilsum.party.replay import (
+        SUMS,
+        read_plain_result,
+        read_sums_to_replay,
+        result_findings,
+    )
 
     if not receipts or not (path := result.with_name(SUMS)).exists():
         return None
-    sums = read_sums(path)
-    found = read_plain(result)
+    sums = read_sums_to_replay(path)
+    found = read_plain_result(result)
     return [*result_findings(receipts, consortium, result=found, sums=sums)]
 
 

@@ -67,8 +67,8 @@ from veilsum.tables.fingerprints import (
     Kept,
     Sketch,
     Source,
-    text_of,
-    words_of,
+    read_row_fingerprints,
+    row_fingerprints_text,
 )
 from veilsum.tables.rules import DisclosureError
 
@@ -673,7 +673,7 @@ class Ledger(Secret):
                 data=known.data,
                 columns=columns,
                 n_rows=prints.n_rows,
-                rows=text_of(prints.rows(columns)),
+                rows=row_fingerprints_text(prints.rows(columns)),
                 sketches=tuple(prints.sketches[one].to_text() for one in columns),
                 shapes=tuple(one.to_text() for one in shapes if one is not None),
                 is_whole=columns == prints.columns,
@@ -762,7 +762,7 @@ def _stamped(entry: Entry, when: str | None) -> Entry:
 def _kept(version: Version) -> Kept:
     sketches = tuple(Sketch.of_text(text) for text in version.sketches)
     shapes = tuple(Sketch.of_text(text) for text in version.shapes)
-    return Kept(version.columns, words_of(version.rows), sketches, shapes)
+    return Kept(version.columns, read_row_fingerprints(version.rows), sketches, shapes)
 
 
 def _version_sentence(n_changed: int, old: Version, least: int) -> str:

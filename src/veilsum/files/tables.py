@@ -35,7 +35,7 @@ from veilsum.tables.frames import (
     as_frame,
     check_column_names,
     load_pandas,
-    needed,
+    load_table_package,
 )
 from veilsum.tables.schema import Schema
 
@@ -95,7 +95,7 @@ def selected(path: Path, query: str) -> Frame:
 
 
 def _by_duckdb(path: Path, query: str, *, parquet: bool) -> Frame:
-    duckdb = needed("duckdb", extra="duckdb", what="queries")
+    duckdb = load_table_package("duckdb", extra="duckdb", what="queries")
     try:
         with _open_duckdb(duckdb, path, parquet=parquet) as database:
             statements = database.extract_statements(query)
@@ -544,7 +544,9 @@ def _unreadable(path: Path, error: Exception) -> str:
 
 
 def _parquet(path: Path) -> Frame:
-    parquet = needed("pyarrow.parquet", extra="parquet", what="Parquet files")
+    parquet = load_table_package(
+        "pyarrow.parquet", extra="parquet", what="Parquet files"
+    )
     try:
         with parquet.ParquetFile(path) as file:
             frame = _unpacked(file, path).to_pandas()
@@ -568,7 +570,7 @@ def _unpacked(file: Any, path: Path) -> Any:
             f"and {MOST_CELLS:,} cells are the most",
             code="too-many-cells",
         )
-    arrow = needed("pyarrow", extra="parquet", what="Parquet files")
+    arrow = load_table_package("pyarrow", extra="parquet", what="Parquet files")
     # A cell of eight bytes is no surprise; a long text that stands there often is.
     left = _most_bytes(path) + 16 * rows * columns
     batches = []

@@ -29,11 +29,18 @@ from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.layout import Layout, number
 from veilsum.numbers.units import Counts, Integers, triangle
-from veilsum.sums.recipes import IterativeRecipe, OneRound, S, SumRecipe, Sums, by_value
+from veilsum.sums.recipes import (
+    IterativeRecipe,
+    OneRound,
+    S,
+    SumRecipe,
+    Sums,
+    sums_as_key,
+)
 from veilsum.sums.releases import BY_PARTY, PossibleRound, Release, ReleaseLimit
 from veilsum.sums.running import SAME_ROUNDS
 from veilsum.sums.terms import Terms
-from veilsum.tables.rules import MORE_SUMS, Rules, agreed_rows
+from veilsum.tables.rules import MORE_SUMS, Rules, how_table_rows_are_agreed
 
 # The last number of a sum.
 LEFT_OUT = Layout((number("left_out"),))
@@ -185,7 +192,7 @@ class SolvedOnce(Strategy, OneRound):
 
     def fit(self, sums: Sums) -> LeastSquaresFit:
         """Return the fit of the pooled rows; parties of one process share it."""
-        key = by_value(sums)
+        key = sums_as_key(sums)
         if key not in self._fits:
             self._fits[key] = self.solved(sums[0][:-1])
         return self._fits[key]
@@ -500,7 +507,7 @@ class AbsorbedRecipe(SolvedOnce):
             self.absorbing.least_honest(rules.minimum_rows),
             terms.honest,
             "leave out columns with few values, such as 0 and 1, agree on more "
-            + agreed_rows(),
+            + how_table_rows_are_agreed(),
         )
 
     def notes(self, fit: Any) -> tuple[str, ...]:

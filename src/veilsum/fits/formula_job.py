@@ -25,16 +25,22 @@ from veilsum.models.sandwich import Errors, errors_of
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed, nearest
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import BITS, ROW_BITS, Integers
-from veilsum.sums.presence import Cells, Group, Values, Varying, are_few
+from veilsum.sums.presence import Cells, Group, Values, Varying, has_few_values
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.sums.table_job import SchemaJob
 from veilsum.sums.terms import Terms
-from veilsum.sums.wording import PageRoom, quoted
+from veilsum.sums.wording import PageRoom, quoted_for_release
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.formula.reader import read_formula
-from veilsum.tables.formula.syntax import Coded, Named, Node, named_in, shown
+from veilsum.tables.formula.syntax import (
+    Coded,
+    Named,
+    Node,
+    columns_named_in,
+    formula_text,
+)
 from veilsum.tables.frames import Frame
 from veilsum.tables.propensity import Propensity, PropensityWeights
 from veilsum.tables.rules import AtHome, Rules
@@ -196,7 +202,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
     def design_line(self, room: PageRoom) -> str:
         model = self.model
         names = [
-            "a column of ones" if place == model.intercept else quoted(name)
+            "a column of ones" if place == model.intercept else quoted_for_release(name)
             for place, name in enumerate(model.names)
         ]
         return (
@@ -329,7 +335,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
         for one in schema.columns:
             if one.is_category:
                 found.append(Cells((one.name,), (one.categories,)))
-            elif are_few(one.measure):
+            elif has_few_values(one.measure):
                 found.append(Values(one.name, one.measure, one.name))
         found += _made_groups(self.formula, self.model.measures, lambda place: place)
         if self.weighing is not None:
@@ -366,7 +372,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
     def vary(self, group: Varying, own: FormulaRows, rows: Array[Any]) -> Array[Any]:
         """Return what one party counts for `Varying`, of some of its rows."""
         varying = [
-            (shown(node), values[rows])
+            (formula_text(node), values[rows])
             for node, values in self.formula.parts(own.table)
             if not self._has_two_values(node)
         ]
@@ -387,7 +393,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
         """Return the levels of a category; nothing for a number."""
         if not isinstance(node, Named | Coded):
             return ()
-        return self.schema.column(next(named_in(node))).categories
+        return self.schema.column(next(columns_named_in(node))).categories
 
     def _has_two_values(self, node: Node) -> bool:
         """Say whether a part has two values or levels at most, by agreement."""
@@ -475,7 +481,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
     ) -> None:
         coded: dict[Node, tuple[str, Array[Any], Sequence[Any]]] = {}
         for node, values in formula.parts(table):
-            name, labels = shown(node), self._labels(node)
+            name, labels = formula_text(node), self._labels(node)
             if labels:
                 if not self._within_parties:
                     home.category(name, values, labels)
@@ -546,7 +552,7 @@ def _made_groups(
         yield Cells(names, levels)
     for place, (names, numbers) in enumerate(made):
         alone = not names and len(numbers) == 1 and numbers[0] in schema
-        if numbers and not alone and are_few(design[place]):
+        if numbers and not alone and has_few_values(design[place]):
             yield Values(formula.columns[place], design[place], at(place))
 
 

@@ -35,7 +35,7 @@ from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.sandwich import Errors, Meat
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Integers, Measure
-from veilsum.sums.presence import Group, Values, are_few
+from veilsum.sums.presence import Group, Values, has_few_values
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.sums.table_job import TableJob
 from veilsum.sums.terms import Terms
@@ -226,11 +226,11 @@ class Model:
             for place, (name, one) in enumerate(
                 zip(self.names, self.measures.design, strict=True)
             )
-            if are_few(one)
+            if has_few_values(one)
         ]
         for name in ("response", "weights", "offset"):
             one = getattr(self.measures, name)
-            if one is not None and are_few(one):
+            if one is not None and has_few_values(one):
                 found.append(Values(name, one, name))
         return tuple(found)
 

@@ -43,7 +43,7 @@ from veilsum.numbers.units import Counts, Integers
 from veilsum.sums.recipes import Sums, WithFinalRound
 from veilsum.sums.releases import BY_PARTY, Release, ReleaseLimit
 from veilsum.sums.terms import Terms
-from veilsum.tables.rules import DisclosureError, Rules, openly
+from veilsum.tables.rules import DisclosureError, Rules, how_rules_are_loosened
 
 # Honest parties beyond the columns of a design, where errors are clustered by party.
 FURTHER_HONEST = 3
@@ -117,7 +117,7 @@ class RobustRecipe(Wrapper):
                     "most_rounds",
                     "robust errors take one more sum than the fit, and most_rounds is "
                     f"{limit.most_rounds}: use the errors of the model, or agree "
-                    f"openly on {openly(most_rounds=2)} or more",
+                    f"openly on {how_rules_are_loosened(most_rounds=2)} or more",
                     code="too-many-rounds",
                 )
             size, rounds = fitting(None).size, limit.most_rounds - 1
@@ -147,7 +147,8 @@ class RobustRecipe(Wrapper):
                 f'errors = "cluster" with {meat.scales.n_columns} columns takes '
                 f"{least} honest parties, so that nobody's own score can be computed, "
                 f"and there may be as few as {terms.honest}: use HC3, leave out "
-                f"columns, or allow it openly with {openly(site_terms=True)}",
+                "columns, or allow it openly with "
+                f"{how_rules_are_loosened(site_terms=True)}",
                 code="too-few-honest",
             )
 

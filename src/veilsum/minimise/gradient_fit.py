@@ -36,7 +36,7 @@ from veilsum.numbers.arrays import Vector
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.showing import Renderable, Rendering, Table
 from veilsum.sums.releases import Release, with_releases
-from veilsum.sums.terms import Options, by_name
+from veilsum.sums.terms import Options, parties_data_by_name
 
 # Coefficients of columns with a spread near one are well within.
 REACH = 10.0
@@ -163,7 +163,7 @@ def fit_by_gradients(
         options: as for `solve`. `law` is `lattice` by default; `largest` is the range
             of |X'W(mu(o) - y)|.
     """
-    held = by_name(rows)
+    held = parties_data_by_name(rows)
     options.setdefault("law", "lattice")
     model = _model(held, family_of(family), names, intercept, ridge)
     costs = _costs(held, model)

@@ -19,7 +19,7 @@ from veilsum.minimise.question import Minimise, Minimised, check_costs, masks_of
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.plan import Plan
-from veilsum.sums.running import plan_for, run_job
+from veilsum.sums.running import plan_for_recipe, run_job
 from veilsum.sums.terms import Terms
 
 
@@ -100,7 +100,7 @@ class PartyCost(Secret):
 
     @property
     def plan(self) -> Plan:
-        return plan_for(self.recipe, self.terms, self.recipe.agreed)
+        return plan_for_recipe(self.recipe, self.terms, self.recipe.agreed)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -27,9 +27,14 @@ from veilsum.numbers.units import few_decimals, power_unit, unit_of
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.showing import Rendering, counted, in_line
 from veilsum.sums.recipes import Contribution, Sums
-from veilsum.sums.releases import BY_PARTY, Release, shown_of, with_releases
+from veilsum.sums.releases import (
+    BY_PARTY,
+    Release,
+    released_lines_by_piece,
+    with_releases,
+)
 from veilsum.sums.running import JobResult, run_job
-from veilsum.sums.terms import Options, Terms, by_name
+from veilsum.sums.terms import Options, Terms, parties_data_by_name
 
 # Everybody solves the same sum: answers may differ by rounding.
 AGREE = 1e-9
@@ -108,7 +113,7 @@ class QuadraticProgram(Minimise):
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
     ) -> tuple[Line, ...]:
-        return shown_of([members], releases)
+        return released_lines_by_piece([members], releases)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -156,7 +161,10 @@ def quadratic_program(
             `lattice` 2^-60 of sigma.
         options: how to sum; see `Options`.
     """
-    made = {name: Cost.quadratic(p, q) for name, (p, q) in by_name(costs).items()}
+    made = {
+        name: Cost.quadratic(p, q)
+        for name, (p, q) in parties_data_by_name(costs).items()
+    }
     dims = {cost.dim for cost in made.values()}
     if len(dims) != 1:
         raise InvalidInputError(

@@ -52,10 +52,10 @@ from veilsum.sums.running import run_job
 from veilsum.sums.terms import (
     Options,
     Terms,
-    by_name,
-    check_options,
-    driver_of,
-    graph_of,
+    check_sum_options,
+    driver_for_terms,
+    parties_data_by_name,
+    topology_for_terms,
 )
 
 BOUNDS_READ = limit("bounds_read")
@@ -411,7 +411,7 @@ def solve(
     >>> run.minimiser.round(9).tolist(), run.sum_of_masks, run.guarantee.status
     ([3.0], 0.0, 'private')
     """
-    check_options(options)
+    check_sum_options(options)
     check_kind("settings", settings, Settings | None, 'Settings(method="nids")')
     check_kind("faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)")
     members, topology = _by_party(costs, options.get("topology"))
@@ -577,7 +577,7 @@ def _by_party(
     costs: Mapping[str, Cost] | Sequence[Cost], given: GraphLike | str | None
 ) -> tuple[dict[str, Cost], Topology]:
     if isinstance(costs, Mapping):
-        named = by_name(costs)
+        named = parties_data_by_name(costs)
     else:
         check_kind("costs", costs, Iterable, "one Cost per party, in a list")
         members = list(costs)
@@ -592,7 +592,7 @@ def _by_party(
                 code="costs-not-per-party",
             )
         named = dict(zip(names, members, strict=True))
-    topology = graph_of(given, tuple(named))
+    topology = topology_for_terms(given, tuple(named))
     return {name: named[name] for name in topology.parties}, topology
 
 
@@ -607,7 +607,7 @@ def _driver(
             "driver vectorised; machines have faults of their own",
             code="driver-without-faults",
         )
-    return driver_of(driver, seed=seed)
+    return driver_for_terms(driver, seed=seed)
 
 
 def _farthest(estimates: PartyPoints, point: Vector) -> float:

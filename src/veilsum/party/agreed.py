@@ -5,17 +5,17 @@ from __future__ import annotations
 from veilsum.consortium.consortium import Consortium
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.reading import about
-from veilsum.sums.kinds import Asked, question_of
-from veilsum.sums.running import promise_before
+from veilsum.sums.kinds import Asked, agreed_question_of
+from veilsum.sums.running import guarantee_before_sums
 
 
-def agreed_on(consortium: Consortium) -> Asked:
+def resolve_agreed_question(consortium: Consortium) -> Asked:
     """Return what a consortium's question comes to.
 
     Raises:
         InvalidInputError: nobody could take part in it.
     """
-    _, kind = question_of(consortium)
+    _, kind = agreed_question_of(consortium)
     return kind.plan(consortium)
 
 
@@ -27,17 +27,17 @@ def promise_of(consortium: Consortium) -> Guarantee:
     Raises:
         InvalidInputError: nobody could take part in it.
     """
-    asked = agreed_on(consortium)
-    return promise_before(asked.recipe, asked.terms)
+    asked = resolve_agreed_question(consortium)
+    return guarantee_before_sums(asked.recipe, asked.terms)
 
 
-def check_agreed(consortium: Consortium) -> None:
+def check_agreed_file(consortium: Consortium) -> None:
     """Refuse a file that every member would refuse.
 
     Raises:
         InvalidInputError: the file has to be mended before it is passed on.
     """
-    question, kind = question_of(consortium)
-    asked = agreed_on(consortium)
+    question, kind = agreed_question_of(consortium)
+    asked = resolve_agreed_question(consortium)
     with about(question.heading):
         kind.check(asked)

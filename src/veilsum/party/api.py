@@ -23,7 +23,7 @@ from veilsum.net.drop import DropFolder
 from veilsum.net.identity import Identity, read_identity
 from veilsum.party.consent import Consent
 from veilsum.party.own_rules import OwnRules, read_own_rules
-from veilsum.party.prepare import prepare
+from veilsum.party.prepare import prepare_party
 from veilsum.party.run import (
     ConsentError,
     Consenting,
@@ -257,7 +257,9 @@ def _call(
     asked = consent if callable(consent) else partial(_agreed_beforehand, consent)
 
     def take_part(**more: Any) -> Joined | JoinedStudy:
-        return prepare(read, who, inputs).run(asked, **{"on_event": on_event, **more})
+        return prepare_party(read, who, inputs).run(
+            asked, **{"on_event": on_event, **more}
+        )
 
     return take_part
 

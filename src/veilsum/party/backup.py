@@ -32,15 +32,15 @@ from veilsum.net.receipt import Receipt, read_receipt
 from veilsum.numbers.arrays import listed
 from veilsum.party.own_rules import FILE_NAME
 from veilsum.party.own_survey import STORE, SUBMISSIONS
-from veilsum.surveys.delegate import AnsweredSurvey, to_answer
+from veilsum.surveys.delegate import AnsweredSurvey, survey_to_answer
 from veilsum.surveys.store_copy import (
     check_roster_in_copy,
     copy_store,
     known_in_copy,
-    put_in_use,
+    put_store_copy_in_use,
 )
-from veilsum.surveys.submission import longest_line
-from veilsum.surveys.survey_set import closed_set, read_submissions
+from veilsum.surveys.submission import longest_submission
+from veilsum.surveys.survey_set import closed_survey_set, read_submissions
 from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_terms
 
 MOST_BYTES = 1 << 30
@@ -232,7 +232,7 @@ def resume_surveys(
             "--uncounted, and be a delegate of no survey that asks guests of it",
             code="survey-not-known",
         )
-    put_in_use(store, [one for _, one in given])
+    put_store_copy_in_use(store, [one for _, one in given])
     return tuple(survey_terms(file).title for file, _ in given)
 
 
@@ -264,10 +264,10 @@ def _answered(folder: Path) -> tuple[Consortium, AnsweredSurvey]:
             code="not-one-closed-file",
         )
     terms = survey_terms(found[0])
-    most = (longest_line(terms) + 1) * len(terms.guests)
+    most = (longest_submission(terms) + 1) * len(terms.guests)
     content = contents(folder / SUBMISSIONS, most, InvalidInputError)
-    chosen = closed_set(terms, read_submissions(content, terms))
-    return found[0], to_answer(terms, chosen)
+    chosen = closed_survey_set(terms, read_submissions(content, terms))
+    return found[0], survey_to_answer(terms, chosen)
 
 
 def _closed_files(folder: Path, *, places: int = len(_PLACES)) -> Iterator[Consortium]:
@@ -280,7 +280,9 @@ def _closed_files(folder: Path, *, places: int = len(_PLACES)) -> Iterator[Conso
                 yield found
 
 
-def resume(ledger: Path, statement: str, uncounted: Sequence[str] = ()) -> None:
+def resume_party_ledger(
+    ledger: Path, statement: str, uncounted: Sequence[str] = ()
+) -> None:
     """Use a ledger that was put back, if all that is known of since then was said.
 
     Receipts in its folder, and in folders in it, tell of runs; those that it does not

@@ -97,13 +97,15 @@ class FoundAtHome(Secret):
         return (*words, *(f"- {rule}: not looked at" for rule in self.unknown))
 
 
-def tried(part: OwnPart, party: str, ledger: Ledger | None) -> FoundAtHome:
+def check_question_at_home(
+    part: OwnPart, party: str, ledger: Ledger | None
+) -> FoundAtHome:
     """Return what a party's own checks say to a question; nothing is sent."""
     names, (data, books) = () if part.rules is None else RULES, part.checks
     try:
         part.run(HomeDriver(party, asks=True), ledger)
     except AtHomeError as home:
-        return passed(part, ledger, home.assignment)
+        return checks_passed_at_home(part, ledger, home.assignment)
     except BudgetError as error:
         return FoundAtHome(refusals={books: str(error)}, passed=(data, *names))
     except InvalidInputError as error:
@@ -114,7 +116,9 @@ def tried(part: OwnPart, party: str, ledger: Ledger | None) -> FoundAtHome:
     return _one_by_one(part, party, part.rules, first)
 
 
-def passed(part: OwnPart, ledger: Ledger | None, task: Assignment) -> FoundAtHome:
+def checks_passed_at_home(
+    part: OwnPart, ledger: Ledger | None, task: Assignment
+) -> FoundAtHome:
     """Return what was found where a run has got as far as to an assignment."""
     names, (data, books) = () if part.rules is None else RULES, part.checks
     kept = () if ledger is None and part.checks == TABLE_AND_LEDGER else (books,)
@@ -178,7 +182,7 @@ def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[st
     return (
         f"kept in {ledger.path}, a file of yours that counts what your data were used "
         "for",
-        *people_lines(ledger, known.data),
+        *ledger_people_lines(ledger, known.data),
         f"before: {numbers} numbers about these data are known or reserved{room}; "
         f"epsilon spent {'without bound' if spent is None else f'{spent:.6g}'}",
         f"after: at most {numbers + most} numbers; what a run does not use of them is "
@@ -203,7 +207,7 @@ KNOWN_ROWS = (
 )
 
 
-def people_lines(ledger: Ledger, data: str) -> tuple[str, ...]:
+def ledger_people_lines(ledger: Ledger, data: str) -> tuple[str, ...]:
     """Return whether a ledger takes data to be about the people that it knows."""
     history = ledger.history()
     is_new = any(one.data == data for one in history.declared)
@@ -225,7 +229,9 @@ MOST_SHOWN = 10
 ASKED_BEFORE = "ASKED BEFORE"
 
 
-def asked_before(consortium: Consortium, ledger: Ledger | None) -> tuple[str, ...]:
+def files_asked_before(
+    consortium: Consortium, ledger: Ledger | None
+) -> tuple[str, ...]:
     """Return which files asked the same of the same members, within other bounds."""
     if ledger is None:
         return ()
@@ -269,7 +275,7 @@ def _leaves(bounds: str) -> dict[str, str]:
     return found
 
 
-def about_you(
+def consent_parts_for_party(
     part: OwnPart,
     found: FoundAtHome,
     *,
@@ -286,7 +292,7 @@ def about_you(
         ledger: its own books, if it keeps them.
         most: how many sums a run may take.
     """
-    before = asked_before(part.consortium, ledger)
+    before = files_asked_before(part.consortium, ledger)
     parts = [
         *([Part(ASKED_BEFORE, before)] if before else []),
         Part("YOUR DATA", tuple(part.lines)),
@@ -303,7 +309,7 @@ def about_you(
     return tuple(parts)
 
 
-def price_part(part: OwnPart, party: str) -> Part | None:
+def consent_price_part(part: OwnPart, party: str) -> Part | None:
     """Return the price of a question and the influence of one's own rows.
 
     Both are for the owner's screen and belong to no page that is recorded. Sums are

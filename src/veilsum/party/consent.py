@@ -24,22 +24,22 @@ from veilsum.errors import printable
 from veilsum.files.output import as_json, write_files
 from veilsum.locale import label, meaning, round_name
 from veilsum.net.identity import fingerprint_in_groups
-from veilsum.party.agreed import agreed_on
+from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.own_rules import (
     CONSTANTS_AIM,
     Value,
-    allowing,
     columns_asked,
     constants_asked,
-    in_force,
-    relaxed,
+    own_rule_allowing_constants,
+    relaxed_rules,
+    rules_in_force,
 )
 from veilsum.showing import Items, Renderable, Rendering, counted
-from veilsum.sums.kinds import Asked, kind_of
+from veilsum.sums.kinds import Asked, question_kind_of
 from veilsum.sums.presence import FEW_VALUES, Screened, Varying
 from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY, PossibleRound
-from veilsum.sums.wording import PageRoom, exact, quoted
+from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 from veilsum.tables.columns import Column
 
 WIDTH = 88
@@ -168,7 +168,7 @@ def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consen
 @lru_cache(16)  # a party asks for the page, and at the end for its digest
 def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
     """Return the half that all members have alike."""
-    found = agreed_on(consortium)
+    found = resolve_agreed_question(consortium)
     rounds = _rounds(found)
     room = PageRoom()
     head = tuple(_head(consortium, room, drawn=drawn))
@@ -201,8 +201,8 @@ def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
         "question": question.heading,
         "columns": list(columns_asked(consortium)),
         "constants": list(constants_asked(consortium)),
-        "rules": in_force(consortium),
-        "relaxed": list(relaxed(consortium)),
+        "rules": rules_in_force(consortium),
+        "relaxed": list(relaxed_rules(consortium)),
         "rounds": [rounds.least, rounds.most],
         "numbers": [rounds.least_numbers, rounds.most_numbers],
         "known": [
@@ -220,7 +220,7 @@ def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
 
 def _head(consortium: Consortium, room: PageRoom, *, drawn: bool) -> Iterator[str]:
     title = consortium.title
-    yield f"title: {quoted(title)}" if title else "title: none"
+    yield f"title: {quoted_for_release(title)}" if title else "title: none"
     if drawn:
         yield f"run: {consortium.run}"
         digest = fingerprint_in_groups(consortium.digest)
@@ -255,8 +255,8 @@ SITES = (
 
 
 def _first(found: Asked, room: PageRoom) -> Iterator[str]:
-    weaker = relaxed(found.consortium)
-    kind = kind_of(found.consortium.questions[0])
+    weaker = relaxed_rules(found.consortium)
+    kind = question_kind_of(found.consortium.questions[0])
     if found.rules is None and kind.input != "folder":
         yield (
             "there are no rules about tables for this kind of question: nobody checks "
@@ -269,18 +269,20 @@ def _first(found: Asked, room: PageRoom) -> Iterator[str]:
         )
     yield from kind.warnings(found)
     if aimed := constants_asked(found.consortium):
-        named = room.names("constants", [quoted(one) for one in aimed])
+        named = room.names("constants", [quoted_for_release(one) for one in aimed])
         yield (
             f"THE QUESTION USES CONSTANTS: {named}. {CONSTANTS_AIM}: a party takes "
-            f"part only if its own rules have {allowing(found.consortium)}"
+            "part only if its own rules have "
+            f"{own_rule_allowing_constants(found.consortium)}"
         )
     if "site_terms" in weaker:
         yield SITES
     for name, (value, before) in weaker.items():
         if name != "site_terms":
             yield (
-                f"WEAKER THAN USUAL: {name} = {exact(value)}, and usual is "
-                f"{exact(before)}: {_meaning(name, value, found)}"
+                f"WEAKER THAN USUAL: {name} = {exact_number_words(value)}, and usual "
+                "is "
+                f"{exact_number_words(before)}: {_meaning(name, value, found)}"
             )
     if weaker:
         yield "whoever wrote the file chose this; ask why before you agree"
@@ -293,14 +295,15 @@ def _first(found: Asked, room: PageRoom) -> Iterator[str]:
 
 
 def _asked(found: Asked, room: PageRoom) -> Iterator[str]:
-    yield from kind_of(found.consortium.questions[0]).describe(found, room)
+    yield from question_kind_of(found.consortium.questions[0]).describe(found, room)
     schema = found.consortium.schema
     if schema is None:
         return
     names = columns_asked(found.consortium)
     yield f"columns that are looked at: {len(names)}"
     lines = [
-        f"- {quoted(name)}: {_column(schema.column(name), room)}" for name in names
+        f"- {quoted_for_release(name)}: {_column(schema.column(name), room)}"
+        for name in names
     ]
     yield from room.lines("columns", lines)
     drop = schema.missing == "drop"
@@ -312,14 +315,14 @@ def _asked(found: Asked, room: PageRoom) -> Iterator[str]:
 
 
 def _end(value: float | str) -> str:
-    return value if isinstance(value, str) else exact(value)
+    return value if isinstance(value, str) else exact_number_words(value)
 
 
 def _column(column: Column, room: PageRoom) -> str:
     """Return what a column may hold; a number to its last digit, it may be aimed."""
     if column.is_category:
-        levels = [quoted(one) for one in column.categories]
-        shown = room.names(f"levels of {quoted(column.name)}", levels)
+        levels = [quoted_for_release(one) for one in column.categories]
+        shown = room.names(f"levels of {quoted_for_release(column.name)}", levels)
         return f"category, one of {len(levels)}: {shown}"
     low, high = (
         None if end is None else column.written(end)
@@ -384,7 +387,7 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
 
 
 def _known(found: Asked, room: PageRoom) -> Iterator[str]:
-    kind = kind_of(found.consortium.questions[0])
+    kind = question_kind_of(found.consortium.questions[0])
     whose = kind.summands(found)
     if found.rules is not None:
         whose += ", or a count of members"
@@ -401,7 +404,7 @@ def _known(found: Asked, room: PageRoom) -> Iterator[str]:
         when = round_name(later.when, counting=counting)
         yield f"in {when}{_times(later)}, {sum(later.statistics.values())} numbers:"
         if not place and isinstance(found.recipe, Screened):
-            groups = [quoted(one.name) for one in found.recipe.groups]
+            groups = [quoted_for_release(one.name) for one in found.recipe.groups]
             listed = room.names("groups asked for", groups)
             yield f"- members are counted in these groups: {listed}"
         first = later.when == "first"
@@ -435,7 +438,7 @@ def _times(kind: PossibleRound) -> str:
 
 def _who(found: Asked) -> Iterator[str]:
     terms, n = found.terms, found.terms.topology.n_parties
-    own = tuple(kind_of(found.consortium.questions[0]).who(found))
+    own = tuple(question_kind_of(found.consortium.questions[0]).who(found))
     if own:
         yield from own
         return
@@ -546,7 +549,7 @@ def _meaning(name: str, value: Value, found: Asked) -> str:
         return "switched off"
     if name == "minimum_rows" and value == 1:
         return "a table without any row takes no part"
-    return MEANINGS[name].format(exact(value))
+    return MEANINGS[name].format(exact_number_words(value))
 
 
 def _varying(found: Asked) -> list[Varying]:
@@ -583,16 +586,19 @@ def _holders(found: Asked) -> str:
 
 
 def _checks(found: Asked) -> Iterator[str]:
-    rules = in_force(found.consortium)
-    weaker = relaxed(found.consortium)
-    kind = kind_of(found.consortium.questions[0])
+    rules = rules_in_force(found.consortium)
+    weaker = relaxed_rules(found.consortium)
+    kind = question_kind_of(found.consortium.questions[0])
     head, *more = kind.rule_lines(found)
     yield head
     for name, value in rules.items():
         if name in kind.unused_rules:
             continue
         mark = " (WEAKER THAN USUAL)" if name in weaker else ""
-        yield f"- {name} = {exact(value)}{mark}: {_meaning(name, value, found)}"
+        yield (
+            f"- {name} = {exact_number_words(value)}{mark}: "
+            f"{_meaning(name, value, found)}"
+        )
     yield from more
     if found.rules is not None:
         if found.rules.maximum_rows is not None:
@@ -664,7 +670,7 @@ def _open(found: Asked, *, drawn: bool) -> Iterator[str]:
     )
     yield "- a computer that somebody else controls"
     yield "- what members do with what they have learned"
-    kind = kind_of(found.consortium.questions[0])
+    kind = question_kind_of(found.consortium.questions[0])
     if kind.input != "folder":
         yield (
             "- the next question: every run adds to what is known about the same data. "

@@ -25,12 +25,12 @@ from veilsum.minimise.question import Minimised
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret, discreet
 from veilsum.questions.job_file import JobFile, job_of
-from veilsum.sums.kinds import question_of
+from veilsum.sums.kinds import agreed_question_of
 from veilsum.sums.running import JobResult
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.rules import Rules
-from veilsum.tables.schema import rounded_words
+from veilsum.tables.schema import rounded_values_words
 
 if TYPE_CHECKING:
     from veilsum.party.own_survey import OwnSurvey
@@ -42,7 +42,7 @@ IN_MEMORY = "in memory"
 
 
 @contextmanager
-def counted(
+def count_party_refusals(
     consortium: Consortium,
     source: Source | tuple[bytes, ...],
     ledger: Ledger | None,
@@ -102,11 +102,11 @@ class OwnTable(Secret):
     def rounded(self) -> str:
         """What of the table is not whole, in words for its owner; never sent."""
         schema = self.consortium.schema
-        question, kind = question_of(self.consortium)
+        question, kind = agreed_question_of(self.consortium)
         counts = kind.rounded(question, self.table)
         if schema is not None:
             counts = schema.n_rounded(self.table)
-        return rounded_words(counts) if counts else ""
+        return rounded_values_words(counts) if counts else ""
 
     @property
     def rules(self) -> Rules | None:
@@ -131,7 +131,7 @@ class OwnTable(Secret):
         ledgers = {} if ledger is None else {party: ledger}
         other = {} if rules is None else {"rules": rules}
         source, new = Source(self.table, ()), self.new_data
-        with counted(self.consortium, source, ledger, new_data=new):
+        with count_party_refusals(self.consortium, source, ledger, new_data=new):
             job = self.job(party, driver=driver, ledgers=ledgers, new_data=new)
             return job.run(**other)
 
@@ -175,7 +175,9 @@ class OwnCost(Secret):
     def run(self, driver: Driver, ledger: Ledger | None) -> Minimised:
         """Check the cost against what was agreed, then take part."""
         content = (canonical(plain(self.entries, "cost")),)
-        with counted(self.consortium, content, ledger, new_data=self.new_data):
+        with count_party_refusals(
+            self.consortium, content, ledger, new_data=self.new_data
+        ):
             return self._part.run(driver, ledger, new_data=self.new_data)
 
     @cached_property
@@ -201,7 +203,7 @@ OwnPart: TypeAlias = "OwnTable | OwnCost | OwnSurvey"
 
 
 @discreet()
-def own_part(
+def party_contribution(
     consortium: Consortium,
     *,
     data: Any = None,
@@ -220,7 +222,7 @@ def own_part(
         **how: how a file with a table is written, by the party's own word, as
             `agreed_table` takes it.
     """
-    question, kind = question_of(consortium)
+    question, kind = agreed_question_of(consortium)
     if kind.input == "folder":
         # Here, not above: others do without what opens seals.
         from veilsum.party.own_survey import own_survey

@@ -35,11 +35,11 @@ from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.net.identity import new_identity
 from veilsum.net.passes import TOKEN_FILE, new_token, read_token
 from veilsum.numbers.secrets import Secret
-from veilsum.party.own_rules import FILE_NAME, constants_asked, relaxed
-from veilsum.party.processes import party_processes
+from veilsum.party.own_rules import FILE_NAME, constants_asked, relaxed_rules
+from veilsum.party.processes import party_process_context
 from veilsum.questions.job_file import read_data
 from veilsum.surveys.terms import SurveySpec
-from veilsum.tables.columns import level
+from veilsum.tables.columns import category_level
 
 # Seconds for a process that was asked to end, and between two looks at all of them.
 GRACE, LOOK_SECONDS = 5.0, 0.05
@@ -97,7 +97,7 @@ class LocalRun(Secret):
     def start(self, name: str) -> BaseProcess:
         """Start a party, or start it again after it was killed."""
         seat = self.seats[name]
-        process = party_processes().Process(
+        process = party_process_context().Process(
             target=_party, args=(seat.command, str(seat.folder)), name=name
         )
         # First: to start it takes a while, in which a person may change their mind.
@@ -181,7 +181,7 @@ def local_run(
             them, in a file beside the folders and in each.
         dial_only: parties without an address.
     """
-    party_processes()
+    party_process_context()
     file = read_scenario_file(scenario)
     if isinstance(file.asked, SurveySpec):
         raise InvalidInputError(
@@ -198,7 +198,7 @@ def local_run(
         )
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)
-    ports = free_ports(len(parts))
+    ports = free_ports_for_parties(len(parts))
     identities = {name: new_identity(name, folder / name) for name in parts}
     consortium, left_out = draft_consortium(
         scenario,
@@ -235,7 +235,7 @@ def _agree_beforehand(place: Path, agreed: Consortium | AgreedStudy) -> None:
     import tomli_w
 
     runs = runs_of(agreed)
-    weaker = {name: value for name, (value, _) in relaxed(runs[0]).items()}
+    weaker = {name: value for name, (value, _) in relaxed_rules(runs[0]).items()}
     rules: dict[str, Any] = {}
     if any(map(constants_asked, runs)):
         rules["constants"] = [runs[0].members_digest]
@@ -258,7 +258,9 @@ def _own_parts(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
 
     def writer(frame: Any) -> Write:
         # As people write codes: 1, and not 1.0.
-        written = {code: frame[code].map(level, na_action="ignore") for code in codes}
+        written = {
+            code: frame[code].map(category_level, na_action="ignore") for code in codes
+        }
 
         def write(place: Path) -> tuple[str, str]:
             with _private(place / "data.csv") as stream:
@@ -298,7 +300,7 @@ def _private(path: Path) -> IO[str]:
     return os.fdopen(handle, "w", encoding="utf-8")
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports_for_parties(count: int) -> list[int]:
     """Return ports that nobody has now, and that no outgoing call will be given."""
     chance, found = random.SystemRandom(), list[int]()
     with ExitStack() as stack:

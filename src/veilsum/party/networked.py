@@ -47,10 +47,10 @@ from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.effects import Persist
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan
-from veilsum.sums.kinds import kind_of
+from veilsum.sums.kinds import question_kind_of
 from veilsum.sums.recipes import PartyWork
 from veilsum.sums.running import all_epochs_charged, any_epoch_charged
-from veilsum.tables.fingerprints import marked
+from veilsum.tables.fingerprints import table_mark
 
 LOG = logging.getLogger("veilsum.net")
 
@@ -212,7 +212,7 @@ class Networked(Secret):
         key = self.identity.derived(b"own data")
         keyed = partial(hmac.digest, key, digest="sha256")
         return (
-            marked(work.contribution.data, keyed)
+            table_mark(work.contribution.data, keyed)
             if isinstance(work, PartyWork)
             else b""
         )
@@ -311,7 +311,7 @@ class Networked(Secret):
         ledger = self.ledger
         if ending.charged:
             asked = self.consortium.questions
-            guests = any(kind_of(one).input == "folder" for one in asked)
+            guests = any(question_kind_of(one).input == "folder" for one in asked)
             return SHOWN_OF_GUESTS if guests else SHOWN
         if ledger is not None and any_epoch_charged(ledger, self.consortium.run):
             return SHOWN_BEFORE

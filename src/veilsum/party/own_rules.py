@@ -30,8 +30,8 @@ from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_toml
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.reading import Names, Section, Whole, read
-from veilsum.sums.kinds import agreed_job, question_of
-from veilsum.sums.wording import exact
+from veilsum.sums.kinds import agreed_job, agreed_question_of
+from veilsum.sums.wording import exact_number_words
 from veilsum.surveys.terms import MINIMUM_GUESTS
 from veilsum.tables.formula.reader import read_formula, read_surv
 from veilsum.tables.formula.syntax import FUNCTIONS, Applied, Node, Operation, Signed
@@ -61,7 +61,7 @@ STRICTER: Mapping[str, Side] = {
 }
 
 
-def usual() -> dict[str, Value]:
+def usual_own_rules() -> dict[str, Value]:
     """Return what holds where nobody has written anything else."""
     policy = PolicySection().policy
     found = {
@@ -72,29 +72,29 @@ def usual() -> dict[str, Value]:
     return {name: found[name] for name in STRICTER}
 
 
-def in_force(consortium: Consortium) -> dict[str, Value]:
+def rules_in_force(consortium: Consortium) -> dict[str, Value]:
     """Return by name every rule of a consortium that can be stricter or weaker.
 
     A question without tables has none of the rules about them. A survey hides guests
     among guests: it counts these.
     """
-    _, kind = question_of(consortium)
+    _, kind = agreed_question_of(consortium)
     found = kind.rules_in_force(consortium)
     return {name: found[name] for name in STRICTER if name in found}
 
 
-def is_weaker(name: str, value: Value, than: Value) -> bool:
+def is_rule_weaker(name: str, value: Value, than: Value) -> bool:
     """Say whether a rule with this value lets more pass than with another one."""
     return value < than if STRICTER[name] == "at least" else value > than
 
 
-def relaxed(consortium: Consortium) -> dict[str, tuple[Value, Value]]:
+def relaxed_rules(consortium: Consortium) -> dict[str, tuple[Value, Value]]:
     """Return the rules that are weaker than usual, each with its usual value."""
-    known, found = usual(), in_force(consortium)
+    known, found = usual_own_rules(), rules_in_force(consortium)
     return {
         name: (value, known[name])
         for name, value in found.items()
-        if is_weaker(name, value, known[name])
+        if is_rule_weaker(name, value, known[name])
     }
 
 
@@ -186,7 +186,7 @@ class OwnRules:
             "jobs": (question.heading,),
             "organisers": (consortium.organiser,),
             "columns": columns_asked(consortium),
-            "functions": functions_in(getattr(question, "formula", "")),
+            "functions": functions_asked(getattr(question, "formula", "")),
         }
         for key, found in asked.items():
             allowed = getattr(self, key)
@@ -222,21 +222,26 @@ class OwnRules:
         yield (
             f"the question uses constants: {listed(aimed)}. {CONSTANTS_AIM}. The "
             "organiser can ask for a column with these values instead, as [schema] "
-            f"describes it; or allow constants: {allowing(consortium)}"
+            "describes it; or allow constants: "
+            f"{own_rule_allowing_constants(consortium)}"
         )
 
     def _on_floors(self, consortium: Consortium, *, alone: bool) -> Iterator[str]:
-        floors = {**(usual() if alone else {}), **self.floors}
-        for name, value in in_force(consortium).items():
-            if name in floors and is_weaker(name, value, floors[name]):
+        floors = {**(usual_own_rules() if alone else {}), **self.floors}
+        for name, value in rules_in_force(consortium).items():
+            if name in floors and is_rule_weaker(name, value, floors[name]):
                 bound = _bound(name, floors[name])
                 if name in self.floors:
-                    yield f"{name} is {bound} by [floors]; this file has {exact(value)}"
+                    yield (
+                        f"{name} is {bound} by [floors]; this file has "
+                        f"{exact_number_words(value)}"
+                    )
                     continue
                 yield (
-                    f"{name} is usually {bound}; this file has {exact(value)}; a "
+                    f"{name} is usually {bound}; this file has "
+                    f"{exact_number_words(value)}; a "
                     "person may agree to it without --yes, or write [floors] "
-                    f"{name} = {exact(value)} into {FILE_NAME}"
+                    f"{name} = {exact_number_words(value)} into {FILE_NAME}"
                 )
 
     @property
@@ -313,7 +318,7 @@ def columns_asked(consortium: Consortium) -> tuple[str, ...]:
 CONSTANTS_AIM = "With constants its author can point a sum at one person"
 
 
-def allowing(consortium: Consortium) -> str:
+def own_rule_allowing_constants(consortium: Consortium) -> str:
     """Return the line of a party's own rules that allows constants."""
     if not (code := consortium.members_digest):
         return f"constants = true in {FILE_NAME}"
@@ -330,12 +335,12 @@ def constants_asked(consortium: Consortium) -> tuple[str, ...]:
     return () if asked is None else asked.constants
 
 
-def functions_in(formula: str) -> tuple[str, ...]:
+def functions_asked(formula: str) -> tuple[str, ...]:
     """Return the functions that a formula applies, each once.
 
-    >>> functions_in("np.log(y) ~ I(x + exp(z)) + C(sex)")
+    >>> functions_asked("np.log(y) ~ I(x + exp(z)) + C(sex)")
     ('log', 'arithmetic', 'exp')
-    >>> functions_in("Surv(days, died) ~ sqrt(age)")
+    >>> functions_asked("Surv(days, died) ~ sqrt(age)")
     ('sqrt',)
     """
     if not formula:
@@ -364,4 +369,4 @@ def _applied(node: Node) -> Iterator[str]:
 def _bound(name: str, value: Value) -> str:
     if isinstance(value, bool):
         return "true or false" if value else "false"
-    return f"{STRICTER[name]} {exact(value)}"
+    return f"{STRICTER[name]} {exact_number_words(value)}"

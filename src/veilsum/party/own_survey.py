@@ -22,14 +22,14 @@ from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret, discreet
-from veilsum.party.agreed import agreed_on
+from veilsum.party.agreed import resolve_agreed_question
 from veilsum.protocol.effects import Emission
 from veilsum.surveys.delegate import DelegateStore, masked_sums
 from veilsum.surveys.question import SurveyRecipe, SurveyResult
-from veilsum.surveys.submission import Submission, longest_line
-from veilsum.surveys.survey_set import SurveySet, closed_set, read_submissions
+from veilsum.surveys.submission import Submission, longest_submission
+from veilsum.surveys.survey_set import SurveySet, closed_survey_set, read_submissions
 from veilsum.surveys.terms import SurveyTerms, survey_terms
-from veilsum.surveys.words import by_member, names_of
+from veilsum.surveys.words import guest_names_in_words, guests_by_member
 
 # What a delegate's folder holds: its own store, and what the host has handed out.
 STORE, SUBMISSIONS = "surveys.store", "submissions.jsonl"
@@ -101,13 +101,13 @@ class OwnSurvey(Secret):
                 "host writes when it closes it, and which names the set",
                 code="survey-still-open",
             )
-        most = (longest_line(survey) + 1) * len(survey.guests)
+        most = (longest_submission(survey) + 1) * len(survey.guests)
         return read_submissions(contents(path, most, InvalidInputError), survey)
 
     @cached_property
     def set(self) -> SurveySet:
         """Which submissions are added: those that the closed file names."""
-        return closed_set(self.survey, self.submissions)
+        return closed_survey_set(self.survey, self.submissions)
 
     @property
     def lines(self) -> Iterator[str]:
@@ -119,8 +119,10 @@ class OwnSurvey(Secret):
             yield f"{self.folder.name}: cannot be used; your checks say why"
             return
         yield f"{self.folder.name}: the set {self.set.digest}"
-        yield f"in it are {names_of(guests)}, of {len(survey.guests)} invited"
-        yield f"who vouches for how many of them: {by_member(survey, guests)}"
+        yield (
+            f"in it are {guest_names_in_words(guests)}, of {len(survey.guests)} invited"
+        )
+        yield f"who vouches for how many of them: {guests_by_member(survey, guests)}"
         few = survey.honest(guests)
         yield (
             f"if the worst {survey.tolerate} of the members collude, {few} guests of "
@@ -137,7 +139,7 @@ class OwnSurvey(Secret):
         """Check everything, then take part; erase the key once nothing can come."""
         party, survey = driver.party, self.survey
         assert party is not None
-        asked = agreed_on(self.consortium)
+        asked = resolve_agreed_question(self.consortium)
         assert isinstance(asked.recipe, SurveyRecipe)
         with closing(self._store()) as store:
             self._examine(store, party)

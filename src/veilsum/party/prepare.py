@@ -1,6 +1,7 @@
 """Everything that a party does before anything is sent, for a run or for a study.
 
-`prepare` reads, checks and resolves. The value that it returns has the page, and runs.
+`prepare_party` reads, checks and resolves. The value that it returns has the page, and
+runs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from veilsum.party.run import Inputs, PreparedRun, prepare_run
 from veilsum.party.studying import PreparedStudy, prepare_study
 
 
-def prepare(
+def prepare_party(
     agreed: Agreement, identity: Identity, inputs: Inputs
 ) -> PreparedRun | PreparedStudy:
     """Return a run, or a study, that a party is ready for; nothing is sent.

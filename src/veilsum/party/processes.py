@@ -17,7 +17,7 @@ from typing import Any
 
 
 @cache
-def party_processes() -> Any:
+def party_process_context() -> Any:
     """Return what starts processes: from one that has loaded everything, if it can."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")

@@ -37,7 +37,7 @@ from veilsum.net.receipt import (
     sums_digest,
 )
 from veilsum.numbers.arrays import Array, Vector, listed
-from veilsum.party.agreed import agreed_on
+from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.checks import AtHomeError, HomeDriver
 from veilsum.party.consent import consent_to
 from veilsum.protocol.plan import Plan
@@ -52,7 +52,7 @@ OWN = frozenset({"bytes", "rounds", "iterations", "seal", "outputs", "costs"})
 UNSOUND = (VeilsumError, ArithmeticError, ValueError, np.linalg.LinAlgError)
 
 
-def sums_file(sums: Sequence[Array[Any]]) -> bytes:
+def replay_sums_file(sums: Sequence[Array[Any]]) -> bytes:
     """Return the sums of a run as a file has them; whole numbers as texts."""
     plain = [
         [str(one) for one in numbers.tolist()]
@@ -63,7 +63,7 @@ def sums_file(sums: Sequence[Array[Any]]) -> bytes:
     return (as_json({"format": SUMS_FORMAT, "sums": plain}) + "\n").encode()
 
 
-def read_sums(path: Path) -> tuple[Array[Any], ...]:
+def read_sums_to_replay(path: Path) -> tuple[Array[Any], ...]:
     return read_signed_file_as(path, "a file of sums", _sums_from)
 
 
@@ -85,7 +85,7 @@ def _numbers(given: Any) -> Array[Any]:
     )
 
 
-def read_plain(path: Path) -> dict[str, Any]:
+def read_plain_result(path: Path) -> dict[str, Any]:
     """Return all that a result file says."""
     return read_signed_file_as(path, "a result", _plain_from)
 
@@ -139,7 +139,7 @@ def replay(
     Raises:
         VeilsumError: no run of this consortium has such sums.
     """
-    asked = agreed_on(consortium)
+    asked = resolve_agreed_question(consortium)
     if sums:
         if asked.recipe.request(sums) is not None:
             raise InvalidInputError(
@@ -161,8 +161,8 @@ def agreed_findings(
     receipts: Sequence[Receipt], consortium: Consortium
 ) -> Iterator[Finding]:
     """Yield whether receipts say what follows from the consortium file alone."""
-    asked, members = agreed_on(consortium), _members(receipts, consortium)
-    plan = planned(consortium, asked)
+    asked, members = resolve_agreed_question(consortium), _members(receipts, consortium)
+    plan = plan_to_replay(consortium, asked)
     wrong = (one.party for one in receipts if one.plan != plan.digest.hex())
     yield finding_for_each_receipt("the plan is the file's", receipts, wrong)
     page = consent_to(consortium).digest
@@ -206,7 +206,7 @@ def _members(
     return found if consortium.refusal(frozenset(found)) is None else None
 
 
-def planned(consortium: Consortium, asked: Asked) -> Plan:
+def plan_to_replay(consortium: Consortium, asked: Asked) -> Plan:
     try:
         _, kind = question_of(consortium)
         kind.run_without_data(asked, HomeDriver("nobody"))

@@ -42,12 +42,16 @@ from veilsum.net.receipt import (
 from veilsum.net.runner import Ending
 from veilsum.net.transcript_file import earlier_transcript, write_transcript
 from veilsum.numbers.secrets import Secret
-from veilsum.party.checks import about_you, asked_before, passed
+from veilsum.party.checks import (
+    checks_passed_at_home,
+    consent_parts_for_party,
+    files_asked_before,
+)
 from veilsum.party.consent import PAGE, Consent, Part, consent_to
-from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, own_part
+from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, party_contribution
 from veilsum.party.networked import EndedRun, Looping, Networked
 from veilsum.party.own_rules import OwnRules, own_rules_in
-from veilsum.party.replay import SUMS, sums_file
+from veilsum.party.replay import SUMS, replay_sums_file
 from veilsum.party.run_status import ENDING, EventFeed, Listener, RunStatus, StatusFile
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.transcript import Transcript
@@ -192,7 +196,9 @@ def prepare_run(
         _check_out(prepare_folder(inputs.out), consortium, identity)
     own = inputs.rules_of(identity)
     own.check(consortium, alone=inputs.alone)
-    part = own_part(consortium, data=inputs.data, cost=inputs.cost, **inputs.how)
+    part = party_contribution(
+        consortium, data=inputs.data, cost=inputs.cost, **inputs.how
+    )
     token, earlier = None, None
     if consortium.relays is not None and inputs.drop is None:
         beside = identity.key_file.parent
@@ -200,7 +206,7 @@ def prepare_run(
     driver = Networked(
         identity=identity,
         consortium=consortium,
-        state=inputs.state or state_file(identity, consortium.run),
+        state=inputs.state or run_state_file(identity, consortium.run),
         listen=inputs.listen,
         later=later,
         drop=inputs.drop,
@@ -307,7 +313,7 @@ class PreparedRun(Secret):
             except BaseException as error:
                 _tell_failure(error, feed, out)
                 raise
-        return conclude(driver, result, self.page, feed, out)
+        return conclude_run(driver, result, self.page, feed, out)
 
     def _page(self, task: Assignment, ledger: Ledger | None) -> Consent:
         """Return what its owner agrees to: all of it was checked by now."""
@@ -320,13 +326,13 @@ class PreparedRun(Secret):
             f"you are {name}{wrote}; neighbours: {', '.join(near)}",
             f"for each sum you send {len(near)} shares of {numbers} under "
             f"{plan.law.name} masks and one masked vector of {numbers}",
-            *ways_of(agreed, name, self.driver.drop),
+            *connection_consent_lines(agreed, name, self.driver.drop),
         ]
         if self.inputs.transcript is not None:
             place.append(TRANSCRIPT.format(self.inputs.transcript.name))
-        yours = about_you(
+        yours = consent_parts_for_party(
             self.part,
-            passed(self.part, ledger, task),
+            checks_passed_at_home(self.part, ledger, task),
             own=self.own,
             ledger=ledger,
             most=self.page.facts["numbers"][1],
@@ -380,7 +386,7 @@ def _warned(consortium: Consortium, ledger: Ledger) -> Iterator[None]:
     except ConsentError:
         raise  # the page says so
     except InvalidInputError as error:
-        for line in asked_before(consortium, ledger):
+        for line in files_asked_before(consortium, ledger):
             error.add_note(line)
         raise
 
@@ -411,7 +417,7 @@ def _write_evidence(end: EndedRun, feed: EventFeed, out: Path | None) -> None:
         feed.tell("evidence", names=(found.party,), file=path)
 
 
-def conclude(
+def conclude_run(
     driver: Networked,
     result: JobResult,
     page: Consent,
@@ -438,7 +444,7 @@ def conclude(
         }
         write_files(out, files)
         if end.ending.sums:
-            write_files(out, {SUMS: sums_file(end.ending.sums)}, private=True)
+            write_files(out, {SUMS: replay_sums_file(end.ending.sums)}, private=True)
     feed.tell("done", phase=FINISHED, reason="was over" if end.was_over else "")
     return found
 
@@ -472,7 +478,7 @@ def receipt_of(driver: Networked, result: JobResult, page: Consent) -> Receipt:
     )
 
 
-def state_file(identity: Identity, run: str) -> Path:
+def run_state_file(identity: Identity, run: str) -> Path:
     """Return where a run's own file is if nobody says otherwise: beside the key."""
     return identity.key_file.with_name(f"{identity.name}-{run[-8:]}.run")
 
@@ -526,7 +532,7 @@ def own_ledger(
     return open_ledger(given, create=budget)
 
 
-def keep_file(folder: Path, agreed: Consortium) -> Path:
+def keep_consortium_file(folder: Path, agreed: Consortium) -> Path:
     """Keep a copy of the consortium file beside the result, which needs it."""
     file = prepare_folder(folder) / "consortium.toml"
     if file.exists() and read_agreement(file).digest != agreed.digest:
@@ -536,7 +542,9 @@ def keep_file(folder: Path, agreed: Consortium) -> Path:
     return file
 
 
-def ways_of(agreed: Consortium, name: str, drop: DropFolder | None) -> Iterator[str]:
+def connection_consent_lines(
+    agreed: Consortium, name: str, drop: DropFolder | None
+) -> Iterator[str]:
     """Say how a party's computer meets its neighbours, and who sees what of that."""
     if drop is not None:
         yield (

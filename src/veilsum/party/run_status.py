@@ -259,24 +259,24 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     def is_silent(self, now: float) -> bool:
         """Say whether a run that goes on has given no sign of life for too long."""
         longest = MISSED * self.resend + GRACE
-        return self.state == "running" and now - seconds_of(self.seen) > longest
+        return self.state == "running" and now - run_status_seconds(self.seen) > longest
 
 
-def status_file(identity_file: Path, party: str, run: str) -> Path:
+def run_status_file(identity_file: Path, party: str, run: str) -> Path:
     """Return where the status of a run is kept whose own file is beside the key."""
     return identity_file.parent / f"{party}-{run[-8:]}{ENDING}"
 
 
-def stamp(seconds: float) -> str:
+def run_status_time(seconds: float) -> str:
     """Return a time as files have it.
 
-    >>> stamp(0.0)
+    >>> run_status_time(0.0)
     '1970-01-01T00:00:00+00:00'
     """
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def seconds_of(stamped: str) -> float:
+def run_status_seconds(stamped: str) -> float:
     """Return the time that a file has; the beginning of time for what is none."""
     try:
         return datetime.fromisoformat(stamped).timestamp()
@@ -284,7 +284,7 @@ def seconds_of(stamped: str) -> float:
         return 0.0
 
 
-def write_status(path: Path, status: RunStatus) -> None:
+def write_run_status(path: Path, status: RunStatus) -> None:
     """Write a status, whole or not at all, for its owner to read.
 
     Others see how long a file is that they may not read, and a reason is its owner's:
@@ -295,7 +295,7 @@ def write_status(path: Path, status: RunStatus) -> None:
     write_files(path.parent, {path.name: filled}, private=True)
 
 
-def read_status(path: Path) -> RunStatus:
+def read_run_status(path: Path) -> RunStatus:
     """Return the status in a file.
 
     Raises:
@@ -312,25 +312,25 @@ def read_status(path: Path) -> RunStatus:
         ) from None
 
 
-def status_files(folder: Path) -> list[Path]:
+def run_status_files(folder: Path) -> list[Path]:
     """Return the files in a folder and right below it that are called like these."""
     found = [*folder.glob(f"*{ENDING}"), *folder.glob(f"*/*{ENDING}")]
     return sorted(found)[:MOST_FILES]
 
 
-def statuses_in(folder: Path) -> Iterator[RunStatus]:
+def run_statuses_in(folder: Path) -> Iterator[RunStatus]:
     """Yield the statuses in a folder and those right below it, by name of the file.
 
     What is none is left out: nobody depends on it.
     """
-    for path in status_files(folder):
+    for path in run_status_files(folder):
         try:
-            yield read_status(path)
+            yield read_run_status(path)
         except InvalidInputError:
             continue
 
 
-def advice(one: RunStatus, now: float) -> str:
+def run_status_advice(one: RunStatus, now: float) -> str:
     """Say what there is to do, or to know, about a run; nothing is empty."""
     if one.is_silent(now):
         return (
@@ -350,7 +350,7 @@ def advice(one: RunStatus, now: float) -> str:
             "folder, run the same command again"
         )
     if one.state == "running" and one.waiting:
-        waited = max(0.0, now - seconds_of(one.moved))
+        waited = max(0.0, now - run_status_seconds(one.moved))
         withheld = f"; {withheld_words(one.withheld)}" if one.withheld else ""
         return (
             f"has waited for {waited:.0f} of {one.deadline:.0f} seconds, after which "
@@ -383,17 +383,17 @@ class StatusFile:
         file = status.file
         if not file:
             with suppress(InvalidInputError):
-                file = read_status(path).file
+                file = read_run_status(path).file
         self._now = msgspec.structs.replace(status, file=file, resend=policy.resend)
 
     def __call__(self, event: RunEvent) -> None:
         """Take an event; write what has changed, rounds now and then only."""
         now = self._clock()
-        self._take(event, stamp(now))
+        self._take(event, run_status_time(now))
         if now - self._written < PAUSES.get(event.what, 0.0):
             return
         self._written = now
-        write_status(self._path, self._now)
+        write_run_status(self._path, self._now)
 
     def _take(self, event: RunEvent, now: str) -> None:
         status = self._now

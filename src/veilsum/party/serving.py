@@ -47,8 +47,8 @@ from veilsum.numbers.secrets import Secret
 from veilsum.party.checks import ASKED_BEFORE
 from veilsum.party.consent import Consent
 from veilsum.party.own_rules import FILE_NAME, OwnRules, own_rules_in
-from veilsum.party.prepare import prepare
-from veilsum.party.run import ConsentError, Halting, Inputs, keep_file
+from veilsum.party.prepare import prepare_party
+from veilsum.party.run import ConsentError, Halting, Inputs, keep_consortium_file
 from veilsum.party.run_status import (
     BEGUN,
     OVER,
@@ -57,13 +57,13 @@ from veilsum.party.run_status import (
     RunStatus,
     State,
     StatusFile,
-    read_status,
-    seconds_of,
-    stamp,
-    status_file,
-    write_status,
+    read_run_status,
+    run_status_file,
+    run_status_seconds,
+    run_status_time,
+    write_run_status,
 )
-from veilsum.party.study_page import page_of
+from veilsum.party.study_page import study_consent_page
 from veilsum.party.studying import JoinedStudy
 from veilsum.protocol.losing import withheld_words
 from veilsum.surveys.terms import SurveySpec, survey_terms
@@ -138,7 +138,7 @@ class Household(Secret):
         That is the one beside the key, where `veilsum collect delegate` makes it and
         `fetch` puts submissions, unless another folder is named.
         """
-        if survey_of(agreed) is None:
+        if survey_section_of(agreed) is None:
             return self.data
         beside = self.identity.key_file.parent
         return self.data if self.data is not None and self.data.is_dir() else beside
@@ -151,7 +151,7 @@ class Household(Secret):
         # Here, not above: others do without what opens seals.
         from veilsum.party.own_survey import STORE, SUBMISSIONS
 
-        survey, folder = survey_of(agreed), self.data_for(agreed)
+        survey, folder = survey_section_of(agreed), self.data_for(agreed)
         assert survey is not None
         assert folder is not None
         if survey.set is None:
@@ -171,7 +171,7 @@ class Household(Secret):
         return (self.out or beside) / run
 
     def status(self, run: str) -> Path:
-        return status_file(self.identity.key_file, self.identity.name, run)
+        return run_status_file(self.identity.key_file, self.identity.name, run)
 
     def agree(self, agreed: Agreement) -> None:
         """Write down that a person has agreed to the page of a file."""
@@ -185,7 +185,7 @@ class Household(Secret):
             InvalidInputError: it is too late for that.
         """
         path = self.status(agreed.run)
-        if path.exists() and (known := read_status(path)).state in TOO_LATE:
+        if path.exists() and (known := read_run_status(path)).state in TOO_LATE:
             raise InvalidInputError(
                 f"the run {agreed.run} has begun, it is {known.state}: whoever agreed "
                 "to it has sent something by now; to leave it, stop veilsum serve and "
@@ -194,9 +194,9 @@ class Household(Secret):
             )
         self._note(DECLINED, agreed)
         self.agreed(agreed.run).unlink(missing_ok=True)
-        at = stamp(now)
+        at = run_status_time(now)
         about = {"moved": at, "seen": at, "reason": BY_A_PERSON}
-        write_status(path, self.beginning(agreed, file, "refused", **about))
+        write_run_status(path, self.beginning(agreed, file, "refused", **about))
 
     def beginning(
         self, agreed: Agreement, file: Path, state: State, **about: Any
@@ -214,7 +214,7 @@ class Household(Secret):
     def _note(self, name: str, agreed: Agreement) -> None:
         """Keep a person's answer to a page."""
         folder = prepare_folder(self.folder(agreed.run))
-        digest = page_of(agreed).digest
+        digest = study_consent_page(agreed).digest
         # Twice: with one bit changed, a person's refusal would be about another page.
         content = f"{digest}\n{digest}\n".encode()
         (path,) = write_files(folder, {name: content}, private=True)
@@ -357,7 +357,7 @@ class PartyServer(Secret):
                 return [(path, agreed)]
         if latest := self._latest_edition(good):
             return [latest]
-        good = without_open(good)
+        good = files_without_open_surveys(good)
         begun = [one for one in files if self._has_begun(one[1])]
         return begun[:1] or good or files[:1]
 
@@ -388,7 +388,7 @@ class PartyServer(Secret):
         try:
             check_amendment(path, agreed)
             declined = self.home.has_declined(agreed.run, self._page(agreed))
-            return not declined and not all_refused(rules, agreed)
+            return not declined and not refusals_of_every_question(rules, agreed)
         except Exception:  # considered alone, it is refused or set aside
             return False
 
@@ -403,9 +403,9 @@ class PartyServer(Secret):
         own = (self.home.cost, self.home.data)
         found = [one for one in files if one.suffix in ENDINGS and one not in own]
         for one in found[:MOST_FILES]:
-            if not is_text(one.name):
+            if not is_file_name_text(one.name):
                 self._say(str(one), "a name that is no text", file=printable(one.name))
-        found = [one for one in found if is_text(one.name)]
+        found = [one for one in found if is_file_name_text(one.name)]
         if len(found) > MOST_FILES:
             self._say("folder", "too many files: some are not read", most=MOST_FILES)
         here = {path: self._reading(path) for path in found[:MOST_FILES]}
@@ -439,7 +439,7 @@ class PartyServer(Secret):
         # What is no error of ours has words that may hold anything.
         reason = f"an error in this program: {type(error).__name__}"
         place = self.home.folder(SET_ASIDE)
-        name = f"{stamp(self._clock()).replace(':', '')}-{path.name}"
+        name = f"{run_status_time(self._clock()).replace(':', '')}-{path.name}"
         try:
             prepare_folder(place)
             path.rename(place / name)
@@ -485,7 +485,7 @@ class PartyServer(Secret):
             self._write(agreed, path, "pending", reason=error.plain)
             return
         try:
-            if why := all_refused(rules, agreed):
+            if why := refusals_of_every_question(rules, agreed):
                 raise InvalidInputError("; ".join(why), code="file-refused")
             page = self._page(agreed)
             by_person = home.has_agreed(agreed.run, page)
@@ -494,10 +494,10 @@ class PartyServer(Secret):
         except InvalidInputError as error:
             self._write(agreed, path, "refused", reason=error.plain)
             return
-        if survey_of(agreed) and (lacking := home.lacks_of_survey(agreed)):
+        if survey_section_of(agreed) and (lacking := home.lacks_of_survey(agreed)):
             self._write(agreed, path, "pending", reason=lacking)
             return
-        why = not_alone(rules, agreed)
+        why = refusals_to_join_unattended(rules, agreed)
         why = why if rules.source else (NO_RULES, *why)
         if agreed.digest in self._suspicious:
             why = (*why, SAME_WITHIN_OTHER_BOUNDS)
@@ -512,12 +512,12 @@ class PartyServer(Secret):
     def _page(self, agreed: Agreement) -> str:
         """Return the digest of a file's page, worked out once."""
         if agreed.digest not in self._pages:
-            self._pages[agreed.digest] = page_of(agreed).digest
+            self._pages[agreed.digest] = study_consent_page(agreed).digest
         return self._pages[agreed.digest]
 
     def _known(self, agreed: Agreement) -> RunStatus | None:
         try:
-            found = read_status(self.home.status(agreed.run))
+            found = read_run_status(self.home.status(agreed.run))
         except InvalidInputError:
             return None
         # Another file under its name has a state of its own.
@@ -556,7 +556,7 @@ class PartyServer(Secret):
 
         def listen(event: RunEvent) -> None:
             told.append(event.what)
-            log_event(event)
+            log_run_event(event)
             if event.question and event.what != "done":  # one question is not all
                 keep(event)
 
@@ -577,7 +577,7 @@ class PartyServer(Secret):
         keep = StatusFile(home.status(agreed.run), begun, policy)
         inputs = Inputs(
             data=home.data_for(agreed),
-            cost=None if survey_of(agreed) else home.cost,
+            cost=None if survey_section_of(agreed) else home.cost,
             how=home.how,
             alone=not by_person,
             rules=rules,
@@ -588,8 +588,8 @@ class PartyServer(Secret):
         )
         try:
             if isinstance(agreed, Consortium):
-                keep_file(folder, agreed)
-            prepared = prepare(agreed, home.identity, inputs)
+                keep_consortium_file(folder, agreed)
+            prepared = prepare_party(agreed, home.identity, inputs)
             found = prepared.run(consent, on_event=listen, looping=halting.run)
             if isinstance(found, JoinedStudy):
                 status = found.status
@@ -631,7 +631,7 @@ class PartyServer(Secret):
         page: str = "",
     ) -> None:
         """Keep where a run stands, and log it if that is news."""
-        now = stamp(self._clock())
+        now = run_status_time(self._clock())
         status = self.home.beginning(
             agreed,
             path,
@@ -653,7 +653,7 @@ class PartyServer(Secret):
                 round=known.round,
                 sent=known.sent,
             )
-        write_status(self.home.status(agreed.run), status)
+        write_run_status(self.home.status(agreed.run), status)
         about = {"run": agreed.run[-8:], "file": path.name, "reason": reason}
         LOG.info(state, extra={k: v for k, v in about.items() if v})
 
@@ -707,7 +707,7 @@ class PartyServer(Secret):
                 (
                     "unmoved_seconds",
                     "Seconds since the party has moved.",
-                    max(0.0, now - seconds_of(one.moved)),
+                    max(0.0, now - run_status_seconds(one.moved)),
                 ),
                 ("deadline_seconds", "After which something is done.", one.deadline),
             ):
@@ -715,32 +715,32 @@ class PartyServer(Secret):
         return numbers
 
 
-def survey_of(agreed: Agreement) -> SurveySpec | None:
+def survey_section_of(agreed: Agreement) -> SurveySpec | None:
     """Return what a file asks of guests, if it does."""
     question = runs_of(agreed)[0].questions[0]
     return question if isinstance(question, SurveySpec) else None
 
 
-def without_open(files: Files) -> list[tuple[Path, Agreement]]:
+def files_without_open_surveys(files: Files) -> list[tuple[Path, Agreement]]:
     """Return files without the open one of a survey that another of them closes."""
     closed = {
         survey_terms(one).digest
         for _, one in files
         if isinstance(one, Consortium)
-        and (survey := survey_of(one)) is not None
+        and (survey := survey_section_of(one)) is not None
         and survey.set is not None
     }
     # The open file's own digest is the survey's name.
     return [one for one in files if one[1].digest.hex() not in closed]
 
 
-def all_refused(rules: OwnRules, agreed: Agreement) -> tuple[str, ...]:
+def refusals_of_every_question(rules: OwnRules, agreed: Agreement) -> tuple[str, ...]:
     """Return why nobody can agree to a file: the rules refuse all that it asks."""
     found = [rules.refusals(one, alone=False) for one in runs_of(agreed)]
     return tuple(dict.fromkeys(sum(found, ()))) if all(found) else ()
 
 
-def not_alone(rules: OwnRules, agreed: Agreement) -> tuple[str, ...]:
+def refusals_to_join_unattended(rules: OwnRules, agreed: Agreement) -> tuple[str, ...]:
     """Return why nobody joins a file without a person, of a study by question."""
     if isinstance(agreed, Consortium):
         return rules.refusals(agreed, alone=True)
@@ -751,7 +751,7 @@ def not_alone(rules: OwnRules, agreed: Agreement) -> tuple[str, ...]:
     )
 
 
-def is_text(name: str) -> bool:
+def is_file_name_text(name: str) -> bool:
     """Say whether a file's name, which may be any bytes, can be written down."""
     try:
         name.encode()
@@ -760,7 +760,7 @@ def is_text(name: str) -> bool:
     return True
 
 
-def log_event(event: RunEvent) -> None:
+def log_run_event(event: RunEvent) -> None:
     """Log an event of a run: rounds and waiting are in its status."""
     if event.what in ("round", "waiting", "resent", "met"):
         return

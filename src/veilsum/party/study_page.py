@@ -14,11 +14,11 @@ from veilsum.consortium.study import AgreedStudy
 from veilsum.errors import printable
 from veilsum.net.identity import fingerprint_in_groups
 from veilsum.numbers.arrays import listed
-from veilsum.party.agreed import agreed_on
+from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import Consent, Part, consent_to
-from veilsum.party.own_rules import relaxed
+from veilsum.party.own_rules import relaxed_rules
 from veilsum.privacy.composition import Charge, Exposure, Total, mobile_total
-from veilsum.sums.wording import quoted
+from veilsum.sums.wording import quoted_for_release
 
 FIRST = (
     "you agree to all questions at once, and are not asked again before each; one that "
@@ -64,7 +64,7 @@ def consent_to_study(
         InvalidInputError: nobody could take part in one of its questions.
     """
     pages = question_pages(study, drawn=drawn) if pages is None else pages
-    total = composed(study, pages)
+    total = study_privacy_total(study, pages)
     shared = [
         Part(
             f"CONSENT TO A STUDY OF {_runs(len(pages))}",
@@ -100,21 +100,23 @@ def consent_to_study(
     return Consent(shared=tuple(shared), facts=facts)
 
 
-def page_of(agreed: Consortium | AgreedStudy, *, drawn: bool = True) -> Consent:
+def study_consent_page(
+    agreed: Consortium | AgreedStudy, *, drawn: bool = True
+) -> Consent:
     """Return what a file asks, whether it has one question or several."""
     if isinstance(agreed, Consortium):
         return consent_to(agreed, drawn=drawn)
     return consent_to_study(agreed, drawn=drawn)
 
 
-def composed(study: AgreedStudy, pages: Mapping[str, Consent]) -> Total:
+def study_privacy_total(study: AgreedStudy, pages: Mapping[str, Consent]) -> Total:
     """Return what masks hide in all questions together, as a ledger adds it up.
 
     Of each question the most sums that it may take count, each with fresh masks.
     """
     charges = []
     for name, one in study.questions.items():
-        terms = agreed_on(one).terms
+        terms = resolve_agreed_question(one).terms
         exposure = Exposure.of(terms.guarantee, tolerate=terms.tolerate)
         for k in range(pages[name].facts["rounds"][1]):
             epoch = f"{one.run} / {k}"
@@ -143,7 +145,7 @@ def _numbers(page: Consent) -> tuple[int, int]:
 
 
 def _head(study: AgreedStudy, *, drawn: bool) -> Iterator[str]:
-    yield f"title: {quoted(study.title)}" if study.title else "title: none"
+    yield f"title: {quoted_for_release(study.title)}" if study.title else "title: none"
     if drawn:
         yield f"study: {study.run}"
         digest = fingerprint_in_groups(study.digest)
@@ -172,7 +174,7 @@ def _head(study: AgreedStudy, *, drawn: bool) -> Iterator[str]:
 
 
 def _weaker(study: AgreedStudy) -> Iterator[str]:
-    weaker = list(relaxed(study.first))
+    weaker = list(relaxed_rules(study.first))
     if weaker:
         yield (
             f"WEAKER THAN USUAL, in every question: {', '.join(weaker)}; what that "
@@ -191,7 +193,8 @@ def _sum(pages: Mapping[str, Consent], total: Total) -> Iterator[str]:
     for name, page in pages.items():
         yield (
             f"- {name}: {page.facts['question']}, at most {_numbers(page)[1]} numbers, "
-            f"about {listed([quoted(one) for one in page.facts['columns']])}"
+            "about "
+            f"{listed([quoted_for_release(one) for one in page.facts['columns']])}"
         )
     if total.epsilon is None:
         yield f"masks: no bound holds for all of them together: {total.reason}"

@@ -43,11 +43,16 @@ from veilsum.party.checks import (
     ASKED_BEFORE,
     AtHomeError,
     HomeDriver,
-    asked_before,
-    people_lines,
+    files_asked_before,
+    ledger_people_lines,
 )
 from veilsum.party.consent import Consent, Part
-from veilsum.party.inputs import NEVER_SENT, OwnTable, counted, own_part
+from veilsum.party.inputs import (
+    NEVER_SENT,
+    OwnTable,
+    count_party_refusals,
+    party_contribution,
+)
 from veilsum.party.networked import Looping
 from veilsum.party.own_rules import OwnRules
 from veilsum.party.run import (
@@ -56,10 +61,10 @@ from veilsum.party.run import (
     Consenting,
     Inputs,
     Joined,
-    keep_file,
+    connection_consent_lines,
+    keep_consortium_file,
     prepare_run,
-    state_file,
-    ways_of,
+    run_state_file,
 )
 from veilsum.party.run_status import FILLED_BYTES, Listener, RunEvent
 from veilsum.party.study_page import consent_to_study, question_pages
@@ -147,7 +152,7 @@ class StudyStatus(Section, frozen=True, kw_only=True):
         write_files(folder, {STATUS: filled}, private=True)
 
 
-def read_status(folder: Path) -> StudyStatus:
+def read_study_status(folder: Path) -> StudyStatus:
     """Return how far the study in a folder is.
 
     Raises:
@@ -171,7 +176,7 @@ def read_status(folder: Path) -> StudyStatus:
     return found
 
 
-def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
+def begun_study_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
     """Return how far a party is with a study; refuse the folder of another one.
 
     A later edition goes on where the earlier one was: its new questions are open. So
@@ -189,7 +194,7 @@ def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
     )
     if not (folder / STATUS).exists():
         return fresh
-    old = read_status(folder)
+    old = read_study_status(folder)
     follows = old.study in [one.digest for one in study.editions] or (
         study.former != "" and old.stages.keys() <= study.questions.keys()
     )
@@ -244,7 +249,7 @@ STAY_AWAY = (
 
 
 @discreet()
-def looked_at(
+def study_at_home(
     study: AgreedStudy,
     part: OwnTable,
     party: str,
@@ -298,7 +303,7 @@ def looked_at(
         # To stay away from all of them is to stay away from the first.
         first = study.questions[next(iter(wanted))]
         source = Source(part.table, ())
-        with counted(first, source, ledger, new_data=part.new_data):
+        with count_party_refusals(first, source, ledger, new_data=part.new_data):
             _checked(ledger, wanted)
     return StudyAtHome(
         wanted=wanted,
@@ -358,7 +363,9 @@ def prepare_study(
     """Read, check and resolve all that a study needs; send nothing."""
     check_identity(identity, study.first.certificates)
     own = inputs.rules_of(identity)
-    part = own_part(study.first, data=inputs.data, cost=inputs.cost, **inputs.how)
+    part = party_contribution(
+        study.first, data=inputs.data, cost=inputs.cost, **inputs.how
+    )
     assert isinstance(part, OwnTable)
     pages = question_pages(study)
     beside = identity.key_file.parent
@@ -424,7 +431,7 @@ class PreparedStudy(Secret):
         """
         with self.inputs.open_ledger(self.identity, self.study.first) as ledger:
             joining = partial(self._joined, ledger, on_event)
-            status = begun_status(
+            status = begun_study_status(
                 prepare_folder(self.out), self.study, self.identity.name
             )
             self._give_back_former(ledger)
@@ -438,7 +445,7 @@ class PreparedStudy(Secret):
                     )
                 )
             }
-            home = looked_at(
+            home = study_at_home(
                 self.study,
                 self.part,
                 self.identity.name,
@@ -486,14 +493,14 @@ class PreparedStudy(Secret):
         before = tuple(
             line
             for name in home.wanted
-            for line in asked_before(self.study.questions[name], ledger)
+            for line in files_asked_before(self.study.questions[name], ledger)
         )
         rounded = (self.part.rounded,) if self.part.rounded else ()
         numbers = sum(one.reservation.numbers for one in home.wanted.values())
         books = (
             f"kept in {ledger.path}; it knows of {len(ledger.history().releases)} sums "
             "that were shown so far",
-            *people_lines(ledger, ledger.data(Source(self.part.table, ())).data),
+            *ledger_people_lines(ledger, ledger.data(Source(self.part.table, ())).data),
             f"for the study {numbers} numbers are reserved; what the questions do not "
             "use of them is given back",
         )
@@ -501,7 +508,7 @@ class PreparedStudy(Secret):
         near = ", ".join(agreed.topology.neighbours(name))
         place = [
             f"you are {name}; neighbours, in every question: {near}",
-            *ways_of(agreed, name, inputs.drop),
+            *connection_consent_lines(agreed, name, inputs.drop),
         ]
         if inputs.transcript is not None:
             kept = TRANSCRIPT.format(inputs.transcript.name)
@@ -560,7 +567,7 @@ class PreparedStudy(Secret):
     ) -> Joined:
         """Take part in one question; what happens in it once it has begun is noted."""
         agreed, folder, kept = self.study.questions[name], self.out / name, None
-        file = keep_file(folder, agreed)
+        file = keep_consortium_file(folder, agreed)
         if self.inputs.transcript is not None:
             kept = prepare_folder(self.inputs.transcript) / f"{name}.transcript"
 
@@ -601,7 +608,7 @@ class PreparedStudy(Secret):
         for name, one in status.stages.items():
             over = one.stage in ("finished", "failed")
             ours = one.run == self.study.questions[name].run  # else of what it amends
-            if over and ours and state_file(self.identity, one.run).exists():
+            if over and ours and run_state_file(self.identity, one.run).exists():
                 with suppress(VeilsumError):  # it has failed, or its data are others
                     found[name] = joining(name, [], _over, looping=_over)
         return found
@@ -611,7 +618,7 @@ class PreparedStudy(Secret):
         if not (self.out / STATUS).exists():
             return
         runs = {one.run for one in self.study.questions.values()}
-        for one in read_status(self.out).stages.values():
+        for one in read_study_status(self.out).stages.values():
             if one.stage == "open" and one.run not in runs:
                 _give_back(ledger, one.run)
 

@@ -37,15 +37,15 @@ from veilsum.numbers.arrays import listed
 from veilsum.party.replay import (
     SUMS,
     agreed_findings,
-    read_plain,
-    read_sums,
+    read_plain_result,
+    read_sums_to_replay,
     replay,
     result_findings,
 )
 from veilsum.surveys.delegate import DelegateStore
-from veilsum.surveys.question import SurveyResult, in_full
+from veilsum.surveys.question import SurveyResult, survey_number_in_full
 from veilsum.surveys.submission import guest_key
-from veilsum.surveys.survey_set import SurveySet, list_digest
+from veilsum.surveys.survey_set import SurveySet, submissions_digest
 from veilsum.surveys.terms import (
     MOST_GUESTS,
     SurveySpec,
@@ -117,14 +117,14 @@ class SurveyPart:
             )
 
 
-def read_part(path: Path) -> SurveyPart:
+def read_survey_part(path: Path) -> SurveyPart:
     def made(table: Any) -> SurveyPart:
         return SurveyPart(**check_receipt_fields(table, FORMAT, FIELDS))
 
     return read_signed_file_as(path, "a part of a survey", made)
 
 
-def read_names(path: Path) -> tuple[str, ...]:
+def read_guest_names(path: Path) -> tuple[str, ...]:
     """Return the guests in a file, one a line."""
     try:
         text = contents(path, MOST_BYTES, InvalidInputError).decode("utf-8-sig")
@@ -146,7 +146,7 @@ def read_names(path: Path) -> tuple[str, ...]:
     return names
 
 
-def make_part(
+def make_survey_part(
     identity: Identity, store: DelegateStore, names: Sequence[str]
 ) -> tuple[SurveyPart, dict[str, str]]:
     """Return a member's part of a new survey, and its guests' codes."""
@@ -217,13 +217,13 @@ def draft_survey(
     return drafted, terms, left_out
 
 
-def codes_file(codes: Mapping[str, str]) -> bytes:
+def invitation_codes_file(codes: Mapping[str, str]) -> bytes:
     """Return codes as a table, which is for the member's eyes and each guest's."""
     return _csv(CODES, codes.items())
 
 
-def read_codes(path: Path) -> dict[str, str]:
-    """Return the codes in a file that `codes_file` made."""
+def read_invitation_codes(path: Path) -> dict[str, str]:
+    """Return the codes in a file that `invitation_codes_file` made."""
     text = contents(path, MOST_BYTES, InvalidInputError).decode("utf-8-sig", "replace")
     rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     if not rows or tuple(rows[0]) != CODES or any(len(row) != 2 for row in rows):
@@ -252,7 +252,7 @@ def check_survey(
     return terms
 
 
-def letters(
+def survey_member_letters(
     terms: SurveyTerms,
     member: str,
     codes: Mapping[str, str],
@@ -306,7 +306,7 @@ def letters(
     return _csv((*CODES, "letter"), rows)
 
 
-def published(
+def published_survey_run(
     closed: Consortium, taken: SurveySet, run: Path, receipts: Sequence[Receipt]
 ) -> dict[str, Any]:
     """Return what guests may read of a run, worked out again from what was signed.
@@ -330,7 +330,10 @@ def published(
             "delegate has signed; give it with --receipt",
             code="missing-receipt",
         )
-    sums, plain = read_sums(run / SUMS), read_plain(run / "result.json")
+    sums, plain = (
+        read_sums_to_replay(run / SUMS),
+        read_plain_result(run / "result.json"),
+    )
     verdict = verify_receipts(signed, closed)
     findings = [
         *verdict.findings,
@@ -350,7 +353,8 @@ def published(
             "the run was of another set than this host's", code="other-set"
         )
     totals = [
-        None if one is None else in_full(one * survey.unit) for one in found.counts
+        None if one is None else survey_number_in_full(one * survey.unit)
+        for one in found.counts
     ]
     return {
         "format": RESULT_FORMAT,
@@ -370,7 +374,7 @@ def published(
         "beyond": list(found.beyond),
         "promise": found.guarantee.sentence,
         "submissions": list(taken.submissions),
-        "submissions_sha256": list_digest(taken.submissions),
+        "submissions_sha256": submissions_digest(taken.submissions),
         "receipts": [json.loads(one.to_json()) for one in signed],
     }
 

@@ -39,9 +39,9 @@ from veilsum.sums.kinds import Asked, QuestionKind, agreed_options, agreed_terms
 from veilsum.sums.recipes import Contribution, Replay, SumRecipe, Sums
 from veilsum.sums.releases import PossibleRound, Release
 from veilsum.sums.running import JobResult, run_job
-from veilsum.sums.table_job import is_simulated
-from veilsum.sums.terms import Options, Terms, by_name
-from veilsum.sums.wording import PageRoom, exact
+from veilsum.sums.table_job import is_simulated_sum
+from veilsum.sums.terms import Options, Terms, parties_data_by_name
+from veilsum.sums.wording import PageRoom, exact_number_words
 from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
@@ -309,11 +309,11 @@ def dispatch(
         compare: whether to find the pooled price as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    held = by_name(sites)
+    held = parties_data_by_name(sites)
     search = search_of(
         prices, tolerance, max_rounds, unit, price_unit, total_cost=total_cost
     )
-    if search.unit is None and is_simulated(options):
+    if search.unit is None and is_simulated_sum(options):
         demands = np.concatenate([site.demands for site in held.values()])
         search = replace(search, unit=few_decimals(demands))
     recipe = PriceRecipe(search)
@@ -556,7 +556,7 @@ def dispatch_periods(
             that are linear are refused.
         options: how to sum; see `Options`.
     """
-    held = by_name(fleets)
+    held = parties_data_by_name(fleets)
     recipe = _recipe(prices, periods, tolerance, max_rounds, rise)
     search = recipe.search
     terms = Terms.of(list(held), counts=recipe.counts, options=options)
@@ -747,7 +747,10 @@ def _dispatch(given: Mapping[str, Any]) -> Iterator[str]:
     yield "question: the price at which all generators meet all demands"
     if given.get("total_cost"):
         yield "and what all generators cost together at that price"
-    yield f"prices that may be tried: {exact(low)} to {exact(high)}"
+    yield (
+        f"prices that may be tried: {exact_number_words(low)} to "
+        f"{exact_number_words(high)}"
+    )
     yield (
         "looked at in each member's table: demand, of every generator its costs a "
         "and b and its limits low and high, and of every step its price and quantity"
@@ -764,7 +767,10 @@ def _periods(given: Mapping[str, Any]) -> Iterator[str]:
         "question: a price for each period, at which all generators and stores meet "
         f"all demands; periods: {periods}"
     )
-    yield f"prices that may be tried in each: {exact(low)} to {exact(high)}"
+    yield (
+        f"prices that may be tried in each: {exact_number_words(low)} to "
+        f"{exact_number_words(high)}"
+    )
     yield (
         f"looked at in each member's table: demands, demand_1 to demand_{periods}; of "
         "every generator its costs a and b, its limits low and high, and its ramp; of "
@@ -773,7 +779,7 @@ def _periods(given: Mapping[str, Any]) -> Iterator[str]:
     if "rise" in given:
         yield (
             "an offer at one price, and a store that does not wear, is made to rise by "
-            f"{exact(given['rise'])} from its lower to its upper limit"
+            f"{exact_number_words(given['rise'])} from its lower to its upper limit"
         )
 
 

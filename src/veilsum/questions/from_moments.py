@@ -30,7 +30,7 @@ from veilsum.numbers.arrays import (
     listed,
 )
 from veilsum.showing import Cell, Renderable, Rendering, Table, counted
-from veilsum.tables.frames import load_pandas, needed
+from veilsum.tables.frames import load_pandas, load_table_package
 
 INTERCEPT = "Intercept"
 # Directions in which columns vary by less than this much of their sizes are none.
@@ -144,7 +144,9 @@ def elastic_net(
             f"l1_ratio must be from 0 (ridge) to 1 (lasso), found {l1_ratio!r}",
             code="ratio-out-of-range",
         )
-    linear = needed("sklearn.linear_model", extra="sklearn", what="elastic nets")
+    linear = load_table_package(
+        "sklearn.linear_model", extra="sklearn", what="elastic nets"
+    )
     names, cross, along, square = _parts(found, response, on)
     count, means = found.moments.count, found.moments.mean
     scale = np.sqrt(np.diag(cross)) if standardise else np.ones(len(names))

@@ -23,7 +23,7 @@ from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.files.tables import agreed_table
 from veilsum.numbers.arrays import nearest
 from veilsum.numbers.secrets import Secret
-from veilsum.sums.kinds import agreed_options, kind_of, summing_options
+from veilsum.sums.kinds import agreed_options, question_kind_of, sum_options
 from veilsum.sums.running import JobResult
 from veilsum.sums.terms import Options
 from veilsum.tables.frames import Frame, load_pandas_alone
@@ -57,7 +57,7 @@ class JobFile(Secret):
 
     def run(self, **options: Any) -> JobResult:
         """Run it, whatever it is; compare it with the pooled answer if that is here."""
-        return kind_of(self.question).run(
+        return question_kind_of(self.question).run(
             self.question,
             self.tables,
             schema=self.schema,
@@ -115,7 +115,7 @@ def read_job(path: str | Path, kind: str, *, alone: bool = False) -> JobFile:
     if alone and file.data is not None and not file.data.parquet:
         load_pandas_alone()
     tables = read_data(file.data, path.parent, schema)
-    options = summing_options(rules, None if file.masks is None else file.masks.masks)
+    options = sum_options(rules, None if file.masks is None else file.masks.masks)
     if file.graph is not None:
         # A family's parties are called as the data's are; others have names already.
         names = None if file.graph.family is None else tuple(tables)

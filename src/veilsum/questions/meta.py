@@ -48,8 +48,8 @@ from veilsum.sums.releases import (
 )
 from veilsum.sums.running import ComparedResult, run_job
 from veilsum.sums.table_job import TableResult, run_on_frames
-from veilsum.sums.terms import Options, Terms, by_name
-from veilsum.sums.wording import PageRoom, exact, quoted
+from veilsum.sums.terms import Options, Terms, parties_data_by_name
+from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -521,7 +521,7 @@ def meta_analysis(
     ranges = Ranges((float(low), float(high)), (float(least), float(most)))
     own = {
         party: _checked(ranges, party, study, few_digits=few_digits)
-        for party, study in by_name(estimates).items()
+        for party, study in parties_data_by_name(estimates).items()
     }
     recipe = MetaRecipe(ranges, "meta-analysis of estimates", of_rows=False)
     terms = Terms.of(list(own), counts=recipe.counts, options=options)
@@ -621,14 +621,20 @@ class MetaKind(TableKind[MetaSpec, MetaJob]):
             "question: one coefficient, which each member fits to its own rows, pooled "
             "over all members (a meta-analysis)"
         )
-        yield f"formula, as written: {quoted(question.formula)}"
-        yield f"response: {quoted(model.response)}; family: {model.family.name}"
-        yield f"coefficient: that of {quoted(job.coefficient)}"
+        yield f"formula, as written: {quoted_for_release(question.formula)}"
+        yield (
+            f"response: {quoted_for_release(model.response)}; family: "
+            f"{model.family.name}"
+        )
+        yield f"coefficient: that of {quoted_for_release(job.coefficient)}"
         for what, (low, high) in (
             ("estimates", ranges.effects),
             ("standard errors", ranges.errors),
         ):
-            yield f"agreed range of members' {what}: {exact(low)} to {exact(high)}"
+            yield (
+                f"agreed range of members' {what}: {exact_number_words(low)} to "
+                f"{exact_number_words(high)}"
+            )
         yield job.base.design_line(room)
 
 

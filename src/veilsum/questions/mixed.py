@@ -50,7 +50,7 @@ from veilsum.sums.releases import (
 )
 from veilsum.sums.table_job import run_on_frames
 from veilsum.sums.terms import Options
-from veilsum.sums.wording import PageRoom, quoted
+from veilsum.sums.wording import PageRoom, quoted_for_release
 from veilsum.tables.rules import MORE_SUMS, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -404,10 +404,11 @@ class MixedKind(TableKind[MixedSpec, MixedJob]):
             "question: one mixed model over all members' rows: coefficients on "
             "average, and how much some of them differ between members"
         )
-        yield f"formula, as written: {quoted(question.formula)}"
-        yield f"response: {quoted(job.base.model.response)}"
+        yield f"formula, as written: {quoted_for_release(question.formula)}"
+        yield f"response: {quoted_for_release(job.base.model.response)}"
         names = [
-            "the intercept" if name == "1" else quoted(name) for name in job.random
+            "the intercept" if name == "1" else quoted_for_release(name)
+            for name in job.random
         ]
         yield f"coefficients that differ between members: {', '.join(names)}"
         yield f"method: {job.method}"

@@ -41,8 +41,8 @@ from veilsum.showing import (
 from veilsum.sums.recipes import Contribution, OneRound
 from veilsum.sums.releases import BY_PARTY, ReleaseLimit
 from veilsum.sums.running import JobResult, run_job
-from veilsum.sums.table_job import is_simulated
-from veilsum.sums.terms import Options, Terms, by_name
+from veilsum.sums.table_job import is_simulated_sum
+from veilsum.sums.terms import Options, Terms, parties_data_by_name
 
 # Stretches of numbers with one measure: the measure, their start and their end.
 Runs = Sequence[tuple[Measure, int, int]]
@@ -156,7 +156,9 @@ def sum(
     >>> sum({"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.1}, unit=0.1).value.item()
     0.7
     """
-    job = _Job.of(by_name(data), unit=unit, wide=wide, what=what, options=options)
+    job = _Job.of(
+        parties_data_by_name(data), unit=unit, wide=wide, what=what, options=options
+    )
     totals = job.released.sums[0].reshape(job.shape)
     if job.whole:
         with suppress(OverflowError):  # wide ones stay Python's
@@ -183,7 +185,9 @@ def mean(
     >>> mean({"a": 1.0, "b": 3.0, "c": 5.0, "d": 7.0}, seed=1).value.tolist()
     4.0
     """
-    job = _Job.of(by_name(data), unit=unit, wide=False, what=what, options=options)
+    job = _Job.of(
+        parties_data_by_name(data), unit=unit, wide=False, what=what, options=options
+    )
     n, counts = len(job.released.members), job.recipe.counts
     shared = replace(counts, units=tuple(one / n for one in counts.units))
     value = shared.values(job.released.sums[0]).reshape(job.shape)
@@ -243,7 +247,7 @@ class _Job:
             shape=shape,
             whole=whole,
             rounded={party: _n_rounded(own, places) for party, own in flat.items()},
-            read_off=given is None and not whole and is_simulated(options),
+            read_off=given is None and not whole and is_simulated_sum(options),
         )
 
     def result(self, value: Array[Any], *, averaged: bool = False) -> SumResult:
@@ -305,7 +309,7 @@ def _measures(
     """
     largest, size = options.get("largest"), flat[min(flat)].size
     limit = None if largest is None else Fraction(checked_largest(largest))
-    if unit is None and not is_simulated(options):
+    if unit is None and not is_simulated_sum(options):
         if limit is None:
             raise InvalidInputError(
                 "real numbers are counted in a unit that all parties agree on: give "

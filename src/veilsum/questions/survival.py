@@ -34,17 +34,17 @@ from veilsum.sums.kinds import Asked, TableKind
 from veilsum.sums.presence import Group, Look
 from veilsum.sums.recipes import EndsRecipe
 from veilsum.sums.releases import ReleaseLimit
-from veilsum.sums.running import finite
+from veilsum.sums.running import finite_or_none
 from veilsum.sums.table_job import SchemaJob, TableResult, run_on_frames
 from veilsum.sums.terms import Options
-from veilsum.sums.wording import PageRoom, exact, quoted
+from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 from veilsum.tables.asked import Question
 from veilsum.tables.formula.reader import read_surv
 from veilsum.tables.formula.syntax import SurvivalFormula
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
-from veilsum.tables.survival import events_of, group_column, survival_columns
+from veilsum.tables.survival import group_column, survival_columns, survival_events_of
 
 # What all rows are called where nothing divides them.
 ALL_ROWS = "all rows"
@@ -198,7 +198,7 @@ class SurvivalJob(SchemaJob[Ended]):
     def bring(self, table: CheckedTable) -> Ended:
         """Return where a table's rows end: all that is ever asked of it."""
         times = table.numbers(self.formula.time)
-        events = events_of(table, self.formula.event)
+        events = survival_events_of(table, self.formula.event)
         ends = self.grid.tally(
             self.grid.found(times, self.used.column(self.formula.time).measure),
             events,
@@ -248,7 +248,7 @@ class SurvivalJob(SchemaJob[Ended]):
         del request
         table = own.table
         places = self.grid.found(table.numbers(self.formula.time))
-        events = events_of(table, self.formula.event).astype(bool)
+        events = survival_events_of(table, self.formula.event).astype(bool)
         groups = np.zeros(len(places), dtype=np.intp)
         if self.group is not None:
             groups = table.look(self.group).astype(np.intp)
@@ -379,7 +379,7 @@ class SurvivalResult(TableResult):
                 "high": high,
             }
             for values in zip(*(one.tolist() for one in columns.values()), strict=True):
-                plain = map(finite, values)
+                plain = map(finite_or_none, values)
                 lines.append({"group": label, **dict(zip(columns, plain, strict=True))})
         return lines
 
@@ -400,9 +400,9 @@ class SurvivalResult(TableResult):
                     "rows": curve.n,
                     "events": int(curve.events.sum()),
                     "later": curve.later,
-                    "median": finite(median.value),
-                    "low": finite(median.low),
-                    "high": finite(median.high),
+                    "median": finite_or_none(median.value),
+                    "low": finite_or_none(median.low),
+                    "high": finite_or_none(median.high),
                 }
             )
         return lines
@@ -461,7 +461,7 @@ class SurvivalResult(TableResult):
             for (_, time, *rest), value in zip(
                 own, other.survival.tolist(), strict=True
             ):
-                heights = map(_part, (*rest[3:], finite(value)))
+                heights = map(_part, (*rest[3:], finite_or_none(value)))
                 lines.append([_time(time), *rest[:3], *heights])
             heads = (*HEADS, "K-M" if life_table else "life table")
             of = f"{name} = {label}" if name else ""
@@ -517,7 +517,7 @@ class SurvivalResult(TableResult):
         if self.reference is None:
             return None
         pairs = self.reference.items()
-        return {name: [*map(finite, one.tolist())] for name, one in pairs}
+        return {name: [*map(finite_or_none, one.tolist())] for name, one in pairs}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -644,18 +644,21 @@ class SurvivalKind(TableKind[SurvivalSpec, SurvivalJob]):
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         question, job = self.parts(asked)
-        time, event = quoted(job.formula.time), quoted(job.formula.event)
+        time, event = (
+            quoted_for_release(job.formula.time),
+            quoted_for_release(job.formula.event),
+        )
         yield (
             "question: how long all members' rows go on until an event (Kaplan-Meier "
             "curves and the log-rank test)"
         )
-        yield f"formula, as written: {quoted(question.formula)}"
+        yield f"formula, as written: {quoted_for_release(question.formula)}"
         column = job.schema.column(job.formula.event)
-        seen = quoted(column.categories[1]) if column.is_category else "1"
+        seen = quoted_for_release(column.categories[1]) if column.is_category else "1"
         yield f"a row ends at its {time}; the event was seen where {event} is {seen}"
         if job.group is not None:
-            yield f"counted for each level of {quoted(job.group)} by itself"
-        times = [exact(one) for one in job.grid.times.tolist()]
+            yield f"counted for each level of {quoted_for_release(job.group)} by itself"
+        times = [exact_number_words(one) for one in job.grid.times.tolist()]
         ends = [f"above {a} up to {b}" for a, b in pairwise(times)]
         listed = room.names("intervals", [f"from 0 to {times[0]}", *ends])
         yield f"intervals: {len(times)}, each with its last time: {listed}"

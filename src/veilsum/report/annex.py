@@ -21,7 +21,7 @@ from veilsum.errors import MissingExtraError, installing, printable
 from veilsum.locale import Line, catalogue, meaning
 from veilsum.report.plan_facts import PlanFacts, SumFacts
 from veilsum.report.sentences import day, risks, rounded_down, said, values, words
-from veilsum.sums.wording import quoted
+from veilsum.sums.wording import quoted_for_release
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -92,7 +92,9 @@ class Paper:
 def titled(name: str, facts: PlanFacts) -> str:
     """Return what a paper is called: which paper, and of which plan."""
     own = facts.title or ("" if facts.survey is None else facts.survey.terms.title)
-    plan = quoted(own) if own else facts.run or quoted(facts.file)
+    plan = (
+        quoted_for_release(own) if own else facts.run or quoted_for_release(facts.file)
+    )
     return f"{name}: {plan}"
 
 

@@ -28,7 +28,7 @@ from veilsum import page as pages
 from veilsum.audit.run_folder import RunFolder
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
 from veilsum.files.contents import contents
-from veilsum.party.own_rules import usual
+from veilsum.party.own_rules import usual_own_rules
 from veilsum.report.annex import (
     Block,
     Lines,
@@ -46,7 +46,7 @@ from veilsum.report.annex import (
 )
 from veilsum.report.plan_facts import PlanFacts, QuestionFacts
 from veilsum.report.sentences import risks, said, words
-from veilsum.sums.wording import exact
+from veilsum.sums.wording import exact_number_words
 
 if TYPE_CHECKING:
     from rocrate.rocrate import ROCrate
@@ -377,7 +377,7 @@ def _status(facts: PlanFacts) -> str:
 
 
 def _checks(facts: PlanFacts) -> Iterator[dict[str, str]]:
-    known = usual()
+    known = usual_own_rules()
     over = facts.ended is not None and not facts.ended.failed
     for name in ACRO_RULES:
         if name in facts.rules:
@@ -385,8 +385,8 @@ def _checks(facts: PlanFacts) -> Iterator[dict[str, str]]:
             told = "off" if off else "passed" if over else "planned"
             yield {
                 "rule": name,
-                "value": exact(facts.rules[name]),
-                "usual": exact(known[name]),
+                "value": exact_number_words(facts.rules[name]),
+                "usual": exact_number_words(known[name]),
                 "outcome": ACRO_OUTCOMES[told],
             }
 

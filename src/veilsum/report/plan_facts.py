@@ -24,11 +24,11 @@ from veilsum.files.consortiums import read_agreement, read_described
 from veilsum.files.scenarios import read_toml
 from veilsum.minimise.question import Minimise
 from veilsum.net.receipt import verify_receipts
-from veilsum.party.agreed import agreed_on
+from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import consent_to
-from veilsum.party.own_rules import Value, in_force, relaxed
-from veilsum.party.study_page import composed
-from veilsum.sums.kinds import Asked, kind_of
+from veilsum.party.own_rules import Value, relaxed_rules, rules_in_force
+from veilsum.party.study_page import study_privacy_total
+from veilsum.sums.kinds import Asked, question_kind_of
 from veilsum.sums.presence import Cells, Crossed, Group, Screened, Values, Varying
 from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY
@@ -444,7 +444,7 @@ def _facts(
     agreed: Consortium | AgreedStudy, kind: Kind, ended: RunEnd | None = None
 ) -> PlanFacts:
     runs = runs_of(agreed)
-    first, asked = runs[0], [agreed_on(one) for one in runs]
+    first, asked = runs[0], [resolve_agreed_question(one) for one in runs]
     names = (
         list(agreed.questions)
         if isinstance(agreed, AgreedStudy)
@@ -456,11 +456,11 @@ def _facts(
         for name, one in zip(names, asked, strict=True)
     )
     survey = None
-    if kind_of(first.questions[0]).input == "folder":
+    if question_kind_of(first.questions[0]).input == "folder":
         survey = SurveyFacts(terms=survey_terms(first))
-    rules = in_force(first)
+    rules = rules_in_force(first)
     unused = set.intersection(
-        *(set(kind_of(one.questions[0]).unused_rules) for one in runs)
+        *(set(question_kind_of(one.questions[0]).unused_rules) for one in runs)
     )
     return PlanFacts(
         kind=kind,
@@ -482,7 +482,7 @@ def _facts(
         ),
         rules={name: value for name, value in rules.items() if name not in unused},
         off=() if asked[0].rules is None else tuple(asked[0].rules.off),
-        relaxed=relaxed(first),
+        relaxed=relaxed_rules(first),
         on_tables=asked[0].rules is not None,
         single=asked[0].rules is not None and asked[0].rules.maximum_rows == 1,
         relays=0 if first.relays is None else len(first.relays.places),
@@ -496,7 +496,10 @@ def _facts(
 def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     recipe, (question,) = found.recipe, found.consortium.questions
     page = consent_to(found.consortium, drawn=drawn)
-    kind, counted = kind_of(question), recipe if isinstance(recipe, Screened) else None
+    kind, counted = (
+        question_kind_of(question),
+        recipe if isinstance(recipe, Screened) else None,
+    )
     groups = tuple(map(_counted, counted.groups)) if counted else ()
     multiplied = sum(
         one.kind != "varying"
@@ -579,7 +582,7 @@ def _epsilon(
         pages = {
             name: consent_to(one, drawn=False) for name, one in agreed.questions.items()
         }
-        return composed(agreed, pages).epsilon
+        return study_privacy_total(agreed, pages).epsilon
     left = terms[0].parties if ended is None else ended.parties
     one = terms[0].promise(left)
     bound = one.epsilon if one.worst is None else one.worst.epsilon_upper

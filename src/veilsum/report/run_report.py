@@ -57,13 +57,13 @@ from veilsum.party.replay import (
     SUMS,
     UNSOUND,
     agreed_findings,
-    read_plain,
-    read_sums,
+    read_plain_result,
+    read_sums_to_replay,
     replay,
     result_findings,
 )
 from veilsum.party.study_page import consent_to_study
-from veilsum.party.studying import STATUS, StudyStatus, read_status
+from veilsum.party.studying import STATUS, StudyStatus, read_study_status
 from veilsum.report.drawing import draw
 from veilsum.report.figures import as_svg
 from veilsum.report.network import network_svg
@@ -189,13 +189,13 @@ class ReportedRun:
     @cached_property
     def plain(self) -> dict[str, Any]:
         """All that result.json says; what of it is a member's own stays there."""
-        return read_plain(self.folder / "result.json")
+        return read_plain_result(self.folder / "result.json")
 
     @cached_property
     def sums(self) -> tuple[Array[Any], ...]:
         """What everybody knows, if it was kept."""
         path = self.folder / SUMS
-        return read_sums(path) if path.exists() else ()
+        return read_sums_to_replay(path) if path.exists() else ()
 
     @cached_property
     def result(self) -> JobResult | None:
@@ -554,7 +554,7 @@ def _readers() -> Iterator[Html]:
 
 
 def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
-    status = read_status(folder)
+    status = read_study_status(folder)
     room, agreed = Room(), _study_file(folder, status.study)
     file = None if agreed is None else agreed[0]
     runs = {

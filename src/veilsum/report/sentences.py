@@ -24,9 +24,9 @@ from typing import Any
 from veilsum import __version__
 from veilsum.locale import catalogue, with_signs
 from veilsum.net.identity import fingerprint_in_groups
-from veilsum.party.own_rules import Value, usual
+from veilsum.party.own_rules import Value, usual_own_rules
 from veilsum.report.plan_facts import CountedGroup, PlanFacts, SurveyFacts
-from veilsum.sums.wording import exact, quoted
+from veilsum.sums.wording import exact_number_words, quoted_for_release
 from veilsum.tables.rules import ALONE
 
 # Facts that are filled in as they are.
@@ -64,7 +64,7 @@ def _few_of_one_site(facts: PlanFacts) -> bool:
         and facts.level_sums
         and "minimum_count" not in facts.off
         and rules["effective_count"] <= rules["minimum_count"]
-        and rules["maximum_leverage"] >= usual()["maximum_leverage"]
+        and rules["maximum_leverage"] >= usual_own_rules()["maximum_leverage"]
     )
 
 
@@ -290,7 +290,9 @@ def rounded_down(value: float, language: str) -> str:
 
 
 def _names(names: Sequence[str], language: str, *, texts: bool = False) -> str:
-    shown = ", ".join(quoted(one) if texts else one for one in names[:MOST_NAMES])
+    shown = ", ".join(
+        quoted_for_release(one) if texts else one for one in names[:MOST_NAMES]
+    )
     more = len(names) - MOST_NAMES
     if more <= 0:
         return shown
@@ -313,13 +315,13 @@ def written(value: Value, language: str) -> str:
     >>> written(0.98, "en"), written(0.98, "de"), written(True, "de")
     ('0.98', '0,98', 'true')
     """
-    return with_signs(exact(value), language)
+    return with_signs(exact_number_words(value), language)
 
 
 def _column(name: str, facts: PlanFacts, language: str) -> str:
     levels = facts.levels.get(name)
     told = f" ({_names(levels, language, texts=True)})" if levels else ""
-    return quoted(name) + told
+    return quoted_for_release(name) + told
 
 
 def _statistics(facts: PlanFacts, language: str) -> str:
@@ -350,12 +352,12 @@ def _group(group: CountedGroup, language: str) -> str:
     """Return what members are counted by, with its places where these are few."""
     if group.kind not in KINDS:
         return named_group(group.columns[0], language)
-    columns = " x ".join(map(quoted, group.columns))
+    columns = " x ".join(map(quoted_for_release, group.columns))
     told = words(language, "groups")[group.kind].format(columns=columns)
     if group.kind == "cells":
         return told
     if group.kind == "levels":
-        places = [quoted(one) for one in group.places]
+        places = [quoted_for_release(one) for one in group.places]
     elif group.kind == "bins":
         places = [*_bins(group.places, language)]
     else:
@@ -390,9 +392,11 @@ def named_group(name: str, language: str) -> str:
     for key, pattern in NAMED_GROUPS.items():
         found = re.fullmatch(pattern, name)
         if found is not None:
-            columns = {key: quoted(one) for key, one in found.groupdict().items()}
+            columns = {
+                key: quoted_for_release(one) for key, one in found.groupdict().items()
+            }
             return told[key].format_map(columns)
-    return quoted(name)
+    return quoted_for_release(name)
 
 
 @lru_cache(8)  # every sentence about a plan asks for them
@@ -416,8 +420,8 @@ def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
     groups = [_group(one, language) for one in facts.counted]
     found = {
         **{name: getattr(facts, name) for name in PLAIN},
-        "title": quoted(facts.title),
-        "file": quoted(facts.file),
+        "title": quoted_for_release(facts.title),
+        "file": quoted_for_release(facts.file),
         "version": __version__,
         "n": n,
         "all": len(facts.parties),
@@ -479,7 +483,7 @@ def _of_guests(
         "left_of_set" if survey.closed else "left_if_all_come"
     ]
     return {
-        "survey_title": quoted(terms.title),
+        "survey_title": quoted_for_release(terms.title),
         "survey_rows": len(terms.rows),
         "survey_columns": len(terms.columns),
         "survey_cells": terms.n_cells,
@@ -505,7 +509,7 @@ def _rules(facts: PlanFacts, language: str) -> Iterator[tuple[str, str]]:
         yield f"percent_{name}", number(100 * value, language, 3)
         if name == "maximum_leverage":
             yield "percent_alone", number(100 * ALONE * value, language, 3)
-    for name, value in usual().items():
+    for name, value in usual_own_rules().items():
         yield f"usual_{name}", written(value, language)
         yield f"usual_percent_{name}", number(100 * value, language, 3)
     for name, (value, _) in facts.relaxed.items():

@@ -294,13 +294,13 @@ class TableKind(QuestionKind[Q], Generic[Q, J]):
         )
 
 
-def kind_of(question: Question | type[QuestionSpec]) -> QuestionKind[Any]:
+def question_kind_of(question: Question | type[QuestionSpec]) -> QuestionKind[Any]:
     return cast("QuestionKind[Any]", kinds.kind_of(question.heading))
 
 
-def question_of(consortium: Consortium) -> tuple[Any, QuestionKind[Any]]:
+def agreed_question_of(consortium: Consortium) -> tuple[Any, QuestionKind[Any]]:
     (question,) = consortium.questions
-    return question, kind_of(question)
+    return question, question_kind_of(question)
 
 
 @lru_cache(16)  # rules, page and receipt of a run all ask it of the same file
@@ -310,12 +310,12 @@ def agreed_job(consortium: Consortium) -> SchemaJob[Any] | None:
     Raises:
         InvalidInputError: the question needs columns that the schema does not have.
     """
-    question, kind = question_of(consortium)
+    question, kind = agreed_question_of(consortium)
     schema = consortium.schema
     return None if schema is None else kind.job(question, schema)
 
 
-def summing_options(rules: PolicySection, masks: Masks | None) -> Options:
+def sum_options(rules: PolicySection, masks: Masks | None) -> Options:
     chosen: dict[str, Any] = rules.summing
     if masks is not None:
         if masks.grid is not None:
@@ -332,7 +332,7 @@ def agreed_options(consortium: Consortium) -> Options:
     return cast(
         "Options",
         {
-            **summing_options(consortium.rules, consortium.masks),
+            **sum_options(consortium.rules, consortium.masks),
             "topology": consortium.topology,
             "run": consortium.run,
         },

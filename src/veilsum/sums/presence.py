@@ -35,8 +35,8 @@ from veilsum.sums.releases import (
     ReleaseLimit,
     with_releases,
 )
-from veilsum.tables.axes import Axis, tallied
-from veilsum.tables.rules import ABSORB, DisclosureError, openly
+from veilsum.tables.axes import Axis, rows_per_cell
+from veilsum.tables.rules import ABSORB, DisclosureError, how_rules_are_loosened
 
 # What is asked for: the groups follow from the agreement.
 PRESENCE = "presence"
@@ -132,7 +132,7 @@ class Crossed:
         return tuple(" x ".join(one) for one in product(*(a.labels for a in self.axes)))
 
     def count(self, look: Look) -> Array[Any]:
-        return tallied(self.axes, [look(one.column) for one in self.axes])
+        return rows_per_cell(self.axes, [look(one.column) for one in self.axes])
 
 
 @dataclass(frozen=True)
@@ -200,12 +200,12 @@ class Varying:
         return np.append(n_rows, np.minimum(having, n_rows - having))
 
 
-def are_few(measure: Measure) -> bool:
+def has_few_values(measure: Measure) -> bool:
     """Say whether agreed numbers leave a column few values: its powers are levels."""
     return 1 <= measure.most - measure.least < FEW_VALUES
 
 
-def held(groups: Sequence[Group], look: Look) -> Integers:
+def places_with_rows(groups: Sequence[Group], look: Look) -> Integers:
     """Return what one party says: for each place whether it has rows there.
 
     And then for each group whether it has rows in several of its places.
@@ -215,7 +215,7 @@ def held(groups: Sequence[Group], look: Look) -> Integers:
     return np.concatenate([*flags, several]).astype(np.int64).astype(object)
 
 
-def shortfall(
+def group_shortfall(
     group: Group, holders: Sequence[int], several: int, least: int
 ) -> str | None:
     """Return which place of a group too few parties hold, in words; None if none.
@@ -252,7 +252,7 @@ class Screened(SumRecipe):
     def counts(self) -> Counts:
         """What the numbers are whole numbers of, after the first sum; filled up."""
         found: Counts = self.inner.counts
-        more = max(0, size_of(self.groups) - len(found.units))
+        more = max(0, presence_sum_size(self.groups) - len(found.units))
         return replace(found, units=(*found.units, *(Fraction(1),) * more))
 
     @cached_property
@@ -290,7 +290,7 @@ class Screened(SumRecipe):
 
     @property
     def most_numbers(self) -> int:
-        return size_of(self.groups) + int(self.inner.most_numbers)
+        return presence_sum_size(self.groups) + int(self.inner.most_numbers)
 
     @property
     def limit(self) -> ReleaseLimit | None:
@@ -319,7 +319,7 @@ class Screened(SumRecipe):
         limit = self.limit
         if limit is None or limit.parties is None:
             return
-        for number in sums[0][: size_of(self.groups)].tolist():
+        for number in sums[0][: presence_sum_size(self.groups)].tolist():
             check_total("parties that hold a place", int(number), 0, limit.parties)
 
     def request(self, sums: Sums) -> Any | None:
@@ -354,7 +354,7 @@ class Screened(SumRecipe):
             if isinstance(group, Varying):
                 mine = [each for one, each, _ in counted if one in group.groups]
                 self._check_varying(group, holders, [n for each in mine for n in each])
-            elif short := shortfall(group, holders, several, self.least):
+            elif short := group_shortfall(group, holders, several, self.least):
                 self._refuse(short)
 
     def _check_varying(
@@ -392,7 +392,8 @@ class Screened(SumRecipe):
             "site_terms",
             f"{found}, so that no sum is about a few parties: {way_out} that are "
             "constant at some parties, or allow it openly with "
-            f"{openly(site_terms=True)}. Nothing but such counts of parties was shown",
+            f"{how_rules_are_loosened(site_terms=True)}. Nothing but such counts of "
+            "parties was shown",
             code="tells-parties-apart",
         )
 
@@ -425,7 +426,8 @@ class Screened(SumRecipe):
             "site_terms",
             f"{found}, and at least {self.least} parties must, so that no sum is about "
             f"a few of them: merge levels or bins, leave the column out ({ABSORB}), or "
-            f"allow it openly with {openly(site_terms=True)}. Nothing but such "
+            f"allow it openly with {how_rules_are_loosened(site_terms=True)}. Nothing "
+            "but such "
             "counts of parties was shown",
             code="tells-parties-apart",
         )
@@ -454,7 +456,7 @@ class Screened(SumRecipe):
         return replace(own, answer=answer)
 
 
-def screened(inner: Any, groups: Sequence[Group], tolerate: int = 0) -> Any:
+def screened_recipe(inner: Any, groups: Sequence[Group], tolerate: int = 0) -> Any:
     """Return the recipe, behind a first sum if there are groups to ask about."""
     if not groups:
         return inner
@@ -468,12 +470,12 @@ def screened(inner: Any, groups: Sequence[Group], tolerate: int = 0) -> Any:
     return Screened(inner, asked, max(tolerate, 1) + FURTHER_HOLDERS)
 
 
-def answering(recipe: Any, own: Contribution, look: Look) -> Contribution:
+def contribution_to_recipe(recipe: Any, own: Contribution, look: Look) -> Contribution:
     """Return how one party answers a recipe, be it behind a first sum or not."""
     if not isinstance(recipe, Screened):
         return own
-    return recipe.contribution(own, held(recipe.groups, look))
+    return recipe.contribution(own, places_with_rows(recipe.groups, look))
 
 
-def size_of(groups: Sequence[Group]) -> int:
+def presence_sum_size(groups: Sequence[Group]) -> int:
     return sum(len(one.places) + 1 for one in groups)

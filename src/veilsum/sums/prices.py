@@ -248,7 +248,9 @@ class AskedTable(Secret):
         if key not in self._changed:
             if len(self._changed) > 1:  # those of another column
                 self._changed.clear()
-            self._changed[key] = self.job.bring(with_column(self.table, name, values))
+            self._changed[key] = self.job.bring(
+                table_with_column_values(self.table, name, values)
+            )
         return self._changed[key]
 
 
@@ -281,7 +283,9 @@ def _other_values(
     return low, high, np.asarray(high - low), deviation**2
 
 
-def with_column(table: CheckedTable, name: str, values: Array[Any]) -> CheckedTable:
+def table_with_column_values(
+    table: CheckedTable, name: str, values: Array[Any]
+) -> CheckedTable:
     """Return a table with other values of a column: numbers, or codes of levels."""
     frame = table.frame.copy(deep=False)
     if table.schema.column(name).is_category:

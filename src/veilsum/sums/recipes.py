@@ -42,7 +42,7 @@ from veilsum.sums.releases import (
     PossibleRound,
     Release,
     ReleaseLimit,
-    shown_of,
+    released_lines_by_piece,
     with_releases,
 )
 from veilsum.tables.asked import Asking
@@ -212,7 +212,7 @@ class SumRecipe:
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
     ) -> tuple[Line, ...]:
-        return shown_of([members], releases)
+        return released_lines_by_piece([members], releases)
 
 
 class OneRound(SumRecipe):
@@ -580,7 +580,7 @@ class Guarded:
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
     ) -> tuple[Line, ...]:
-        return shown_of([members], releases)
+        return released_lines_by_piece([members], releases)
 
     def __getattr__(self, name: str) -> Any:
         """Return the recipe's own limits, sizes and words."""
@@ -742,7 +742,7 @@ class PartyWork(Secret):
         return self._shared.answer(answers, members)
 
 
-def by_value(sums: Sums) -> tuple[Hashable, ...]:
+def sums_as_key(sums: Sums) -> tuple[Hashable, ...]:
     """Return sums as something to look them up by.
 
     The bytes of an array of Python integers would only say where these lie.
@@ -778,7 +778,7 @@ class Replay(Generic[S]):
         return type(self), (self.start, self.advance)
 
     def state(self, sums: Sums) -> S:
-        key = by_value(sums)
+        key = sums_as_key(sums)
         if key not in self._known:
             self._known[key] = self._reached(sums)
         return self._known[key]

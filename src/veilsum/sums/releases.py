@@ -28,7 +28,12 @@ from veilsum.privacy.guarantee import (
     Guarantee,
 )
 from veilsum.sums.terms import Terms
-from veilsum.tables.rules import DisclosureError, Rules, agreed_rows, openly
+from veilsum.tables.rules import (
+    DisclosureError,
+    Rules,
+    how_rules_are_loosened,
+    how_table_rows_are_agreed,
+)
 
 IDENTICAL = limit("identical")
 EXACT = limit("exact")
@@ -52,7 +57,7 @@ SCREENED = (
 OBJECTIONS = "objections"
 
 
-def about_rows(statistics: Mapping[str, int]) -> int:
+def released_row_numbers(statistics: Mapping[str, int]) -> int:
     """Return how many of a round's numbers are about rows: all but objections."""
     return sum(count for key, count in statistics.items() if key != OBJECTIONS)
 
@@ -88,7 +93,7 @@ class Release:
     @property
     def numbers(self) -> int:
         """How many numbers become known about rows: objections are not."""
-        return about_rows(self.statistics)
+        return released_row_numbers(self.statistics)
 
     @property
     def words(self) -> str:
@@ -114,10 +119,10 @@ class PossibleRound:
     @property
     def numbers(self) -> int:
         """How many numbers such a round shows about rows."""
-        return about_rows(self.statistics)
+        return released_row_numbers(self.statistics)
 
 
-def condensed(
+def condensed_releases(
     releases: Sequence[Release], whose: str = "honest parties"
 ) -> tuple[str, ...]:
     """Return what was released for a person: rounds that show the same in one line."""
@@ -248,8 +253,9 @@ class ReleaseLimit:
             f"which hold {self.held} at least ({self.honest} parties of "
             f"{self.minimum_rows} rows of {self.columns} numbers), and "
             f"{self.fraction:g} of these is the limit: use fewer columns, agree on "
-            f"{agreed_rows(enough)} or more, or raise the limit openly with "
-            f"{openly(release_fraction=None)}",
+            f"{how_table_rows_are_agreed(enough)} or more, or raise the limit openly "
+            "with "
+            f"{how_rules_are_loosened(release_fraction=None)}",
             code="releases-too-much",
         )
 
@@ -269,7 +275,7 @@ def with_releases(
     if not promise.kind.hides:
         return promise
     pieces = [tuple(part.parties) for part in promise.components]
-    shown = shown_of(pieces, releases)
+    shown = released_lines_by_piece(pieces, releases)
     more = (IDENTICAL,) if promise.kind.sums_only else ()
     if not promise.kind.sums_only and len(releases) > 1:
         more = (limit("rounds", rounds=len(releases)),)
@@ -279,7 +285,7 @@ def with_releases(
         units, same, near = wording
         more = (*more, units, same if promise.kind.sums_only else near)
         kept = [line for line in kept if not _is_about(line, "grid")]
-    added = repeated(promise, len(releases))
+    added = guarantee_for_repeated_sums(promise, len(releases))
     return replace(added, released=shown, limits=(*kept, EXACT, *more))
 
 
@@ -287,7 +293,7 @@ def _is_about(line: str, key: str) -> bool:
     return isinstance(line, Line) and line.facts.get("key") == key
 
 
-def shown_of(
+def released_lines_by_piece(
     pieces: Sequence[tuple[str, ...]], releases: Sequence[Release]
 ) -> tuple[Line, ...]:
     """Return in words what each round shows of each of several sets of parties."""
@@ -304,7 +310,7 @@ def shown_of(
     )
 
 
-def repeated(promise: Guarantee, times: int) -> Guarantee:
+def guarantee_for_repeated_sums(promise: Guarantee, times: int) -> Guarantee:
     """Return what holds for so many sums with fresh masks: every bound adds up."""
 
     def added(bound: float | None) -> float | None:

@@ -32,7 +32,7 @@ from veilsum.sums.recipes import (
     next_request,
     open_limits,
 )
-from veilsum.sums.releases import EXACT, OfParties, Release, condensed
+from veilsum.sums.releases import EXACT, OfParties, Release, condensed_releases
 from veilsum.sums.terms import Terms
 
 # What a difference of 0 shows, and what it does not.
@@ -160,7 +160,7 @@ class JobResult(Renderable):
         promise = self.guarantee
         elsewhere = {*self.loosened, *self.sums_tell}
         rest = tuple(one for one in promise.limits if one not in elsewhere)
-        told = condensed(self.releases, self.summed_over)
+        told = condensed_releases(self.releases, self.summed_over)
         promise = replace(promise, released=told, limits=rest)
         beside = Items(LOOSENED, self.loosened) if self.loosened else ""
         tell = Items(SUMS_TELL, self.sums_tell) if self.sums_tell else ""
@@ -194,15 +194,15 @@ class JobResult(Renderable):
         return counted(len(self.released.members), "party")
 
 
-def finite(value: float | None) -> float | None:
+def finite_or_none(value: float | None) -> float | None:
     """Return None for nan and infinities, which JSON does not have."""
     return value if value is not None and isfinite(value) else None
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def plain_result_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values for JSON, where a number that is not finite is None."""
     return {
-        key: finite(one) if isinstance(one, float) else one
+        key: finite_or_none(one) if isinstance(one, float) else one
         for key, one in values.items()
     }
 
@@ -256,7 +256,7 @@ class ComparedResult(JobResult):
         }
 
 
-def plan_for(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:
+def plan_for_recipe(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:
     return terms.plan(
         size=recipe.size,
         answer_size=recipe.answer_size,
@@ -267,7 +267,7 @@ def plan_for(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:
     )
 
 
-def promise_before(recipe: Recipe, terms: Terms) -> Guarantee:
+def guarantee_before_sums(recipe: Recipe, terms: Terms) -> Guarantee:
     """Return a promise as it is made before a run, when anybody may yet be lost."""
     promise = recipe.stated(terms.guarantee, [recipe.release(())])
     more = (MAY_SHRINK,) if terms.policy.drop else ()
@@ -293,7 +293,7 @@ def run_job(
         agreed: everything else that the parties compare before they start.
         watched: whether a simulation keeps what only it can see.
     """
-    plan = plan_for(recipe, terms, agreed)
+    plan = plan_for_recipe(recipe, terms, agreed)
     if (counts := terms.law.counted) is not None and len(counts.units) != recipe.size:
         raise InvalidInputError(
             f"{len(counts.units)} numbers have a unit, and sums have {recipe.size}",
@@ -310,7 +310,7 @@ def run_job(
             name: PartyWork(recipe, held, questions)
             for name, held in contributions.items()
         },
-        foresee=partial(promise_before, recipe, terms),
+        foresee=partial(guarantee_before_sums, recipe, terms),
         shown=recipe.shown(plan.parties, first),
         charge=books.charge if terms.ledgers else None,
         check=books.check if terms.ledgers else None,

@@ -21,12 +21,17 @@ from veilsum.locale import limit
 from veilsum.numbers.arrays import Array, FloatArray, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers
-from veilsum.sums.presence import Group, answering, screened, size_of
+from veilsum.sums.presence import (
+    Group,
+    contribution_to_recipe,
+    presence_sum_size,
+    screened_recipe,
+)
 from veilsum.sums.prices import AskedTable, OwnInfluence, ReleasePrice, own_influence
 from veilsum.sums.recipes import Contribution, Guarded, Recipe, open_limits
 from veilsum.sums.releases import REBUILT, ReleaseLimit
 from veilsum.sums.running import ComparedResult, run_job
-from veilsum.sums.terms import Options, Terms, by_name
+from veilsum.sums.terms import Options, Terms, parties_data_by_name
 from veilsum.tables.asked import Asking, Question
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.frames import Frame, as_frame
@@ -205,17 +210,21 @@ def resolve_question(
     """
     rules.check_levels(job.levels)
     groups = () if rules.site_terms else job.groups
-    terms = terms_of(screened(job.recipe(), groups).counts)
+    terms = terms_of(screened_recipe(job.recipe(), groups).counts)
     objecting = terms.law.sums_only and job.recipe().most_rounds > 1
     if objecting:
-        terms = terms_of(screened(Guarded(job.recipe()), groups).counts)
+        terms = terms_of(screened_recipe(Guarded(job.recipe()), groups).counts)
     rules.check_honest(job.least_honest, terms.honest)
     if job.n_columns:
         rules.check_design(job.n_columns, terms.honest)
     job.check_parties(rules, terms)
-    limit = ReleaseLimit.of(rules, job.numbers_in_a_row, terms, size_of(groups))
+    limit = ReleaseLimit.of(
+        rules, job.numbers_in_a_row, terms, presence_sum_size(groups)
+    )
     inner = job.recipe(limit)
-    recipe = screened(Guarded(inner) if objecting else inner, groups, terms.tolerate)
+    recipe = screened_recipe(
+        Guarded(inner) if objecting else inner, groups, terms.tolerate
+    )
     return ResolvedQuestion(recipe=recipe, terms=terms, rules=rules)
 
 
@@ -294,7 +303,7 @@ def run_on_rows(
             asking = Asking(question, home, source.frame)
         answer = partial(home.weighed, partial(job.answer, part))
         given = Contribution(answer, source, asking=asking)
-        return answering(found.recipe, given, partial(job.look, part))
+        return contribution_to_recipe(found.recipe, given, partial(job.look, part))
 
     released = run_job(
         found.recipe,
@@ -440,10 +449,12 @@ def run_on_frames(
         compare: whether all rows are here, and are to be asked without masks as well.
         options: how to sum.
     """
-    frames = {party: as_frame(table) for party, table in by_name(data).items()}
+    frames = {
+        party: as_frame(table) for party, table in parties_data_by_name(data).items()
+    }
     agreed = agreed_schema(schema, frames, options, inferred=partial(inferred, frames))
     job, kept = job_of(agreed), agreed.rules(rules or Rules())
-    if simulated := is_simulated(options):
+    if simulated := is_simulated_sum(options):
         check_width(job, kept, len(frames) - options.get("tolerate", 1))
     # One party after another: a checked table is a copy, which `bring` may shorten.
     own = {
@@ -460,7 +471,7 @@ def run_on_frames(
     return replace(found, read_off=schema is None, simulated=tables)
 
 
-def is_simulated(options: Options) -> bool:
+def is_simulated_sum(options: Options) -> bool:
     return getattr(options.get("driver"), "party", None) is None
 
 
@@ -474,4 +485,4 @@ def agreed_schema(
     """Return what tables were agreed to look like; a simulation reads off the rest."""
     agreed = schema or inferred()
     # A real party sees its own table only.
-    return agreed.measured(frames) if is_simulated(options) else agreed
+    return agreed.measured(frames) if is_simulated_sum(options) else agreed

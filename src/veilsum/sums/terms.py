@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def by_name(data: Mapping[Any, T]) -> dict[str, T]:
+def parties_data_by_name(data: Mapping[Any, T]) -> dict[str, T]:
     """Return what each party has under its name; refuse two of one name."""
     if not isinstance(data, Mapping):
         raise InvalidInputError(
@@ -118,7 +118,7 @@ DRIVERS = {
 }
 
 
-def driver_of(given: str | Driver, *, seed: int | None) -> Driver:
+def driver_for_terms(given: str | Driver, *, seed: int | None) -> Driver:
     """Return the driver that a user named, or gave."""
     if not isinstance(given, str):
         return given
@@ -218,11 +218,13 @@ class Terms:
 
         `counts` says what a recipe sums, and so how wide its numbers are.
         """
-        check_options(options)
+        check_sum_options(options)
         seed = options.get("seed")
-        driver = driver_of(options.get("driver", "vectorised"), seed=seed)
+        driver = driver_for_terms(options.get("driver", "vectorised"), seed=seed)
         alone = driver.party is not None
-        topology = graph_of(options.get("topology"), tuple(parties), alone=alone)
+        topology = topology_for_terms(
+            options.get("topology"), tuple(parties), alone=alone
+        )
         masks = Masks(
             options.get("law", "uniform"),
             options.get("sigma"),
@@ -351,7 +353,7 @@ def _run_name(title: str, seed: int | None) -> str:
     return f"{title} {number}".strip()
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def check_sum_options(options: Mapping[str, Any]) -> None:
     """Refuse a misspelt option, which would leave the default in force, and counts."""
     known = tuple(Options.__annotations__)
     for name in options:
@@ -380,7 +382,7 @@ def _everybody(parties: tuple[str, ...]) -> Topology:
     return Topology.family(f"complete:{len(parties)}").renamed(parties)
 
 
-def graph_of(
+def topology_for_terms(
     given: GraphLike | str | None, parties: tuple[str, ...], *, alone: bool = False
 ) -> Topology:
     """Return the parties' graph: everybody with everybody, a family, or as given."""

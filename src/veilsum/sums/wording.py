@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 MOST_IN_A_LINE, MOST_LETTERS = 4_000, 40_000
 
 
-def quoted(text: str) -> str:
+def quoted_for_release(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def exact(value: float) -> str:
+def exact_number_words(value: float) -> str:
     """Return a number to its last digit, and true or false, as a file has them.
 
-    >>> exact(37.00000001), exact(3.0), exact(True)
-    ('37.00000001', '3', 'true')
+    >>> exact_number_words(37.00000001), exact_number_words(3.0),
+    exact_number_words(True) ('37.00000001', '3', 'true')
     """
     if type(value) is float and value.is_integer() and abs(value) < 1e15:
         value = int(value)

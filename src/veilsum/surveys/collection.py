@@ -17,9 +17,14 @@ from typing import Any, Self
 from veilsum.errors import InvalidInputError, StoreError
 from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
 from veilsum.numbers.arrays import listed
-from veilsum.surveys.submission import Submission, read_submission, sha256_hex
-from veilsum.surveys.survey_set import SurveySet, is_resent, newest, set_of
-from veilsum.surveys.terms import SurveyTerms, tally_of
+from veilsum.surveys.submission import Submission, read_submission, submission_sha256
+from veilsum.surveys.survey_set import (
+    SurveySet,
+    is_submission_resent,
+    newest_submissions,
+    survey_set_of,
+)
+from veilsum.surveys.terms import SurveyTerms, survey_tally_of
 
 COLLECTION = Kind(
     noun="survey's collection",
@@ -133,7 +138,7 @@ class GuestCollection(OpenFile):
                     code="survey-closed",
                 )
             try:
-                if is_resent(kept, new):
+                if is_submission_resent(kept, new):
                     return receipt, False
             except InvalidInputError as error:
                 raise OutOfTurnError(
@@ -186,7 +191,9 @@ class GuestCollection(OpenFile):
             "invited": len(survey.guests),
             "by_member": members,
             "closed": self.is_closed,
-            "missing": replace(survey, tally=tally_of(survey, here)).closed_refusal(),
+            "missing": replace(
+                survey, tally=survey_tally_of(survey, here)
+            ).closed_refusal(),
         }
 
     def close_survey(
@@ -203,7 +210,7 @@ class GuestCollection(OpenFile):
         """
         survey = self._survey
         with self.transaction():
-            last = newest(survey, self._kept(_NEWEST))
+            last = newest_submissions(survey, self._kept(_NEWEST))
             here = {one.guest for one in last}
             if absent := [name for name in without if name not in here]:
                 raise InvalidInputError(
@@ -211,7 +218,7 @@ class GuestCollection(OpenFile):
                     code="not-a-submission",
                 )
             used = tuple(one for one in last if one.guest not in without)
-            found = set_of(survey, used)
+            found = survey_set_of(survey, used)
             why = replace(survey, tally=found.tally).closed_refusal()
             if why is not None:
                 raise InvalidInputError(
@@ -252,7 +259,7 @@ class GuestCollection(OpenFile):
         try:
             live.executemany(
                 "INSERT INTO part VALUES (?)",
-                ((sha256_hex(part),) for part in (new.masked, *new.sealed)),
+                ((submission_sha256(part),) for part in (new.masked, *new.sealed)),
             )
         except sqlite3.IntegrityError:
             # One of these would keep the whole survey from being closed.

@@ -55,16 +55,16 @@ from veilsum.surveys.submission import (
     Submission,
     X25519PrivateKey,
     guest_key,
-    new_code,
-    open_share,
+    new_invitation_code,
+    open_sealed_share,
 )
-from veilsum.surveys.survey_set import SurveySet, closed_set
+from veilsum.surveys.survey_set import SurveySet, closed_survey_set
 from veilsum.surveys.terms import (
     KEY_BYTES,
     SurveyTerms,
     Words,
     check_guest_name,
-    who_filled,
+    guests_who_filled,
 )
 
 SURVEYS = Kind(
@@ -173,9 +173,9 @@ class DelegateStore(OpenFile):
         """
         if not path.exists():
             create(path, SURVEYS, lambda _: None)
-        with inspected(path, COPIED if is_copy(path) else SURVEYS):
+        with inspected(path, COPIED if is_delegate_store_copy(path) else SURVEYS):
             pass
-        if is_copy(path):
+        if is_delegate_store_copy(path):
             raise StoreError(
                 f"{path} was put back from a backup, and does not know which sets were "
                 "added up since: nothing is added before veilsum backup resume",
@@ -207,7 +207,7 @@ class DelegateStore(OpenFile):
             name: how the guest is called.
             survey: the key that was made for the one survey it is invited to.
         """
-        code = new_code()
+        code = new_invitation_code()
         self.vouch(name, guest_key(code).public_key().public_bytes_raw(), survey)
         return code
 
@@ -289,7 +289,7 @@ class DelegateStore(OpenFile):
         self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
     ) -> tuple[SurveySet, Words]:
         self._check_delegate(terms, me)
-        found = closed_set(terms, submissions)
+        found = closed_survey_set(terms, submissions)
         with self.transaction("BEGIN"):
             key = self._check_history(terms, me, found)
         return found, share_sums(terms, submissions, key)
@@ -311,7 +311,7 @@ class DelegateStore(OpenFile):
             self._check_there()
             # Another process may have come first.
             key = self._check_history(terms, me, found)
-            now = to_answer(terms, found)
+            now = survey_to_answer(terms, found)
             self._live().execute(
                 "INSERT OR IGNORE INTO closed VALUES (?, ?, ?, ?)",
                 (now.survey, now.set, json.dumps(now.guests), json.dumps(now.persons)),
@@ -411,7 +411,7 @@ class DelegateStore(OpenFile):
         self, terms: SurveyTerms, found: SurveySet, earlier: Sequence[AnsweredSurvey]
     ) -> None:
         """Refuse a set that tells of few guests beside all earlier surveys."""
-        mine = to_answer(terms, found)
+        mine = survey_to_answer(terms, found)
         coalitions = _coalitions(terms, [one.invited for one in (mine, *earlier)])
         few = terms.minimum_honest + terms.tolerate_guests
         invited = [one.invited for one in earlier]
@@ -591,7 +591,7 @@ def check_roster(terms: SurveyTerms, me: str, invited: Iterable[Invitation]) -> 
         )
 
 
-def is_copy(path: Path) -> bool:
+def is_delegate_store_copy(path: Path) -> bool:
     """Say whether a file calls itself the copy of a store, by its header."""
     try:
         with path.open("rb") as file:
@@ -678,13 +678,13 @@ def _newly_shown(
         ) from None
 
 
-def to_answer(terms: SurveyTerms, found: SurveySet) -> AnsweredSurvey:
+def survey_to_answer(terms: SurveyTerms, found: SurveySet) -> AnsweredSurvey:
     guests = {name: terms.roster[name].invited_by for name in found.guests}
     shown = replace(terms, tally=found.tally).released
     width = len(terms.columns)
     cells = {
         (terms.title, terms.rows[cell // width], terms.columns[cell % width]): who
-        for cell, who in who_filled(terms, shown, found.filled).items()
+        for cell, who in guests_who_filled(terms, shown, found.filled).items()
     }
     persons = dict(terms.persons)
     return AnsweredSurvey(terms.digest, found.digest, guests, persons, cells or None)
@@ -746,7 +746,9 @@ def share_sums(
         )
     total = np.zeros(terms.n_cells, dtype=np.uint64)
     for one in submissions:
-        total += open_share(terms, one, name, secret)  # wraps around, as it should
+        total += open_sealed_share(
+            terms, one, name, secret
+        )  # wraps around, as it should
     return total
 
 

@@ -61,12 +61,12 @@ class SurveyKind(QuestionKind[SurveySpec]):
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         from veilsum.surveys import words
 
-        yield from words.asked(_terms(asked), room)
+        yield from words.survey_asked_words(_terms(asked), room)
 
     def warnings(self, asked: Asked) -> Iterator[str]:
         from veilsum.surveys import words
 
-        yield from words.words()["first"]
+        yield from words.survey_words()["first"]
 
     def summands(self, asked: Asked) -> str:
         return "guests of the set"
@@ -75,14 +75,14 @@ class SurveyKind(QuestionKind[SurveySpec]):
         """Yield who can compute what about guests."""
         from veilsum.surveys import words
 
-        yield from words.who(_terms(asked))
+        yield from words.survey_collusion_words(_terms(asked))
 
     def rule_lines(self, asked: Asked) -> tuple[str, ...]:
         """Return that no table is looked at, and the rules for guests."""
         from veilsum.surveys import words
 
-        rules = (f"- {line}" for line in words.checks(_terms(asked)))
-        return (words.words()["no_tables"], *rules)
+        rules = (f"- {line}" for line in words.survey_check_words(_terms(asked)))
+        return (words.survey_words()["no_tables"], *rules)
 
 
 def _terms(asked: Asked) -> SurveyTerms:

@@ -38,7 +38,7 @@ from veilsum.showing import MOST_ROWS, Rendering, Table, counted
 from veilsum.sums.recipes import Contribution, SumRecipe, Sums
 from veilsum.sums.releases import BY_PARTY, Release
 from veilsum.sums.running import JobResult, run_job
-from veilsum.sums.terms import NOBODY_CURIOUS, Options, Terms, by_name
+from veilsum.sums.terms import NOBODY_CURIOUS, Options, Terms, parties_data_by_name
 from veilsum.surveys.terms import (
     TOTAL_BITS,
     Guest,
@@ -46,8 +46,8 @@ from veilsum.surveys.terms import (
     SurveyTally,
     SurveyTerms,
     Words,
-    tally_of,
-    words_of,
+    guest_table_of,
+    survey_tally_of,
 )
 from veilsum.tables.frames import as_frame
 
@@ -186,7 +186,7 @@ class SurveyRecipe(SumRecipe):
                 "such",
                 code="law-not-uniform",
             )
-        return replace(terms, corrupted=worst_members(survey))
+        return replace(terms, corrupted=worst_survey_members(survey))
 
     # What is asked, and what follows
 
@@ -195,7 +195,7 @@ class SurveyRecipe(SumRecipe):
 
     def totals(self, sums: Sums) -> dict[int, int]:
         (found,) = sums
-        return dict(zip(self.cells, map(residue, found.tolist()), strict=True))
+        return dict(zip(self.cells, map(survey_residue, found.tolist()), strict=True))
 
     def answer(self, sums: Sums) -> Vector:
         """Return each total in units as two numbers, how many 2^32 and the rest.
@@ -304,16 +304,16 @@ def _sums_of_guests(guests: str, releases: Sequence[Release]) -> tuple[Line, ...
     )
 
 
-def residue(number: int) -> int:
+def survey_residue(number: int) -> int:
     """Return the whole number nearest to 0 that is the same modulo 2^64.
 
-    >>> residue(2**64 - 3), residue(5)
+    >>> survey_residue(2**64 - 3), survey_residue(5)
     (-3, 5)
     """
     return (int(number) + 2**63) % 2**64 - 2**63
 
 
-def worst_members(survey: SurveyTerms) -> tuple[str, ...]:
+def worst_survey_members(survey: SurveyTerms) -> tuple[str, ...]:
     """Return the members whose collusion leaves the fewest honest guests."""
     invited = Counter(guest.invited_by for guest in survey.guests)
     order = sorted(survey.names, key=lambda name: -invited[name])
@@ -435,7 +435,8 @@ class SurveyResult(JobResult):
         """Return the totals, and how many filled each cell."""
         survey, across = self.survey, len(self.survey.columns)
         told = [
-            None if one is None else in_full(one * survey.unit) for one in self.counts
+            None if one is None else survey_number_in_full(one * survey.unit)
+            for one in self.counts
         ]
         head = ("", *survey.columns)
         align = "<" + ">" * len(survey.columns)
@@ -479,7 +480,8 @@ class SurveyResult(JobResult):
         """Return plain values for JSON."""
         survey = self.survey
         exact = [
-            None if one is None else in_full(one * survey.unit) for one in self.counts
+            None if one is None else survey_number_in_full(one * survey.unit)
+            for one in self.counts
         ]
         across = len(survey.columns)
         totals = [exact[k : k + across] for k in builtins.range(0, len(exact), across)]
@@ -503,11 +505,11 @@ class SurveyResult(JobResult):
         }
 
 
-def in_full(number: Fraction) -> str:
+def survey_number_in_full(number: Fraction) -> str:
     """Return a number with all its digits, however many; as a fraction without an end.
 
-    >>> [in_full(x) for x in (Fraction(2**60 + 1, 4), Fraction(-3), Fraction(1, 3))]
-    ['288230376151711744.25', '-3', '1/3']
+    >>> [survey_number_in_full(x) for x in (Fraction(2**60 + 1, 4), Fraction(-3),
+    Fraction(1, 3))] ['288230376151711744.25', '-3', '1/3']
     """
     # As many digits as there are factors 2, or 5, of which no more than bits.
     most = number.denominator.bit_length()
@@ -557,7 +559,9 @@ def survey(
     >>> found.totals.tolist(), found.given.tolist()
     ([[21.0, -21.0], [12.0, nan]], [[6, 6], [6, 0]])
     """
-    tables = {name: as_frame(table) for name, table in by_name(guests).items()}
+    tables = {
+        name: as_frame(table) for name, table in parties_data_by_name(guests).items()
+    }
     if not tables:
         raise InvalidInputError("a survey needs guests, found none", code="no-guests")
     names = (
@@ -627,7 +631,7 @@ def survey(
             code="range-too-wide",
         )
     given = {name: _own_table(terms, name, table) for name, table in tables.items()}
-    tally = tally_of(terms, {name: one.filled for name, one in given.items()})
+    tally = survey_tally_of(terms, {name: one.filled for name, one in given.items()})
     recipe = SurveyRecipe(replace(terms, tally=tally))
     others: Any = {k: v for k, v in options.items() if k != "minimum_honest"}
     summing = recipe.terms(others)
@@ -662,7 +666,7 @@ def _own_table(terms: SurveyTerms, name: str, table: Any) -> GuestTable:
     values = table.to_numpy(dtype=np.float64, na_value=np.nan).tolist()
     cells = [[None if isnan(one) else one for one in row] for row in values]
     try:
-        return words_of(terms, cells)
+        return guest_table_of(terms, cells)
     except RangeError as error:
         told = f"{name}: {error.plain}"
         raise RangeError(f"{name}: {error}", plain=told, code=error.code) from None

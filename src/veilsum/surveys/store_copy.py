@@ -21,7 +21,7 @@ from veilsum.surveys.delegate import (
     SURVEYS,
     AnsweredSurvey,
     check_roster,
-    is_copy,
+    is_delegate_store_copy,
 )
 from veilsum.surveys.terms import SurveyTerms
 
@@ -68,7 +68,7 @@ def check_roster_in_copy(path: Path, terms: SurveyTerms) -> None:
             check_roster(terms, name, rows["invited"])
 
 
-def put_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> None:
+def put_store_copy_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> None:
     """Make a store of a copy again, in its place.
 
     Args:
@@ -78,7 +78,7 @@ def put_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> None:
     Raises:
         StoreError: it is no copy; or a survey is in it with another set.
     """
-    if not is_copy(path):
+    if not is_delegate_store_copy(path):
         raise StoreError(
             f"{path} is in use already: it is no copy from a backup",
             code="store-in-use",
@@ -104,7 +104,7 @@ def put_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> None:
 
 
 def _rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    with inspected(path, COPIED if is_copy(path) else SURVEYS) as source:
+    with inspected(path, COPIED if is_delegate_store_copy(path) else SURVEYS) as source:
         source.execute("BEGIN")  # all tables as they are at one moment
         found = {
             name: [tuple(row) for row in source.execute(words).fetchall()]

@@ -27,7 +27,13 @@ import msgspec
 import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
-from veilsum.surveys.terms import GuestTable, SurveyTerms, Words, check_filled, words_of
+from veilsum.surveys.terms import (
+    GuestTable,
+    SurveyTerms,
+    Words,
+    check_filled_cells,
+    guest_table_of,
+)
 
 try:
     from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -65,16 +71,16 @@ _CODE = re.compile(f"[{ALPHABET}]{{{SECRET_LETTERS + CHECK_LETTERS}}}")
 # Invitations
 
 
-def new_code() -> str:
+def new_invitation_code() -> str:
     """Return a new invitation: 130 random bits, with letters that find typing errors.
 
-    >>> len(new_code())
+    >>> len(new_invitation_code())
     34
     """
     return _shown("".join(secrets.choice(ALPHABET) for _ in range(SECRET_LETTERS)))
 
 
-def read_code(text: str) -> str:
+def read_invitation_code(text: str) -> str:
     """Return an invitation in its one spelling, however it was typed.
 
     Small letters, spaces and dashes do not matter; O is read as 0, I and L as 1.
@@ -103,7 +109,7 @@ def read_code(text: str) -> str:
 
 
 def guest_key(code: str) -> Ed25519PrivateKey:
-    secret = read_code(code).replace("-", "")[:SECRET_LETTERS]
+    secret = read_invitation_code(code).replace("-", "")[:SECRET_LETTERS]
     seed = hashlib.sha256(b"veilsum invitation 1\n" + secret.encode()).digest()
     return Ed25519PrivateKey.from_private_bytes(seed)
 
@@ -149,17 +155,17 @@ class Submission:
             self.survey,
             self.guest,
             str(self.number),
-            sha256_hex(self.filled),
-            sha256_hex(self.masked),
+            submission_sha256(self.filled),
+            submission_sha256(self.masked),
             *(
-                f"{name} {sha256_hex(one)}"
+                f"{name} {submission_sha256(one)}"
                 for name, one in zip(delegates, self.sealed, strict=True)
             ),
         ]
         return ("\n".join(lines) + "\n").encode()
 
     def digest(self, delegates: Sequence[str]) -> str:
-        return sha256_hex(self.statement(delegates))
+        return submission_sha256(self.statement(delegates))
 
     def to_json(self) -> str:
         found = _Written(
@@ -193,7 +199,7 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 _DECODER = msgspec.json.Decoder(_Written)
 
 
-def longest_line(survey: SurveyTerms) -> int:
+def longest_submission(survey: SurveyTerms) -> int:
     """Return how many bytes a submission may have; longer ones are not looked at."""
     vector = survey.n_cells * WORD_BYTES
     sizes = [vector, SIGNATURE_BYTES]
@@ -211,7 +217,7 @@ def read_submission(text: str | bytes, survey: SurveyTerms) -> Submission:
     Raises:
         InvalidInputError: it is no submission to this survey by somebody in its roster.
     """
-    most = longest_line(survey)
+    most = longest_submission(survey)
     if len(text) > most:
         raise InvalidInputError(
             f"a submission to this survey has {most:,} bytes at most, found "
@@ -255,7 +261,7 @@ def check_submission(found: Submission, survey: SurveyTerms) -> None:
         raise InvalidInputError(
             f"{guest.name!r}: number must be from 1 on", code="number-not-positive"
         )
-    check_filled(survey, found.filled)
+    check_filled_cells(survey, found.filled)
     vector = survey.n_cells * WORD_BYTES
     if len(found.masked) != vector:
         raise InvalidInputError(
@@ -312,12 +318,12 @@ def make_submission(
     filled, words = table.filled, table.words
     drawn = draw or secrets.token_bytes
     shares = [drawn(words.nbytes) for _ in survey.delegates]
-    masked = masked_bytes(words, shares)
+    masked = masked_survey_bytes(words, shares)
     sealed = tuple(
         _sealed(
             share,
             public,
-            seal_info(survey.digest, name, guest, number, filled, masked),
+            sealed_share_info(survey.digest, name, guest, number, filled, masked),
         )
         for share, (name, public) in zip(shares, survey.delegates, strict=True)
     )
@@ -325,7 +331,7 @@ def make_submission(
     return replace(unsigned, signature=key.sign(unsigned.statement(survey.names)))
 
 
-def open_share(
+def open_sealed_share(
     survey: SurveyTerms, found: Submission, delegate: str, key: X25519PrivateKey
 ) -> Words:
     """Return the share that a guest sealed for a delegate.
@@ -335,7 +341,7 @@ def open_share(
             masked vector or choice of cells, or was changed.
     """
     sealed = found.sealed[survey.names.index(delegate)]
-    info = seal_info(
+    info = sealed_share_info(
         survey.digest, delegate, found.guest, found.number, found.filled, found.masked
     )
     try:
@@ -355,7 +361,7 @@ def open_share(
     return cell_words(share)
 
 
-def masked_bytes(words: Words, shares: Sequence[bytes]) -> bytes:
+def masked_survey_bytes(words: Words, shares: Sequence[bytes]) -> bytes:
     """Return words without all shares, modulo 2^64."""
     left = words.copy()
     for share in shares:
@@ -367,15 +373,15 @@ def cell_words(content: bytes) -> Words:
     return np.frombuffer(content, dtype="<u8").astype(np.uint64)
 
 
-def sha256_hex(content: bytes) -> str:
+def submission_sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def seal_info(
+def sealed_share_info(
     survey: str, delegate: str, guest: str, number: int, filled: bytes, masked: bytes
 ) -> bytes:
     """Return what a sealed share is bound to."""
-    digests = [sha256_hex(filled), sha256_hex(masked)]
+    digests = [submission_sha256(filled), submission_sha256(masked)]
     bound = ["veilsum guest 2", survey, delegate, guest, str(number), *digests]
     return "\n".join(bound).encode()
 
@@ -423,7 +429,7 @@ def _hex_bytes(text: str) -> bytes:
     return found
 
 
-def visit(
+def guest_submission(
     survey: SurveyTerms,
     code: str,
     cells: Sequence[Sequence[float | None]],
@@ -455,4 +461,4 @@ def visit(
             "the invitation is to another survey, or has a typing error",
             code="other-survey",
         )
-    return make_submission(survey, name, key, words_of(survey, cells), number)
+    return make_submission(survey, name, key, guest_table_of(survey, cells), number)

@@ -16,11 +16,11 @@ from veilsum.errors import InvalidInputError
 from veilsum.surveys.submission import (
     Submission,
     check_submission,
-    longest_line,
+    longest_submission,
     read_submission,
-    sha256_hex,
+    submission_sha256,
 )
-from veilsum.surveys.terms import SurveyTally, SurveyTerms, tally_of
+from veilsum.surveys.terms import SurveyTally, SurveyTerms, survey_tally_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class SurveySet:
         lines = "\n".join(
             f"{guest}\t{number}\t{digest}" for guest, number, digest in self.entries
         )
-        return sha256_hex(f"veilsum set 1\n{self.survey}\n{lines}\n".encode())
+        return submission_sha256(f"veilsum set 1\n{self.survey}\n{lines}\n".encode())
 
     @property
     def guests(self) -> tuple[str, ...]:
@@ -55,16 +55,16 @@ class SurveySet:
         return tuple(sorted(digest for _, _, digest in self.entries))
 
 
-def list_digest(submissions: Iterable[str]) -> str:
+def submissions_digest(submissions: Iterable[str]) -> str:
     """Return the SHA-256 of a list of digests, one a line, as a file of it has.
 
-    >>> list_digest(["ab" * 32])[:16]
+    >>> submissions_digest(["ab" * 32])[:16]
     '82a6564112bc3702'
     """
-    return sha256_hex("".join(f"{one}\n" for one in submissions).encode())
+    return submission_sha256("".join(f"{one}\n" for one in submissions).encode())
 
 
-def is_resent(kept: Iterable[Submission], new: Submission) -> bool:
+def is_submission_resent(kept: Iterable[Submission], new: Submission) -> bool:
     """Say whether a submission is here already, byte for byte; refuse an odd one.
 
     Args:
@@ -102,7 +102,7 @@ def is_resent(kept: Iterable[Submission], new: Submission) -> bool:
     return False
 
 
-def newest(
+def newest_submissions(
     survey: SurveyTerms, submissions: Iterable[Submission]
 ) -> tuple[Submission, ...]:
     """Return the last submission of every guest, in the roster's order."""
@@ -113,7 +113,7 @@ def newest(
     return tuple(last[name] for name in survey.roster if name in last)
 
 
-def set_of(survey: SurveyTerms, submissions: Sequence[Submission]) -> SurveySet:
+def survey_set_of(survey: SurveyTerms, submissions: Sequence[Submission]) -> SurveySet:
     """Return the set that these make; each of them is checked again.
 
     Raises:
@@ -138,12 +138,14 @@ def set_of(survey: SurveyTerms, submissions: Sequence[Submission]) -> SurveySet:
         seen |= parts
     added = [by_guest[name] for name in survey.roster if name in by_guest]
     entries = ((one.guest, one.number, one.digest(survey.names)) for one in added)
-    tally = tally_of(survey, {one.guest: one.filled for one in added})
+    tally = survey_tally_of(survey, {one.guest: one.filled for one in added})
     bits = tuple(one.filled for one in added)
     return SurveySet(survey.digest, tuple(entries), tally, bits)
 
 
-def closed_set(survey: SurveyTerms, submissions: Sequence[Submission]) -> SurveySet:
+def closed_survey_set(
+    survey: SurveyTerms, submissions: Sequence[Submission]
+) -> SurveySet:
     """Return the set of a closed survey; refuse other submissions than it names."""
     if survey.set is None:
         raise InvalidInputError(
@@ -151,7 +153,7 @@ def closed_set(survey: SurveyTerms, submissions: Sequence[Submission]) -> Survey
             "added",
             code="survey-still-open",
         )
-    found = set_of(survey, submissions)
+    found = survey_set_of(survey, submissions)
     if found.digest != survey.set:
         raise InvalidInputError(
             f"these {len(submissions)} submissions are not those that the closed file "
@@ -169,7 +171,7 @@ def closed_set(survey: SurveyTerms, submissions: Sequence[Submission]) -> Survey
 
 def read_submissions(content: bytes, survey: SurveyTerms) -> tuple[Submission, ...]:
     """Return the submissions in a file, one a line; more than guests are refused."""
-    most = (longest_line(survey) + 1) * len(survey.guests)
+    most = (longest_submission(survey) + 1) * len(survey.guests)
     if len(content) > most:
         raise InvalidInputError(
             f"submissions of {len(survey.guests):,} guests have {most:,} bytes at "

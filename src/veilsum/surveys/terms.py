@@ -417,7 +417,7 @@ class GuestTable(Secret):
     words: Words
 
 
-def words_of(
+def guest_table_of(
     survey: SurveyTerms, cells: Sequence[Sequence[float | None]]
 ) -> GuestTable:
     """Return a table as it is sent: which cells are filled, and what is masked.
@@ -469,7 +469,7 @@ def _units(survey: SurveyTerms, cell: float, place: int) -> int:
     return int(counts)
 
 
-def check_filled(survey: SurveyTerms, filled: bytes) -> None:
+def check_filled_cells(survey: SurveyTerms, filled: bytes) -> None:
     """Refuse bits that do not say of each cell, and of nothing else, if it is filled.
 
     There is one way to write them: another one would be a second submission that says
@@ -497,7 +497,7 @@ def _cells_in(filled: bytes, n_cells: int) -> UInt[Array[np.uint8], " cells"]:
 # Who filled what
 
 
-def tally_of(survey: SurveyTerms, filled: Mapping[str, bytes]) -> SurveyTally:
+def survey_tally_of(survey: SurveyTerms, filled: Mapping[str, bytes]) -> SurveyTally:
     """Return how many filled what.
 
     Args:
@@ -516,7 +516,7 @@ def tally_of(survey: SurveyTerms, filled: Mapping[str, bytes]) -> SurveyTally:
     return replace(found, near=near, more_near=more)
 
 
-def who_filled(
+def guests_who_filled(
     survey: SurveyTerms, cells: Sequence[int], filled: Sequence[bytes]
 ) -> dict[int, bytes]:
     """Return who filled each of some cells: a bit for each guest, in their order.
@@ -553,7 +553,7 @@ def _near(
     filled are compared as one, and are all named: first one pair of each two such
     groups, then the others. And say whether there may be more pairs than are named.
     """
-    by_cell = who_filled(survey, survey.released, [*filled.values()])
+    by_cell = guests_who_filled(survey, survey.released, [*filled.values()])
     who = {cell: int.from_bytes(bits, "big") for cell, bits in by_cell.items()}
     inviters = [survey.roster[name].invited_by for name in filled]
     invited = [
@@ -593,7 +593,7 @@ def _is_few(survey: SurveyTerms, apart: Iterable[int]) -> bool:
     return 1 <= left <= survey.minimum_honest + survey.tolerate_guests
 
 
-def closing_of(
+def survey_closing_entries(
     survey: SurveyTerms, digest: str, tally: SurveyTally
 ) -> dict[str, object]:
     """Return what a closed file's [survey] has beside the open one's."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from veilsum.locale import catalogue
 from veilsum.numbers.arrays import listed
-from veilsum.sums.wording import quoted
+from veilsum.sums.wording import quoted_for_release
 from veilsum.surveys.question import (
     MAY_FOLLOW,
     MORE_NEAR,
@@ -26,64 +26,66 @@ from veilsum.surveys.terms import SurveyTerms
 MOST_NAMES = 20
 
 
-def words() -> Mapping[str, Any]:
+def survey_words() -> Mapping[str, Any]:
     return catalogue("en", "consent")["survey"]
 
 
-def names_of(guests: Collection[str]) -> str:
+def guest_names_in_words(guests: Collection[str]) -> str:
     """Return guests by name, or how many they are.
 
-    >>> names_of(["Firm 1", "Firm 2"])
+    >>> guest_names_in_words(["Firm 1", "Firm 2"])
     '2 guests: "Firm 1", "Firm 2"'
     """
     key = "many_guests" if len(guests) > MOST_NAMES else "guests"
-    names = ", ".join(map(quoted, guests))
-    return str(words()[key].format(n=len(guests), names=names))
+    names = ", ".join(map(quoted_for_release, guests))
+    return str(survey_words()[key].format(n=len(guests), names=names))
 
 
-def by_member(survey: SurveyTerms, guests: Iterable[str]) -> str:
+def guests_by_member(survey: SurveyTerms, guests: Iterable[str]) -> str:
     invited = Counter(survey.roster[name].invited_by for name in guests)
     return ", ".join(f"{name} {invited[name]}" for name in survey.names)
 
 
 def _in_order(table: str, **values: Any) -> Iterator[str]:
-    return (text.format_map(values) for text in words()[table].values())
+    return (text.format_map(values) for text in survey_words()[table].values())
 
 
-def asked(survey: SurveyTerms, room: Any) -> Iterator[str]:
+def survey_asked_words(survey: SurveyTerms, room: Any) -> Iterator[str]:
     yield from _in_order(
         "asked",
-        title=quoted(survey.title),
+        title=quoted_for_release(survey.title),
         n_rows=len(survey.rows),
-        rows=room.names("rows", [*map(quoted, survey.rows)]),
+        rows=room.names("rows", [*map(quoted_for_release, survey.rows)]),
         n_columns=len(survey.columns),
-        columns=room.names("columns", [*map(quoted, survey.columns)]),
+        columns=room.names("columns", [*map(quoted_for_release, survey.columns)]),
         unit=survey.unit,
         low=survey.low,
         high=survey.high,
-        guests=names_of([*survey.roster]),
-        by_member=by_member(survey, survey.roster),
+        guests=guest_names_in_words([*survey.roster]),
+        by_member=guests_by_member(survey, survey.roster),
     )
     if survey.set is None:
         key = "closes" if survey.closes else "open"
-        yield words()["asked_open"][key].format(closes=survey.closes)
+        yield survey_words()["asked_open"][key].format(closes=survey.closes)
     else:
-        yield words()["asked_closed"]["set"].format(set=survey.set)
-        yield from released(survey)
+        yield survey_words()["asked_closed"]["set"].format(set=survey.set)
+        yield from survey_released_words(survey)
     yield from _in_order("asked_last", n=len(survey.names))
 
 
-def released(survey: SurveyTerms) -> Iterator[str]:
+def survey_released_words(survey: SurveyTerms) -> Iterator[str]:
     """Yield what is asked of a closed survey, as its file counts who filled what."""
     assert survey.tally is not None
     given = [survey.tally.given[cell] for cell in survey.released]
-    yield words()["asked_closed"]["totals"].format(
+    yield survey_words()["asked_closed"]["totals"].format(
         n=len(given), n_cells=survey.n_cells, fewest=min(given)
     )
-    look_out = words()["look_out"].format
+    look_out = survey_words()["look_out"].format
     if survey.tally.near:
         pairs = [
-            words()["pair"].format(less=survey.label(less), more=survey.label(more))
+            survey_words()["pair"].format(
+                less=survey.label(less), more=survey.label(more)
+            )
             for less, more in survey.tally.near
         ]
         yield look_out(what=f"{listed(pairs, most=MOST_PAIRS)} {NEAR}")
@@ -94,7 +96,7 @@ def released(survey: SurveyTerms) -> Iterator[str]:
         yield look_out(what=f"{names} {MAY_FOLLOW}")
 
 
-def checks(survey: SurveyTerms) -> Iterator[str]:
+def survey_check_words(survey: SurveyTerms) -> Iterator[str]:
     """Yield what every member checks, and does, for guests."""
     return _in_order(
         "checks",
@@ -104,9 +106,9 @@ def checks(survey: SurveyTerms) -> Iterator[str]:
     )
 
 
-def who(survey: SurveyTerms) -> Iterator[str]:
+def survey_collusion_words(survey: SurveyTerms) -> Iterator[str]:
     """Yield what can be computed, by how many members collude."""
-    n, pooling = len(survey.names), words()["pooling"]
+    n, pooling = len(survey.names), survey_words()["pooling"]
     yield from _in_order("who", promise=promise_to_guests(survey))
     invited = Counter(guest.invited_by for guest in survey.guests)
     worst = sorted(survey.names, key=lambda name: -invited[name])

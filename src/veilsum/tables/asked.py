@@ -28,14 +28,14 @@ from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.reading import Section, read
 from veilsum.tables.axes import Axis
-from veilsum.tables.columns import SchemaError, clean_numbers, unit_words
+from veilsum.tables.columns import SchemaError, clean_numbers, column_unit_words
 from veilsum.tables.formula import ModelFormula
-from veilsum.tables.formula.reader import constants_in
+from veilsum.tables.formula.reader import formula_constants
 from veilsum.tables.frames import Frame
 from veilsum.tables.propensity import Propensity, PropensityWeights
 from veilsum.tables.rules import AtHome, DisclosureError
 from veilsum.tables.schema import CheckedTable, Schema
-from veilsum.tables.survival import events_of, group_column, survival_columns
+from veilsum.tables.survival import group_column, survival_columns, survival_events_of
 
 # Letters of one question: a formula has 10,000 at most, and levels have names.
 LONGEST_QUESTION = 200_000
@@ -124,10 +124,10 @@ class Question(Section, frozen=True, kw_only=True):
 
     @property
     def constants(self) -> tuple[str, ...]:
-        """The terms of its formulas that have constants; see `constants_in`."""
+        """The terms of its formulas that have constants; see `formula_constants`."""
         weighing = None if self.propensity is None else self.propensity["formula"]
         texts = (self.formula, self.survival, self.predicted, weighing)
-        found = (constants_in(one) for one in texts if one is not None)
+        found = (formula_constants(one) for one in texts if one is not None)
         return tuple(dict.fromkeys(chain.from_iterable(found)))
 
     @property
@@ -260,7 +260,7 @@ class Question(Section, frozen=True, kw_only=True):
         """
         columns = survival_columns(text, table.schema)
         group = group_column(columns, table.schema)
-        yield frozenset({columns.event}), events_of(table, columns.event)
+        yield frozenset({columns.event}), survival_events_of(table, columns.event)
         beyond = TimeGrid.of(self.times or ()).beyond(table.numbers(columns.time))
         if group is None:
             yield from ((frozenset({columns.time}), one) for one in beyond.T)
@@ -451,7 +451,7 @@ class Asking(Secret):
                 with suppress(SchemaError):
                     values = self.frame[new.name]
                     numbers, _ = clean_numbers(self.home.party, column, values)
-                    rounded[unit_words(unit)] = numbers
+                    rounded[column_unit_words(unit)] = numbers
             self.home.units(new.name, rounded)
 
     def _refuses(self, one: Question) -> bool:

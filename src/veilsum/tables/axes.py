@@ -95,7 +95,7 @@ class Axis:
         return self.places(table.look(self.column))
 
 
-def tallied(axes: Sequence[Axis], columns: Sequence[Array[Any]]) -> Array[Any]:
+def rows_per_cell(axes: Sequence[Axis], columns: Sequence[Array[Any]]) -> Array[Any]:
     """Return how many rows are in each cell, the last axis changing fastest.
 
     Args:
@@ -107,5 +107,5 @@ def tallied(axes: Sequence[Axis], columns: Sequence[Array[Any]]) -> Array[Any]:
     return CrossTable(tuple(one.size for one in axes)).tally(codes)
 
 
-def n_cells(axes: Sequence[Axis]) -> int:
+def n_table_cells(axes: Sequence[Axis]) -> int:
     return prod(one.size for one in axes)

@@ -141,7 +141,7 @@ class Column:
         self._set("since", self._since())
         self._set("minimum", self._bound("minimum"))
         self._set("maximum", self._bound("maximum"))
-        self._set("categories", tuple(level(one) for one in self.categories))
+        self._set("categories", tuple(category_level(one) for one in self.categories))
         self._check_categories() if self.is_category else self._check_range()
         self._set("unit", self._unit())
         if self.is_measured:
@@ -245,8 +245,8 @@ class Column:
         """What is counted, for a screen."""
         unit = self.measure.unit
         if self.since is None:
-            return unit_words(unit)
-        days = "days" if unit == 1 else f"{unit_words(unit)} days"
+            return column_unit_words(unit)
+        days = "days" if unit == 1 else f"{column_unit_words(unit)} days"
         return f"{days} since {self.since}"
 
     def to_table(self) -> dict[str, Any]:
@@ -296,7 +296,7 @@ class Column:
         zero = _day_zero(str(self.since))
         try:
             whole = isinstance(value, Real) and float(value).is_integer()
-            day = zero + int(value) if whole else day_of(value)
+            day = zero + int(value) if whole else column_day(value)
             return float(date.fromordinal(day).toordinal() - zero)
         except (TypeError, ValueError, OverflowError):
             raise InvalidInputError(
@@ -316,7 +316,7 @@ class Column:
                 )
             return None
         try:
-            return date.fromordinal(day_of(given)).isoformat()
+            return date.fromordinal(column_day(given)).isoformat()
         except (TypeError, ValueError):
             raise InvalidInputError(
                 f"column {self.name!r} holds dates, which are counted as days since "
@@ -401,7 +401,7 @@ class Column:
                 f"{listed(self.categories)}; 1, 1.0 and the text 1 are the same",
                 code="duplicate-category",
             )
-        if pair := alike(self.categories):
+        if pair := column_names_alike(self.categories):
             raise InvalidInputError(
                 f"column {self.name!r} lists two categories that look the same, "
                 f"{pair[0]!a} and {pair[1]!a}; rename one",
@@ -456,7 +456,7 @@ def _is_mixed(text: str) -> bool:
     return False
 
 
-def alike(names: Iterable[str]) -> tuple[str, str] | None:
+def column_names_alike(names: Iterable[str]) -> tuple[str, str] | None:
     """Return two names that look the same on a screen and are not, if there are any."""
     seen: dict[str, str] = {}
     for name in names:
@@ -466,10 +466,10 @@ def alike(names: Iterable[str]) -> tuple[str, str] | None:
     return None
 
 
-def level(value: Any) -> str:
+def category_level(value: Any) -> str:
     """Return a category as text: 1, 1.0 and "1" are one category.
 
-    >>> [level(one) for one in (1, 1.0, "1", 2.5, True)]
+    >>> [category_level(one) for one in (1, 1.0, "1", 2.5, True)]
     ['1', '1', '1', '2.5', 'True']
     """
     if isinstance(value, bool | np.bool_ | str):
@@ -496,10 +496,10 @@ def column_nature(values: Series) -> Nature:
     return _WORDS.get(api.infer_dtype(values, skipna=True), "text")
 
 
-def day_of(value: Any) -> int:
+def column_day(value: Any) -> int:
     """Return the number of a day, of a date or of its text as ISO 8601 has it.
 
-    >>> day_of("2000-01-02") - day_of(date(2000, 1, 1))
+    >>> column_day("2000-01-02") - column_day(date(2000, 1, 1))
     1
 
     Raises:
@@ -534,7 +534,7 @@ def column_nature_or_dates(values: Series) -> Nature:
     )
 
 
-def holds_dates(values: Series) -> bool:
+def column_holds_dates(values: Series) -> bool:
     """Say whether a column holds dates and nothing else, missing values aside."""
     return column_nature_or_dates(values) == "dates"
 
@@ -551,15 +551,15 @@ def looks_like_dates(values: Series) -> bool:
 def _all_are(values: Series, pattern: re.Pattern[str]) -> bool:
     """Return whether all texts of a column match; mostly the first one decides."""
     head = values.iloc[:_HEAD].dropna()
-    if len(head) and not pattern.fullmatch(level(head.iloc[0])):
+    if len(head) and not pattern.fullmatch(category_level(head.iloc[0])):
         return False
-    return all(pattern.fullmatch(one) for one in levels_of(values))
+    return all(pattern.fullmatch(one) for one in column_levels(values))
 
 
-def unit_words(unit: Fraction) -> str:
+def column_unit_words(unit: Fraction) -> str:
     """Return a unit as people write it.
 
-    >>> [unit_words(Fraction(1, n)) for n in (1, 100, 8, 2**33)]
+    >>> [column_unit_words(Fraction(1, n)) for n in (1, 100, 8, 2**33)]
     ['1', '0.01', '1/8', '2^-33']
     """
     bottom = unit.denominator
@@ -571,7 +571,7 @@ def unit_words(unit: Fraction) -> str:
     return decimal if plain and Fraction(decimal) == unit else str(unit)
 
 
-def measured(column: Column, parts: Iterable[Series]) -> Column:
+def measured_column(column: Column, parts: Iterable[Series]) -> Column:
     """Return the column as all parties' values would have it: for simulations only.
 
     What was not agreed on is read off the values, whoever has them: the range, and as
@@ -664,7 +664,7 @@ def _check_spelling(party: str, column: Column) -> None:
         seen[number] = name
 
 
-def levels_of(values: Series) -> set[str]:
+def column_levels(values: Series) -> set[str]:
     codes, levels = _factorised(values)
     if not isinstance(values.dtype, load_pandas().CategoricalDtype):
         return set(levels)  # all of them occur
@@ -696,7 +696,7 @@ def _days_since(party: str, column: Column, values: Series) -> FloatArray:
     days = np.full(len(dates) + 1, np.nan)  # the last one is for the code -1
     for place, one in enumerate(dates):
         try:
-            days[place] = day_of(one) - zero
+            days[place] = column_day(one) - zero
         except (TypeError, ValueError):
             _refuse_date(party, column, one, int(np.count_nonzero(codes == place)))
     return days[codes]
@@ -735,14 +735,14 @@ def _factorised(values: Series) -> tuple[Codes, list[str]]:
     pandas = load_pandas()
     if isinstance(values.dtype, pandas.CategoricalDtype):
         codes, seen = values.cat.codes.to_numpy(), values.cat.categories
-        return codes.astype(np.int64), [level(one) for one in seen]
+        return codes.astype(np.int64), [category_level(one) for one in seen]
     if pandas.api.types.is_object_dtype(values.dtype):
         found = pandas.api.types.infer_dtype(values, skipna=True)
         if found != "string" and _WORDS.get(found, "text") == "text":
             # Mixed values as text first: to a hash, True and 1 are the same.
-            values = values.map(level, na_action="ignore")
+            values = values.map(category_level, na_action="ignore")
     codes, seen = pandas.factorize(values)
-    return codes.astype(np.int64), [level(one) for one in seen]
+    return codes.astype(np.int64), [category_level(one) for one in seen]
 
 
 def _check_whole(

@@ -23,10 +23,10 @@ from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.units import few_decimals
 from veilsum.tables.columns import (
     Column,
+    column_day,
+    column_holds_dates,
+    column_levels,
     column_nature,
-    day_of,
-    holds_dates,
-    levels_of,
 )
 from veilsum.tables.frames import Frame, Series, as_frame
 
@@ -90,7 +90,7 @@ class Draft:
             yield f"{_key(name)} = {{ {said} }}{remark}"
 
 
-def draft(frame: Any, *, levels: bool = False) -> Draft:
+def draft_schema(frame: Any, *, levels: bool = False) -> Draft:
     """Return a schema for tables like this one, without a value of it.
 
     Args:
@@ -121,12 +121,12 @@ def _line(
     found = column_nature(values)
     if found == "empty":
         return None, "there is no value of it in this table: say what it holds"
-    if holds_dates(values):
+    if column_holds_dates(values):
         return _dates(values), ""
     if found in {"numbers", "whole numbers"}:
         numbers = values.dropna().to_numpy(dtype=np.float64)
         return _numbers(numbers[np.isfinite(numbers)], whole=found == "whole numbers")
-    held = levels_of(values)
+    held = column_levels(values)
     if len(held) > MOST_LEVELS:
         return None, "many different texts: a name or a remark? then leave it out"
     if not levels:
@@ -167,7 +167,7 @@ def _number(value: Fraction) -> float | int:
 
 
 def _dates(values: Series) -> dict[str, Any]:
-    days = [day_of(one) for one in values.dropna().drop_duplicates()]
+    days = [column_day(one) for one in values.dropna().drop_duplicates()]
     first, last = (date.fromordinal(one) for one in (min(days), max(days)))
     start, end = first.year // 10 * 10, last.year // 10 * 10 + 9
     if first == date(start, 1, 1):  # an end is no date of the table

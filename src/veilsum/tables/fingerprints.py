@@ -143,7 +143,7 @@ class Sketch:
     @classmethod
     def of_text(cls, text: str) -> Sketch:
         """Return what `to_text` wrote."""
-        bound, *rest = words_of(text).tolist()
+        bound, *rest = read_row_fingerprints(text).tolist()
         head, tail = rest[: 2 * BUCKETS], rest[2 * BUCKETS :]
         return cls(
             bound=bound,
@@ -230,7 +230,7 @@ class Fingerprints(Secret):
         return _bits(self.frame[name], self.keyed)
 
 
-def marked(source: Source | Sequence[Array[Any]], keyed: Keyed) -> bytes:
+def table_mark(source: Source | Sequence[Array[Any]], keyed: Keyed) -> bytes:
     """Return what tells whether a job's data are the same as at another time.
 
     Of a table only the columns count that are asked about, in whatever order.
@@ -245,17 +245,17 @@ def marked(source: Source | Sequence[Array[Any]], keyed: Keyed) -> bytes:
     return keyed(Fingerprints(frame, keyed).data.encode())
 
 
-def words_of(text: str) -> Words:
+def read_row_fingerprints(text: str) -> Words:
     """Return fingerprints as a file has them."""
     return np.frombuffer(b64decode(text), dtype="<u8").astype(np.uint64)
 
 
-def text_of(rows: Words) -> str:
+def row_fingerprints_text(rows: Words) -> str:
     """Return fingerprints for a file."""
     return b64encode(rows.astype("<u8").tobytes()).decode()
 
 
-def n_common(one: Words, other: Words) -> int:
+def n_common_rows(one: Words, other: Words) -> int:
     """Return how many rows two tables share, by their sorted fingerprints."""
     both = np.concatenate([one, other])
     both.sort(kind="stable")  # two sorted parts: merged in one pass
@@ -284,7 +284,7 @@ class Kept:
         A row that is the same in all earlier columns is enough. A new column, or one
         whose values are all new, hides that; then what the columns hold is compared.
         """
-        if {*self.columns} <= {*now.columns} and n_common(
+        if {*self.columns} <= {*now.columns} and n_common_rows(
             now.rows(self.columns), self.rows
         ):
             return True
@@ -308,7 +308,7 @@ class Kept:
         """
         longer, found = abs(now.n_rows - len(self.rows)), None
         if {*self.columns} <= {*now.columns}:
-            common = n_common(now.rows(self.columns), self.rows)
+            common = n_common_rows(now.rows(self.columns), self.rows)
             found = max(now.n_rows, len(self.rows)) - common if common else None
         if found is None:
             pairs = self._pairs(now, self.columns)
@@ -331,7 +331,7 @@ class Kept:
         """Say whether any column is known again, be it by its values or its shape."""
         if self._n_moved(now, asked) is not None:
             return True
-        if {*self.columns} <= {*now.columns} and n_common(
+        if {*self.columns} <= {*now.columns} and n_common_rows(
             now.rows(self.columns), self.rows
         ):
             return True

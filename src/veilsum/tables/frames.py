@@ -18,7 +18,7 @@ Frame: TypeAlias = Any
 Series: TypeAlias = Any
 
 
-def needed(package: str, *, extra: str, what: str) -> Any:
+def load_table_package(package: str, *, extra: str, what: str) -> Any:
     """Return an optional package; without it say which extra has it."""
     if (loaded := sys.modules.get(package)) is not None:
         return loaded
@@ -33,7 +33,7 @@ def needed(package: str, *, extra: str, what: str) -> Any:
 
 def load_pandas() -> Any:
     """Return pandas, or say how to get it."""
-    return needed("pandas", extra="data", what="tables")
+    return load_table_package("pandas", extra="data", what="tables")
 
 
 def load_pandas_alone() -> None:

@@ -47,12 +47,12 @@ class DisclosureError(InvalidInputError):
         self.rule = rule
 
 
-def openly(**loosened: float | None) -> str:
+def how_rules_are_loosened(**loosened: float | None) -> str:
     """Return how one rule is loosened: in the file that all agree on, and in Python.
 
-    >>> openly(site_terms=True)
+    >>> how_rules_are_loosened(site_terms=True)
     '[policy] site_terms = true (in Python rules=vs.Rules(site_terms=True))'
-    >>> openly(release_fraction=None)
+    >>> how_rules_are_loosened(release_fraction=None)
     '[policy] release_fraction (in Python rules=vs.Rules(release_fraction=...))'
     """
     ((name, value),) = loosened.items()
@@ -62,10 +62,10 @@ def openly(**loosened: float | None) -> str:
     return f"[policy] {name} = {said.lower()} (in Python rules=vs.Rules({name}={said}))"
 
 
-def agreed_rows(least: int | None = None) -> str:
+def how_table_rows_are_agreed(least: int | None = None) -> str:
     """Return how larger tables are agreed on: in the file, and in Python.
 
-    >>> agreed_rows(40)
+    >>> how_table_rows_are_agreed(40)
     '[schema] minimum_rows = 40 (in Python vs.Schema(..., minimum_rows=40))'
     """
     said, given = ("", "...") if least is None else (f" = {least}", f"{least}")
@@ -76,8 +76,9 @@ def agreed_rows(least: int | None = None) -> str:
 
 # What to agree on where a fit needs more sums than there is room for.
 MORE_SUMS = (
-    f"agree on more {agreed_rows()}, or openly on more {openly(most_rounds=None)} or "
-    f"{openly(release_fraction=None)}"
+    f"agree on more {how_table_rows_are_agreed()}, or openly on more "
+    f"{how_rules_are_loosened(most_rounds=None)} or "
+    f"{how_rules_are_loosened(release_fraction=None)}"
 )
 
 
@@ -195,8 +196,10 @@ class Rules:
                 "maximum_columns",
                 f"the design has {n_columns} columns, and honest parties {fewest}, "
                 f"which carry {floor(self.maximum_columns * rows)}: leave out terms, "
-                f"agree on more {agreed_rows()}, or openly on "
-                + openly(maximum_columns=ceil(100 * n_columns / rows) / 100),
+                f"agree on more {how_table_rows_are_agreed()}, or openly on "
+                + how_rules_are_loosened(
+                    maximum_columns=ceil(100 * n_columns / rows) / 100
+                ),
                 code="too-many-columns",
             )
         if self.residual_rows and rows - n_columns < self.residual_rows:
@@ -205,8 +208,8 @@ class Rules:
                 f"the design has {n_columns} columns, and honest parties {fewest}: "
                 f"{rows - n_columns} are left, and residual_rows is "
                 f"{self.residual_rows}: leave out terms, agree on more "
-                f"{agreed_rows()}, or openly on "
-                + openly(residual_rows=max(rows - n_columns, 0)),
+                f"{how_table_rows_are_agreed()}, or openly on "
+                + how_rules_are_loosened(residual_rows=max(rows - n_columns, 0)),
                 code="too-few-residual-rows",
             )
 
@@ -224,7 +227,7 @@ class Rules:
                 f"{honest} parties are honest at least, and with fewer than {least} "
                 "the sums of this question would tell one party from another: ask "
                 f"more parties, {or_else and or_else + ', '}or agree openly on "
-                f"{openly(site_terms=True)}",
+                f"{how_rules_are_loosened(site_terms=True)}",
                 code="too-few-honest",
             )
 
@@ -236,7 +239,7 @@ class Rules:
                     "maximum_levels",
                     f"the category {name!r} has {number} levels, and maximum_levels is "
                     f"{self.maximum_levels}: merge levels, or agree openly on "
-                    f"{openly(maximum_levels=number)}",
+                    f"{how_rules_are_loosened(maximum_levels=number)}",
                     code="too-many-levels",
                 )
 
@@ -731,7 +734,7 @@ class AtHome:
                     f"{self.party}: {problem} (2 x minimum_count). Not sent: ask for "
                     "fewer or coarser columns, add a ridge or rows, or leave out the "
                     "column that sets these rows apart; only if all parties want "
-                    f"that, {openly(minimum_count=0)} allows it",
+                    f"that, {how_rules_are_loosened(minimum_count=0)} allows it",
                     code="too-few-weighed-rows",
                 )
         return vector
@@ -750,7 +753,7 @@ class AtHome:
         self, rule: str, found: str, way_out: str, value: float | None = None
     ) -> NoReturn:
         limit = getattr(self.rules, rule)
-        agree = openly(**{rule: True if value is None else value})
+        agree = how_rules_are_loosened(**{rule: True if value is None else value})
         stated = "" if value is None else f", and {rule} is {limit:g}"
         raise DisclosureError(
             rule,

@@ -35,17 +35,17 @@ from veilsum.tables.columns import (
     Flags,
     Nature,
     SchemaError,
-    alike,
     clean_categories,
     clean_numbers,
+    column_day,
+    column_levels,
+    column_names_alike,
     column_nature_or_dates,
-    day_of,
-    levels_of,
     looks_like_dates,
-    measured,
+    measured_column,
 )
 from veilsum.tables.frames import Frame, Series, as_frame, load_pandas
-from veilsum.tables.rules import MINIMUM_ROWS, Rules, agreed_rows
+from veilsum.tables.rules import MINIMUM_ROWS, Rules, how_table_rows_are_agreed
 
 __all__ = ["CheckedTable", "Column", "Schema", "SchemaError"]
 
@@ -191,7 +191,9 @@ class Schema:
         made = tuple(
             one
             if one.is_category or one.is_measured
-            else measured(one, [f[one.name] for f in frames.values() if one.name in f])
+            else measured_column(
+                one, [f[one.name] for f in frames.values() if one.name in f]
+            )
             for one in self.columns
         )
         return replace(self, columns=made)
@@ -330,7 +332,8 @@ class Schema:
                 *(party, None, "minimum_rows"),
                 f"the table has {found}, the schema wants at least "
                 f"{self.minimum_rows}, so that sums do not show single rows; collect "
-                f"more rows, or agree on {agreed_rows(n_rows)}. Not sent.",
+                f"more rows, or agree on {how_table_rows_are_agreed(n_rows)}. Not "
+                "sent.",
                 code="too-few-rows",
             )
         if self.maximum_rows is not None and n_rows > self.maximum_rows:
@@ -424,10 +427,10 @@ class CheckedTable(Secret):
         return np.concatenate([np.ones(self.n_rows, np.bool_), ~lacking])
 
 
-def rounded_words(counts: Mapping[str, int]) -> str:
+def rounded_values_words(counts: Mapping[str, int]) -> str:
     """Return what was rounded, in words for the owner of a table.
 
-    >>> rounded_words({"age": 1, "bmi": 12})
+    >>> rounded_values_words({"age": 1, "bmi": 12})
     'rounded to whole numbers of the agreed units: 1 value of age, 12 of bmi'
     """
     parts = [f"{number} of {name}" for name, number in counts.items()]
@@ -467,7 +470,7 @@ def _check_columns(names: Sequence[str]) -> None:
         raise InvalidInputError(
             f"the schema has two columns named {twice[0]!r}", code="duplicate-column"
         )
-    if pair := alike(names):
+    if pair := column_names_alike(names):
         raise InvalidInputError(
             f"the schema has two columns whose names look the same, {pair[0]!a} "
             f"and {pair[1]!a}; rename one",
@@ -533,15 +536,17 @@ def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
             )
     kinds = {_NATURES.get(one, one) for one in found.values()}
     if kinds == {"categories"}:
-        union = set().union(*(levels_of(values) for values in parts.values()))
+        union = set().union(*(column_levels(values) for values in parts.values()))
         return Column(name, "category", categories=tuple(sorted(union)))
     if kinds == {"numbers"}:
         whole = set(found.values()) == {"whole numbers"}
-        return measured(Column(name, "integer" if whole else "number"), parts.values())
+        return measured_column(
+            Column(name, "integer" if whole else "number"), parts.values()
+        )
     if kinds == {"dates"}:
         each = [values.dropna().drop_duplicates() for values in parts.values()]
-        days = [day_of(one) for values in each for one in values]
-        low, high = (float(one - day_of(SINCE)) for one in (min(days), max(days)))
+        days = [column_day(one) for values in each for one in values]
+        low, high = (float(one - column_day(SINCE)) for one in (min(days), max(days)))
         return Column(name, "date", low, high, since=SINCE)
     raise InvalidInputError(_no_kind(name, found), code="kind-not-inferred")
 

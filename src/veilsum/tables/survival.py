@@ -15,7 +15,7 @@ from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.shapes import Bool
 from veilsum.tables.columns import Column
 from veilsum.tables.formula.reader import read_formula, read_surv
-from veilsum.tables.formula.syntax import Coded, Named, SurvivalFormula, shown
+from veilsum.tables.formula.syntax import Coded, Named, SurvivalFormula, formula_text
 from veilsum.tables.schema import CheckedTable, Schema
 
 
@@ -59,7 +59,7 @@ def _least(column: Column) -> str:
     return f"goes down to {column.minimum:g}"
 
 
-def events_of(table: CheckedTable, column: str) -> Bool[Array[np.bool_], " n"]:
+def survival_events_of(table: CheckedTable, column: str) -> Bool[Array[np.bool_], " n"]:
     """Return in which rows the event was seen: 1, or the second level."""
     return np.asarray(table.look(column) == 1)
 
@@ -98,5 +98,7 @@ def group_column(formula: SurvivalFormula, schema: Schema) -> str | None:
             f'{{ kind = "category" }}, or write C({name}) where there is no schema'
         )
     if isinstance(node, Coded) and (node.contrast or node.options):
-        refuse(f"has a contrast in {shown(node)}: leave it out, curves have none")
+        refuse(
+            f"has a contrast in {formula_text(node)}: leave it out, curves have none"
+        )
     return name

@@ -29,8 +29,8 @@ from veilsum.errors import (
 from veilsum.locale import catalogue, languages, with_signs
 from veilsum.page import Html, folded, notice, paragraph, table, tag
 from veilsum.surveys.collection import ClosedError, GuestCollection, OutOfTurnError
-from veilsum.surveys.submission import longest_line, sha256_hex
-from veilsum.surveys.survey_set import list_digest
+from veilsum.surveys.submission import longest_submission, submission_sha256
+from veilsum.surveys.survey_set import submissions_digest
 from veilsum.surveys.terms import SurveyTerms, survey_terms
 from veilsum.web.fetching import CHALLENGE, CLOSED, RESULT, SENT, MemberDoor
 from veilsum.web.guest_page import SERVED, page_survey, served_page, single_file
@@ -123,7 +123,7 @@ class SurveyHost:
         }
         self._single = single_file(survey, f"{public}/submissions").encode()
         self._keys = {guest.key.hex(): guest.name for guest in terms.guests}
-        self.page_hash = sha256_hex(self._single)
+        self.page_hash = submission_sha256(self._single)
         self.bounds = bounds or bounds_of(terms)
         self.own = Address("127.0.0.1", address.port)
         if not is_anywhere(address.host):
@@ -283,7 +283,7 @@ class SurveyHost:
             tag("p", found["promise"], lang="en"),
             paragraph(words["signed"].format(members=signed)),
             paragraph(words["find"]),
-            paragraph(words["same"], tag("code", list_digest(added))),
+            paragraph(words["same"], tag("code", submissions_digest(added))),
             folded(
                 words["digests"],
                 tag("ul", *(tag("li", tag("code", one)) for one in added)),
@@ -333,7 +333,7 @@ def grouped(number: str, language: str) -> str:
 
 def bounds_of(terms: SurveyTerms) -> PageBounds:
     """Return what one guest of a survey may use: a large table takes its time."""
-    body = longest_line(terms)
+    body = longest_submission(terms)
     return PageBounds(
         body=body,
         seconds=20.0 + body / SLOWEST,

@@ -36,8 +36,8 @@ from veilsum.net.identity import Identity, is_signature, public_key
 from veilsum.net.trust import check_identity
 from veilsum.party.own_survey import STORE
 from veilsum.surveys.delegate import DelegateStore
-from veilsum.surveys.submission import longest_line
-from veilsum.surveys.survey_set import SurveySet, closed_set, read_submissions
+from veilsum.surveys.submission import longest_submission
+from veilsum.surveys.survey_set import SurveySet, closed_survey_set, read_submissions
 from veilsum.surveys.terms import SurveyTerms, survey_terms
 
 # What the key signs here is nothing that it signs elsewhere.
@@ -179,9 +179,9 @@ def page_address(text: str) -> str:
 
 def read_closed(terms: SurveyTerms, folder: Path) -> SurveySet:
     """Return the set of a closed survey, whose submissions are in a folder."""
-    most = (longest_line(terms) + 1) * len(terms.guests)
+    most = (longest_submission(terms) + 1) * len(terms.guests)
     sent = contents(folder / SENT, most, InvalidInputError)
-    return closed_set(terms, read_submissions(sent, terms))
+    return closed_survey_set(terms, read_submissions(sent, terms))
 
 
 def fetch_closed(
@@ -264,8 +264,8 @@ def fetch_closed(
             f"file's ({terms.digest[:16]}): use nothing of it, and ask the host",
             code="other-survey",
         )
-    sent = get(SENT, (longest_line(terms) + 1) * len(terms.guests))
-    found = closed_set(agreed, read_submissions(sent, agreed))
+    sent = get(SENT, (longest_submission(terms) + 1) * len(terms.guests))
+    found = closed_survey_set(agreed, read_submissions(sent, agreed))
     _check_added(folder, found)
     # They say by name who came, and which cells each guest left empty.
     write_files(prepare_folder(folder), {CLOSED: closed, SENT: sent}, private=True)

@@ -38,10 +38,10 @@ from veilsum.page import NOTHING_FROM_OUTSIDE
 from veilsum.party.run_status import (
     STAGES,
     RunStatus,
-    advice,
-    read_status,
-    seconds_of,
-    status_files,
+    read_run_status,
+    run_status_advice,
+    run_status_files,
+    run_status_seconds,
 )
 from veilsum.protocol.losing import withheld_words
 from veilsum.web.pages import (
@@ -219,7 +219,7 @@ class RunWatch:
         """Look once; say whether anything has changed."""
         before, now = self.found, self.clock()
         version = before.version + 1
-        self._read = {one: self._reading(one) for one in status_files(self._folder)}
+        self._read = {one: self._reading(one) for one in run_status_files(self._folder)}
         there = {
             (
                 hashlib.sha256(
@@ -253,7 +253,7 @@ class RunWatch:
             if path in self._read and self._read[path][0] == looks:
                 return self._read[path]
             if why_open(path, entry) is None:
-                return looks, read_status(path)
+                return looks, read_run_status(path)
         except (OSError, InvalidInputError):
             return None, None
         return looks, None
@@ -299,10 +299,10 @@ def _shown(name: str, one: RunStatus, now: float) -> dict[str, Any]:
         "withheld": withheld_words(one.withheld) if one.withheld else "",
         "lost": one.lost,
         "links": one.links,
-        "moved": seconds_of(one.moved),
+        "moved": run_status_seconds(one.moved),
         "deadline": one.deadline,
         # The page itself counts the seconds of a run that waits.
-        "advice": "" if goes_on and one.waiting else advice(one, now),
+        "advice": "" if goes_on and one.waiting else run_status_advice(one, now),
         "report": one.state == "done" and _is_reported(one),
     }
 

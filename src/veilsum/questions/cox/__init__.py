@@ -25,7 +25,7 @@ from veilsum.models.cox import (
 )
 from veilsum.questions.cox.binned import BinnedCoxJob, BinnedCoxResult
 from veilsum.questions.cox.stratified import CoxJob, CoxResult
-from veilsum.sums.table_job import is_simulated, run_on_frames
+from veilsum.sums.table_job import is_simulated_sum, run_on_frames
 from veilsum.sums.terms import Options
 from veilsum.tables.formula.reader import read_surv
 from veilsum.tables.frames import as_frame
@@ -123,7 +123,7 @@ def cox(
     read = read_surv(formula)
 
     def job_of(agreed: Schema) -> AnyCoxJob:
-        if is_simulated(options) and strata == "none" and times is None:
+        if is_simulated_sum(options) and strata == "none" and times is None:
             raise _too_many(CoxJob.of(formula, agreed), data)
         return cox_job(
             agreed, formula=formula, ties=ties, times=times, strata=strata, check=check

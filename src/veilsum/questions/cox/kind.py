@@ -13,7 +13,7 @@ from veilsum.questions.cox.binned import BinnedCoxJob
 from veilsum.questions.cox.stratified import CoxJob
 from veilsum.reading import Flag, Text
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.wording import PageRoom, quoted
+from veilsum.sums.wording import PageRoom, quoted_for_release
 
 
 class CoxSpec(QuestionSpec, frozen=True, kw_only=True):
@@ -44,9 +44,10 @@ class CoxKind(TableKind[CoxSpec, CoxJob | BinnedCoxJob]):
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         question, job = self.parts(asked)
         yield "question: one Cox regression over all members' rows"
-        yield f"formula, as written: {quoted(question.formula)}"
-        yield f"time: the column {quoted(job.time)}; event: the column " + quoted(
-            job.base.formula.response
+        yield f"formula, as written: {quoted_for_release(question.formula)}"
+        yield (
+            f"time: the column {quoted_for_release(job.time)}; event: the column "
+            + quoted_for_release(job.base.formula.response)
         )
         if isinstance(job, CoxJob):
             yield (
@@ -60,7 +61,7 @@ class CoxKind(TableKind[CoxSpec, CoxJob | BinnedCoxJob]):
             yield f"events after {job.periods.edges[-1]:g} are not seen"
             checked = "columns times the number of the bin, in a last round"
             yield f"hazards are checked: {checked if job.with_check else 'no'}"
-        names = [quoted(name) for name in job.names]
+        names = [quoted_for_release(name) for name in job.names]
         yield (
             f"design, that is the formula multiplied out: {len(names)} columns: "
             f"{room.names('columns of the design', names)}"

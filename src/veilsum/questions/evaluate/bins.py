@@ -47,7 +47,7 @@ from veilsum.showing import Rendering, Table, number
 from veilsum.sums.presence import Group
 from veilsum.sums.recipes import SumRecipe, Sums, row_counts_by_cell
 from veilsum.sums.releases import PossibleRound, Release, ReleaseLimit
-from veilsum.sums.running import plain
+from veilsum.sums.running import plain_result_values
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import AtHome
 
@@ -465,9 +465,9 @@ class ChanceEvaluation(Judged):
             "auc": plain_bounded(self.auc),
             "events": self.found.events.tolist(),
             "others": self.found.others.tolist(),
-            "thresholds": [*map(plain, self.found.thresholds())],
+            "thresholds": [*map(plain_result_values, self.found.thresholds())],
             "calibration": self.found.calibration(),
-            "hosmer_lemeshow": plain(test._asdict()),
+            "hosmer_lemeshow": plain_result_values(test._asdict()),
             "calibration_errors": None
             if self.refit is None
             else self.refit.standard_errors.tolist(),

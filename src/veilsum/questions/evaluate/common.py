@@ -12,8 +12,8 @@ from veilsum.fits.formula_job import FormulaRows, OnFormula
 from veilsum.models.evaluation import Bounded, Places, Predictor, link_name
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array
-from veilsum.sums.presence import Look, are_few
-from veilsum.sums.running import plain
+from veilsum.sums.presence import Look, has_few_values
+from veilsum.sums.running import plain_result_values
 from veilsum.sums.table_job import TableResult
 from veilsum.tables.asked import Question
 from veilsum.tables.schema import CheckedTable
@@ -91,7 +91,7 @@ class PredictingJob(OnFormula[Predicted]):
         """
         names = set(self.base.formula.variables) - {self.base.formula.response}
         columns = [self.schema.column(name) for name in names if name in self.schema]
-        few = (one.is_category or are_few(one.measure) for one in columns)
+        few = (one.is_category or has_few_values(one.measure) for one in columns)
         return all(few) or self.known.ends[0] == self.known.ends[1]
 
     def look(self, own: Predicted, at: Any) -> Array[Any]:
@@ -166,14 +166,14 @@ class Judged(TableResult):
             **super().to_dict(),
             "count": self.count,
             "dropped": self.dropped,
-            "values": plain(self.values),
+            "values": plain_result_values(self.values),
             "formula": self.formula,
         }
 
 
 def plain_bounded(found: Bounded) -> dict[str, float | None]:
     low, high = found.interval()
-    return plain({**found._asdict(), "low": low, "high": high})
+    return plain_result_values({**found._asdict(), "low": low, "high": high})
 
 
 def bounds(name: str, found: Bounded, level: float) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from veilsum.questions.evaluate.common import (
 from veilsum.showing import Block, Rendering, Table, number
 from veilsum.sums.recipes import OneRound, Sums
 from veilsum.sums.releases import ReleaseLimit
-from veilsum.sums.running import plain
+from veilsum.sums.running import plain_result_values
 from veilsum.tables.rules import AtHome
 
 NAMES = {
@@ -173,4 +173,4 @@ class NumberEvaluation(Judged):
             {"rows": one.n_rows, "r_squared": one.r_squared, "rmse": one.rmse}
             for one in self.folds
         )
-        return {**super().to_dict(), "folds": [*map(plain, each)]}
+        return {**super().to_dict(), "folds": [*map(plain_result_values, each)]}

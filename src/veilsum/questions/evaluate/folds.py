@@ -27,8 +27,8 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.layout import Layout, Statistic, number as scalar
 from veilsum.numbers.units import Integers
 from veilsum.questions.evaluate.common import RowBins, responses, shares
-from veilsum.sums.presence import Group, Look, are_few
-from veilsum.sums.recipes import OneRound, Sums, by_value
+from veilsum.sums.presence import Group, Look, has_few_values
+from veilsum.sums.recipes import OneRound, Sums, sums_as_key
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.tables.asked import Question
 from veilsum.tables.rules import AtHome
@@ -109,7 +109,7 @@ class FoldsRecipe(OneRound):
 
     def fits(self, sums: Sums) -> tuple[LeastSquaresFit, ...]:
         """Return the fit of all rows, and then without each fold."""
-        key = by_value(sums)
+        key = sums_as_key(sums)
         if key not in self._fits:
             parts = self._parts(sums)
             whole = sum(parts[1:], start=parts[0])
@@ -237,7 +237,7 @@ class FoldsJob(OnFormula[FormulaRows]):
                 home.column(
                     f"{model.response} {words} fold {k + 1}",
                     rows.response,
-                    two_valued=lambda: are_few(model.measures.response),
+                    two_valued=lambda: has_few_values(model.measures.response),
                 )
                 model.check_at_home(
                     home,

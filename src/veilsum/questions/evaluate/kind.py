@@ -12,7 +12,7 @@ from veilsum.models.family_names import canonical
 from veilsum.questions.evaluate import AnyEvaluation, evaluate, evaluate_job
 from veilsum.reading import Flag, Text, Whole
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.wording import PageRoom, exact, quoted
+from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 
 
 class EvaluateSpec(QuestionSpec, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class EvaluateKind(TableKind[EvaluateSpec, AnyEvaluation]):
             yield (
                 "question: how well a model with known coefficients predicts your rows"
             )
-        yield f"formula, as written: {quoted(question.formula)}"
+        yield f"formula, as written: {quoted_for_release(question.formula)}"
         if isinstance(job, FoldsJob):
             yield (
                 f"folds: {job.n_folds}, dealt by the number {job.split} and by the "
@@ -92,7 +92,10 @@ class EvaluateKind(TableKind[EvaluateSpec, AnyEvaluation]):
             return
         names = job.base.formula.columns
         pairs = zip(names, job.known.coefficients, strict=True)
-        told = [f"{quoted(name)} {exact(one)}" for name, one in pairs]
+        told = [
+            f"{quoted_for_release(name)} {exact_number_words(one)}"
+            for name, one in pairs
+        ]
         yield f"coefficients, public: {room.names('coefficients', told)}"
         if isinstance(job, ErrorsJob):
             yield "errors: sums of squared and of absolute ones, over all rows"

@@ -30,7 +30,7 @@ from veilsum.questions.evaluate.folds import FoldsJob, rows_where
 from veilsum.showing import Rendering, Table, number
 from veilsum.sums.recipes import IterativeRecipe, Sums
 from veilsum.sums.releases import PossibleRound, Release, ReleaseLimit
-from veilsum.sums.running import plain
+from veilsum.sums.running import plain_result_values
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import MORE_SUMS, AtHome
 
@@ -295,7 +295,7 @@ class FoldsEvaluation(Judged):
         }
         return {
             **super().to_dict(),
-            "standard_errors": plain(errors),
+            "standard_errors": plain_result_values(errors),
             "folds": [
                 {
                     "rows": one.n_rows,

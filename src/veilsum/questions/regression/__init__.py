@@ -27,7 +27,7 @@ from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.units import BITS
 from veilsum.questions.regression.result import FitResult
 from veilsum.sums.table_job import run_on_frames, run_on_rows
-from veilsum.sums.terms import Options, by_name
+from veilsum.sums.terms import Options, parties_data_by_name
 from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.propensity import Propensity
 from veilsum.tables.rules import Rules
@@ -167,10 +167,13 @@ def fit_arrays(
         compare: as for `fit`.
         options: how to sum; see `Options`.
     """
-    weighing, shifting = by_name(weights or {}), by_name(offset or {})
+    weighing, shifting = (
+        parties_data_by_name(weights or {}),
+        parties_data_by_name(offset or {}),
+    )
     rows = {
         party: Rows.of(*arrays, weights=weighing.get(party), offset=shifting.get(party))
-        for party, arrays in by_name(data).items()
+        for party, arrays in parties_data_by_name(data).items()
     }
     labels = column_names(names, _n_columns(rows))
     check_intercept(intercept, len(labels))

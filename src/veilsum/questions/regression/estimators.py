@@ -27,11 +27,11 @@ from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.questions.regression import fit_arrays
 from veilsum.questions.regression.result import FitResult
 from veilsum.sums.terms import Options
-from veilsum.tables.frames import needed
+from veilsum.tables.frames import load_table_package
 from veilsum.tables.rules import Rules
 
 # Who imports this module wants scikit-learn: classes cannot wait for their bases.
-needed("sklearn", extra="sklearn", what="estimators")
+load_table_package("sklearn", extra="sklearn", what="estimators")
 _base: Any = import_module("sklearn.base")
 _metrics: Any = import_module("sklearn.metrics")
 _multiclass: Any = import_module("sklearn.utils.multiclass")

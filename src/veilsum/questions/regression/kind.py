@@ -14,7 +14,7 @@ from veilsum.models.family_names import canonical
 from veilsum.questions.regression import fit, formula_job
 from veilsum.reading import Flag, Number, Text, Whole, about, read
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.wording import PageRoom, exact, quoted
+from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 
 
 class ModelSpec(QuestionSpec, frozen=True, kw_only=True):
@@ -79,13 +79,17 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
         question, fit = self.parts(asked)
         model = fit.model
         yield f"question: one {model.family.name} regression over all members' rows"
-        yield f"formula, as written: {quoted(question.formula)}"
-        yield f"response: {quoted(model.response)}"
-        alpha = "" if question.alpha is None else f", alpha = {exact(question.alpha)}"
+        yield f"formula, as written: {quoted_for_release(question.formula)}"
+        yield f"response: {quoted_for_release(model.response)}"
+        alpha = (
+            ""
+            if question.alpha is None
+            else f", alpha = {exact_number_words(question.alpha)}"
+        )
         yield f"family: {model.family.name}{alpha}"
         if model.levels:
             names = room.names(
-                "levels of the response", list(map(quoted, model.levels))
+                "levels of the response", list(map(quoted_for_release, model.levels))
             )
             order = "the first is what others are compared with"
             if isinstance(model.family, Ordinal):
@@ -97,14 +101,18 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
                 yield from _weighing(fit, room)
                 continue
             yield f"{key}: " + (
-                f"none; {none}" if column is None else f"the column {quoted(column)}"
+                f"none; {none}"
+                if column is None
+                else f"the column {quoted_for_release(column)}"
             )
         if fit.ridge:
-            yield f"ridge: {exact(fit.ridge)}"
+            yield f"ridge: {exact_number_words(fit.ridge)}"
         if fit.errors is not None:
             yield f"errors: {fit.errors}, which takes one more sum, at the answer"
         if fit.tested:
-            names = room.names("columns tested", [quoted(one) for one in fit.tested])
+            names = room.names(
+                "columns tested", [quoted_for_release(one) for one in fit.tested]
+            )
             yield (
                 f"tested beside the fit, by one more sum at the answer: {names}; they "
                 "are columns of the design, and have no coefficient"
@@ -135,7 +143,7 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
             for one in schema.columns
             if one.is_category and one.name in fit.formula.variables
         ]
-        response = quoted(fit.model.response)
+        response = quoted_for_release(fit.model.response)
         yield (
             "these totals are among the numbers or follow at once (the list is not "
             "complete: more follows by solving equations):"
@@ -145,7 +153,8 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
         inside = [one for one in categories if one.name != fit.formula.response]
         among = "how many have each level of" if fit.model.levels else "the sum of"
         lines = [
-            f"- for each level of {quoted(one.name)}: how many rows have it, and over "
+            f"- for each level of {quoted_for_release(one.name)}: how many rows have "
+            "it, and over "
             f"these rows {among} the response, and the sum of every other column of "
             "the design"
             for one in inside
@@ -192,13 +201,21 @@ def _weighing(fit: FormulaJob, room: PageRoom) -> Iterator[str]:
         "weights: none of your columns; each row is weighted by a public function of "
         f"its columns, {weighing.words}"
     )
-    yield f"formula of the propensity, as written: {quoted(asked.formula)}"
+    yield f"formula of the propensity, as written: {quoted_for_release(asked.formula)}"
     pairs = zip(weighing.formula.columns, weighing.known.coefficients, strict=True)
-    told = [f"{quoted(name)} {exact(one)}" for name, one in pairs]
+    told = [
+        f"{quoted_for_release(name)} {exact_number_words(one)}" for name, one in pairs
+    ]
     yield f"its coefficients, public: {room.names('coefficients', told)}"
     if asked.stabilised is not None:
-        yield f"part of all rows that is treated, public: {exact(asked.stabilised)}"
-    yield f"largest weight: {exact(asked.largest)}; a member with a larger one refuses"
+        yield (
+            "part of all rows that is treated, public: "
+            f"{exact_number_words(asked.stabilised)}"
+        )
+    yield (
+        f"largest weight: {exact_number_words(asked.largest)}; a member with a larger "
+        "one refuses"
+    )
 
 
 KIND = RegressionKind()

@@ -40,9 +40,9 @@ from veilsum.questions.regression.predictions import (
 from veilsum.questions.regression.summary import ratio_rows, summary_html, summary_text
 from veilsum.showing import Both, Rendering
 from veilsum.sums.recipes import Sums
-from veilsum.sums.running import finite
+from veilsum.sums.running import finite_or_none
 from veilsum.tables.formula import (
-    new_numbers,
+    new_column_numbers,
 )
 from veilsum.tables.frames import Frame, as_frame, load_pandas
 
@@ -262,7 +262,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             design = self.job.formula.design_at(frame)[:, self.model.fitted]
             index = frame.index
             if (name := self.job.offset) is not None:
-                offset = new_numbers(frame, name)
+                offset = new_column_numbers(frame, name)
         fit, variance = self.fit, None
         if isinstance(fit, ChoiceFit):
             if interval is not None or scale != "response":
@@ -386,9 +386,9 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
                 if isinstance(fit, LeastSquaresFit)
                 else None
             ),
-            "log_likelihood": finite(fit.log_likelihood),
-            "aic": finite(fit.aic),
-            "bic": finite(fit.bic),
+            "log_likelihood": finite_or_none(fit.log_likelihood),
+            "aic": finite_or_none(fit.aic),
+            "bic": finite_or_none(fit.bic),
             "residual_degrees": fit.residual_degrees,
             "errors": fit.errors,
             "t_degrees": fit.t_degrees,

@@ -45,13 +45,13 @@ from veilsum.showing import Block, Rendering, Table
 from veilsum.sums.presence import Group, Lacking
 from veilsum.sums.recipes import OneRound, Sums
 from veilsum.sums.releases import SCREENED, PossibleRound, Release, ReleaseLimit
-from veilsum.sums.running import plain
+from veilsum.sums.running import plain_result_values
 from veilsum.sums.table_job import SchemaJob, TableResult, run_on_frames
 from veilsum.sums.terms import Options
 from veilsum.tables.asked import Question
 from veilsum.tables.axes import Axis
 from veilsum.tables.frames import Frame, load_pandas
-from veilsum.tables.rules import AtHome, Rules, agreed_rows
+from veilsum.tables.rules import AtHome, Rules, how_table_rows_are_agreed
 from veilsum.tables.schema import CheckedTable, Schema
 
 
@@ -137,7 +137,7 @@ class StatisticsRecipe(OneRound):
             return populations.choose(sums[0][: self.n_first], limit)
         assert self.limit is not None
         wanted = populations.layout(self._rules).size
-        rows = agreed_rows(self.limit.rows_for(self.answer_size + wanted))
+        rows = how_table_rows_are_agreed(self.limit.rows_for(self.answer_size + wanted))
         why = (
             f"{wanted} counts of parties would have to be released before, and there "
             f"is no room for them; agree on {rows}"
@@ -611,7 +611,7 @@ class StatisticsResult(TableResult):
                 for names, cells in self.tables.items()
             ],
             "quantiles": {
-                name: [plain(asdict(one)) for one in found]
+                name: [plain_result_values(asdict(one)) for one in found]
                 for name, found in self.quantiles.items()
             },
             "groups": self.groups.to_dict() if grouped else None,

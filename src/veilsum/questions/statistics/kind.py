@@ -15,8 +15,8 @@ from veilsum.questions.statistics import StatisticsJob, statistics
 from veilsum.reading import Names, Text
 from veilsum.showing import counted
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.wording import PageRoom, exact, quoted
-from veilsum.tables.axes import Axis, n_cells
+from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
+from veilsum.tables.axes import Axis, n_table_cells
 from veilsum.tables.columns import Column
 
 
@@ -66,14 +66,15 @@ class StatisticsKind(TableKind[StatisticsSpec, StatisticsJob]):
         yield "question: counts and averages of all members' rows together"
         by, each = wishes.by, ""
         if by is not None:
-            labels = [quoted(one) for one in by.labels]
+            labels = [quoted_for_release(one) for one in by.labels]
             yield (
-                f"all of it in each of {by.size} groups, by {quoted(by.column)}: "
+                f"all of it in each of {by.size} groups, by "
+                f"{quoted_for_release(by.column)}: "
                 f"{room.names('groups', labels)}; groups are compared, and tested"
             )
             each = ", in each group"
         if wishes.columns:
-            names = [quoted(name) for name in wishes.columns]
+            names = [quoted_for_release(name) for name in wishes.columns]
             what = "and correlations of" if by is None else "of"
             comma = " " if by is None else ", no correlations, "
             yield (
@@ -84,22 +85,23 @@ class StatisticsKind(TableKind[StatisticsSpec, StatisticsJob]):
         for name, bins in wishes.histograms.items():
             bounds = list(_bins(bins, schema.column(name)))
             lines.append(
-                f"- histogram of {quoted(name)}: how many rows are "
-                f"{room.names(f'bins of {quoted(name)}', bounds)}"
+                f"- histogram of {quoted_for_release(name)}: how many rows are "
+                f"{room.names(f'bins of {quoted_for_release(name)}', bounds)}"
             )
         for crossed, axes in wishes.tables.items():
-            names = [quoted(name) for name in crossed]
+            names = [quoted_for_release(name) for name in crossed]
             of = " x ".join(names)
             kind = axes[0].kind if len(axes) == 1 else _combined(axes)
             lines.append(
-                f"- table of {of}: how many rows have each of the {n_cells(axes)} "
+                f"- table of {of}: how many rows have each of the "
+                f"{n_table_cells(axes)} "
                 f"{kind}"
             )
         if lines:
             yield f"histograms and tables: {len(lines)}{each}"
             yield from room.lines("histograms and tables", lines)
         if wishes.quantiles:
-            names = [quoted(name) for name in wishes.quantiles]
+            names = [quoted_for_release(name) for name in wishes.quantiles]
             yield (
                 f"quantiles of {room.names('quantiles', names)}: they are read "
                 "off the histograms, as a bin in which each of them is; what becomes "
@@ -152,13 +154,18 @@ def _bins(bins: Bins, column: Column) -> Iterator[str]:
     if column.maximum is not None:
         high = max(column.maximum, measure.high)
     empty = " (always 0, by the agreed range)"
-    yield f"below {exact(edges[0])}" + (empty if low >= edges[0] else "")
+    yield f"below {exact_number_words(edges[0])}" + (empty if low >= edges[0] else "")
     for a, b in pairwise(edges):
         last = b == edges[-1]
         out = a > high or (b < low if last else b <= low)
-        ends = f"{exact(a)} to {'' if last else 'below '}{exact(b)}"
+        ends = (
+            f"{exact_number_words(a)} to {'' if last else 'below '}"
+            f"{exact_number_words(b)}"
+        )
         yield f"from {ends}{' inclusive' if last else ''}" + (empty if out else "")
-    yield f"above {exact(edges[-1])}" + (empty if high <= edges[-1] else "")
+    yield f"above {exact_number_words(edges[-1])}" + (
+        empty if high <= edges[-1] else ""
+    )
 
 
 def _combined(axes: Sequence[Axis]) -> str:

@@ -28,9 +28,9 @@ from veilsum.numbers.units import Integers
 from veilsum.sums.presence import (
     FURTHER_HOLDERS,
     Group,
-    held,
-    shortfall,
-    size_of,
+    group_shortfall,
+    places_with_rows,
+    presence_sum_size,
 )
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.tables.axes import Axis
@@ -102,7 +102,7 @@ class Populations:
             (
                 array("differing_holders", pairs),
                 array("differing_enough", pairs),
-                array("holders", size_of(groups) - len(groups)),
+                array("holders", presence_sum_size(groups) - len(groups)),
                 array("holders_of_several", len(groups)),
                 array("refusing_holders", len(self.variables)),
             )
@@ -130,7 +130,7 @@ class Populations:
         k = max(1, request.rules.minimum_count)
         lacking = self._lacking(table)
         asked = [
-            held([group], _Looking(self, table, self.variables[place]))
+            places_with_rows([group], _Looking(self, table, self.variables[place]))
             for place, group in (self.groups if self._asked(request.rules) else ())
         ]
         return self.layout(request.rules).pack(
@@ -176,7 +176,7 @@ class Populations:
         several = parts["holders_of_several"].tolist()
         for n, group in enumerate(self._asked(rules)):
             end = start + len(group.places)
-            if shortfall(group, parts["holders"][start:end], several[n], holders):
+            if group_shortfall(group, parts["holders"][start:end], several[n], holders):
                 reasons[self.groups[n][0]] = FEW_HOLDERS
             start = end
         flags = parts["refusing_holders"]

@@ -29,7 +29,7 @@ from veilsum.models.moments import Marginals
 from veilsum.models.tallies import Cells, Quantile
 from veilsum.numbers.arrays import listed
 from veilsum.showing import Block, Both, Renderable, Rendering, Table, number
-from veilsum.sums.running import finite, plain
+from veilsum.sums.running import finite_or_none, plain_result_values
 from veilsum.tables.axes import Axis
 
 WIDTH = 79
@@ -81,15 +81,18 @@ class Comparison:
             "name": self.name,
             "kind": self.kind,
             "tests": [
-                {**plain(asdict(one)), "degrees": [*map(finite, one.degrees)]}
+                {
+                    **plain_result_values(asdict(one)),
+                    "degrees": [*map(finite_or_none, one.degrees)],
+                }
                 for one in self.tests
             ],
             "differences": [
-                {"groups": list(pair), "value": finite(value)}
+                {"groups": list(pair), "value": finite_or_none(value)}
                 for pair, value in self.differences.items()
             ],
-            "largest_difference": finite(self.largest),
-            "cramers_v": finite(self.cramers_v),
+            "largest_difference": finite_or_none(self.largest),
+            "cramers_v": finite_or_none(self.cramers_v),
         }
 
 
@@ -211,8 +214,8 @@ class Grouped(Renderable):
                     "name": name,
                     "group": group,
                     "count": part.rows[place],
-                    "mean": finite(part.mean[place]),
-                    "sd": finite(part.standard_deviation[place]),
+                    "mean": finite_or_none(part.mean[place]),
+                    "sd": finite_or_none(part.standard_deviation[place]),
                 }
                 for place, name in enumerate(self.columns)
                 for group, part in zip(self.names, self.parts, strict=True)
@@ -230,7 +233,10 @@ class Grouped(Renderable):
                 name: list(one) for name, one in self.missing_in_groups.items()
             },
             "quantiles": {
-                name: [[plain(asdict(one)) for one in group] for group in found[1:]]
+                name: [
+                    [plain_result_values(asdict(one)) for one in group]
+                    for group in found[1:]
+                ]
                 for name, found in self.quantiles.items()
             },
         }

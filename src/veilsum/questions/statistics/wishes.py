@@ -32,8 +32,8 @@ from veilsum.questions.statistics.populations import (
     Populations,
     Variable,
 )
-from veilsum.sums.presence import Crossed, Group, Lacking, are_few
-from veilsum.tables.axes import MOST_VALUES, Axis, n_cells, tallied
+from veilsum.sums.presence import Crossed, Group, Lacking, has_few_values
+from veilsum.tables.axes import MOST_VALUES, Axis, n_table_cells, rows_per_cell
 from veilsum.tables.columns import Flags
 from veilsum.tables.rules import AtHome, DisclosureError
 from veilsum.tables.schema import CheckedTable, Schema
@@ -89,7 +89,7 @@ class StatisticsWishes:
 
     @property
     def n_cells(self) -> int:
-        return sum(map(n_cells, self.crossings))
+        return sum(map(n_table_cells, self.crossings))
 
     @property
     def gapped(self) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class StatisticsWishes:
     def _crossed(self) -> tuple[Crossed, ...]:
         """Cells, bins, and values of columns that have few."""
         pairs = zip(self.columns, self.measures, strict=True)
-        few = [(Axis.of_values(*one),) for one in pairs if are_few(one[1])]
+        few = [(Axis.of_values(*one),) for one in pairs if has_few_values(one[1])]
         groups = () if self.by is None else (self.by,)
         axes = (*self.crossings, *((*one, *groups) for one in few))
         return tuple(map(Crossed, axes))
@@ -173,7 +173,7 @@ class StatisticsWishes:
         cells = [
             counted_in(*{one.column for one in axes})
             for axes in self.crossings
-            for _ in range(n_cells(axes))
+            for _ in range(n_table_cells(axes))
         ]
         gaps = [counted_in(name) for name in self.gaps]
         return moments + Layout(
@@ -209,12 +209,14 @@ class StatisticsWishes:
         """
         if self.by is None:
             moments = self._moments(table)
-            cells = [tallied(axes, _looked(axes, table)) for axes in self.crossings]
+            cells = [
+                rows_per_cell(axes, _looked(axes, table)) for axes in self.crossings
+            ]
         else:
             view = _View(self, table, frozenset(own))
             moments = view.moments(self.by)
             cells = [
-                tallied(axes, view.columns(axes, self.variable(axes)))
+                rows_per_cell(axes, view.columns(axes, self.variable(axes)))
                 for axes in self.crossings
             ]
         lacking = [self.lacking(name, table) for name in self.gapped]
@@ -250,7 +252,7 @@ class StatisticsWishes:
         for axes in self.crossings:
             codes = [axis.codes(table) for axis in axes]
             cells = np.ravel_multi_index(codes, [axis.size for axis in axes])
-            parts.append(_flags(cells, n_cells(axes)))
+            parts.append(_flags(cells, n_table_cells(axes)))
         found = np.concatenate(parts, axis=1)
         rest = self.layout.size - found.shape[1]
         return np.concatenate([found, np.zeros((n, rest))], axis=1)
@@ -340,7 +342,7 @@ class StatisticsWishes:
         self, home: AtHome, axes: Sequence[Axis], columns: Sequence[Array[Any]]
     ) -> None:
         if len(axes) == 1 and axes[0].bins is not None:
-            home.bins(axes[0].column, tallied(axes, columns))
+            home.bins(axes[0].column, rows_per_cell(axes, columns))
             return
         codes = [one.places(own) for one, own in zip(axes, columns, strict=True)]
         for axis, found in zip(axes, codes, strict=True):

@@ -28,26 +28,36 @@ from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula.checks import (
     FactorCheck,
     Levels,
-    check_bits,
-    check_finite,
-    check_names,
-    check_size,
-    levels_of,
-    response_in,
-    variables_in,
+    check_design_names,
+    check_finite_terms,
+    check_formula_bits,
+    check_formula_size,
+    factor_levels,
+    formula_response,
+    formula_variables,
 )
 from veilsum.tables.formula.contrasts import Expansion
-from veilsum.tables.formula.extents import INDICATOR, ONES, Extent, exact, extent_of
+from veilsum.tables.formula.extents import (
+    INDICATOR,
+    ONES,
+    Extent,
+    exact_factor_values,
+    factor_extent,
+)
 from veilsum.tables.formula.reader import read_formula
 from veilsum.tables.formula.syntax import (
     MOST_DESIGN_COLUMNS,
     Named,
     Node,
-    named_in,
-    short,
-    shown,
+    columns_named_in,
+    formula_text,
+    short_formula_text,
 )
-from veilsum.tables.formula.values import addends_of, evaluate, parts_of
+from veilsum.tables.formula.values import (
+    column_parts_of_factor,
+    evaluate,
+    factor_addends,
+)
 from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -100,28 +110,28 @@ class ModelFormula:
         read = read_formula(text)
         for node, code in read.written:
             FactorCheck(code, schema).factor(node)
-        response = response_in(read, schema, levels)
-        variables = variables_in(read)
-        check_size(text, read.right, schema)
+        response = formula_response(read, schema, levels)
+        variables = formula_variables(read)
+        check_formula_size(text, read.right, schema)
         example = _example(schema, variables)
         try:
             with np.errstate(all="ignore"):
                 for node in {response, *(one for term in read.right for one in term)}:
-                    if not levels_of(node, schema):
+                    if not factor_levels(node, schema):
                         evaluate(node, example)
                 made = Expansion.of(read.right, schema)
         except MissingExtraError:
             raise
         except Exception as error:  # whatever a contrast or a constant may do
             raise InvalidInputError(
-                f"the formula {short(text)} cannot be used: "
+                f"the formula {short_formula_text(text)} cannot be used: "
                 f"{(str(error).splitlines() or [type(error).__name__])[0]}",
                 code="formula-unusable",
             ) from None
         columns = made.columns
-        check_names(text, columns)
+        check_design_names(text, columns)
         return cls(
-            *(text, schema, shown(response), variables, columns),
+            *(text, schema, formula_text(response), variables, columns),
             intercept=made.intercept,
             _left=response,
             _right=made,
@@ -137,7 +147,7 @@ class ModelFormula:
         Raises:
             InvalidInputError: in the agreed ranges a term may be without a value.
         """
-        check_bits(bits)
+        check_formula_bits(bits)
         found = tuple(one.measure(bits) for one in self._extents)
         for name, one in zip(self.columns, found, strict=True):
             unit_of(one.unit, what=f"the unit of {name!r}")
@@ -145,7 +155,7 @@ class ModelFormula:
 
     def response_measure(self, bits: int = BITS) -> Measure:
         """Return how the response is counted, from the schema alone."""
-        check_bits(bits)
+        check_formula_bits(bits)
         found = self._response_extent.measure(bits)
         unit_of(found.unit, what=f"the unit of {self.response!r}")
         return found
@@ -159,8 +169,12 @@ class ModelFormula:
             coded = [k for k in factors if right.levels[k]]
             found.append(
                 (
-                    tuple(next(named_in(right.factors[k])) for k in coded),
-                    tuple(shown(right.factors[k]) for k in factors if k not in coded),
+                    tuple(next(columns_named_in(right.factors[k])) for k in coded),
+                    tuple(
+                        formula_text(right.factors[k])
+                        for k in factors
+                        if k not in coded
+                    ),
                 )
             )
         return tuple(found)
@@ -209,14 +223,14 @@ class ModelFormula:
                 checked = Schema((column,), minimum_rows=1).check(NEW, rows)
                 made[column.name] = checked.frame[column.name].array
             else:
-                made[column.name] = new_numbers(rows, column.name)
+                made[column.name] = new_column_numbers(rows, column.name)
         filled = load_pandas().DataFrame(made, index=range(len(rows)))
         return self._evaluated(CheckedTable(NEW, self.schema, filled, 0))
 
     def _evaluated(self, table: CheckedTable) -> Array[Any]:
         with np.errstate(all="ignore"):
             design = self._right.matrix(table.frame, self._numbers(table))
-        check_finite(table, design, self.columns)
+        check_finite_terms(table, design, self.columns)
         return design
 
     def _numbers(self, table: CheckedTable) -> list[Array[Any] | None]:
@@ -230,7 +244,7 @@ class ModelFormula:
         wide = self._exact_places(bits)
         if not wide:
             return design
-        values = self._right.numbers(lambda node: exact(node, table))
+        values = self._right.numbers(lambda node: exact_factor_values(node, table))
         made = design.astype(object) if any(wide.values()) else design
         for place, column in self._right.parts(wide, table.frame, values):
             made[:, place] = column
@@ -281,10 +295,12 @@ class ModelFormula:
             levels = np.unique(response)
         if levels.size == 2 or self.response_is_category:
             flags |= {(-1, k): response == one for k, one in enumerate(levels[1:])}
-        left, done = {*named_in(self._left)}, set[tuple[tuple[int, int], ...]]()
+        left, done = {*columns_named_in(self._left)}, set[tuple[tuple[int, int], ...]]()
         for place, node in enumerate(right.factors):
             uses = [[one.factor for one in few].count(place) for few in right.pieces]
-            uses.append(not left.isdisjoint(named_in(node)))  # of the response, at -1
+            uses.append(
+                not left.isdisjoint(columns_named_in(node))
+            )  # of the response, at -1
             others = tuple(
                 k for k, one in flags.items() if one is not None and not uses[k[0]]
             )
@@ -305,7 +321,7 @@ class ModelFormula:
                 [_flag(one, table.n_rows) for one in rest], [flags[k] for k in others]
             )
             if len(found) > 1:
-                yield shown(node), np.column_stack(found)
+                yield formula_text(node), np.column_stack(found)
 
     def parts(self, table: CheckedTable) -> Iterator[tuple[Node, Any]]:
         """Yield every part of the response and of the design's terms, with its values.
@@ -315,12 +331,12 @@ class ModelFormula:
         """
         frame, seen = table.frame, set[Node]()
         for node in (self._left, *self._right.factors):
-            if levels_of(node, self.schema):
+            if factor_levels(node, self.schema):
                 seen.add(node)
-                yield node, frame[next(named_in(node))].cat.codes.to_numpy()
+                yield node, frame[next(columns_named_in(node))].cat.codes.to_numpy()
                 continue
             with np.errstate(all="ignore"):
-                for part, values in parts_of(node, frame):
+                for part, values in column_parts_of_factor(node, frame):
                     if part not in seen:
                         seen.add(part)
                         yield part, values
@@ -339,7 +355,7 @@ class ModelFormula:
 
     def _known_extent(self, node: Node) -> Extent | None:
         try:
-            return extent_of(node, self.schema)
+            return factor_extent(node, self.schema)
         except InvalidInputError:
             return None
 
@@ -358,14 +374,16 @@ class ModelFormula:
         """Names of the variables that each of the design's columns is made of."""
         factors = self._right.factors
         return tuple(
-            tuple(sorted({n for k in pieces for n in named_in(factors[k.factor])}))
+            tuple(
+                sorted({n for k in pieces for n in columns_named_in(factors[k.factor])})
+            )
             for pieces in self._right.pieces
         )
 
     @property
     def response_sources(self) -> tuple[str, ...]:
         """Names of the variables that the response is made of."""
-        return tuple(sorted({*named_in(self._left)}))
+        return tuple(sorted({*columns_named_in(self._left)}))
 
     @property
     def by_variables(self) -> dict[tuple[str, ...], tuple[int, ...]]:
@@ -392,7 +410,11 @@ class ModelFormula:
         what is known of them.
         """
         nodes = (self._left, *self._right.factors)
-        each = [[*addends_of(one)] for one in nodes if not levels_of(one, self.schema)]
+        each = [
+            [*factor_addends(one)]
+            for one in nodes
+            if not factor_levels(one, self.schema)
+        ]
         if all(len(found) < 2 for found in each):
             return None
         with np.errstate(all="ignore"):
@@ -411,7 +433,7 @@ class ModelFormula:
             return codes
         with np.errstate(all="ignore"):
             values = evaluate(self._left, table.frame)
-        check_finite(table, values[:, np.newaxis], (self.response,))
+        check_finite_terms(table, values[:, np.newaxis], (self.response,))
         values = np.ascontiguousarray(values, dtype=np.float64)
         try:
             extent = self._response_extent
@@ -419,12 +441,12 @@ class ModelFormula:
             return values
         if not extent.needs_exact(bits):
             return values
-        precise: Array[Any] = exact(self._left, table)
+        precise: Array[Any] = exact_factor_values(self._left, table)
         return precise if extent.measure(bits).wide else precise.astype(np.float64)
 
     @cached_property
     def _extents(self) -> tuple[Extent, ...]:
-        factors = self._right.numbers(lambda node: extent_of(node, self.schema))
+        factors = self._right.numbers(lambda node: factor_extent(node, self.schema))
         found = []
         for pieces in self._right.pieces:
             each = [piece.extent(factors) for piece in pieces]
@@ -435,12 +457,12 @@ class ModelFormula:
     def _response_extent(self) -> Extent:
         if self.response_is_category:
             return replace(INDICATOR, high=Fraction(len(self.response_levels) - 1))
-        return extent_of(self._left, self.schema)
+        return factor_extent(self._left, self.schema)
 
     @property
     def response_levels(self) -> tuple[str, ...]:
         """The levels of a response that is a category; none of a number."""
-        return levels_of(self._left, self.schema)
+        return factor_levels(self._left, self.schema)
 
     @property
     def response_is_category(self) -> bool:
@@ -460,7 +482,7 @@ class ModelFormula:
 NEW = "the new data"
 
 
-def new_numbers(frame: Frame, name: str) -> PerRow:
+def new_column_numbers(frame: Frame, name: str) -> PerRow:
     """Return a column of numbers that are predicted for: any, as long as it has all."""
     if name not in frame.columns:
         raise SchemaError(

@@ -13,7 +13,7 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray, listed
 from veilsum.numbers.units import BITS
-from veilsum.tables.columns import Column, SchemaError, day_of
+from veilsum.tables.columns import Column, SchemaError, column_day
 from veilsum.tables.formula.syntax import (
     CONTRASTS,
     MOST_DESIGN_COLUMNS,
@@ -28,11 +28,11 @@ from veilsum.tables.formula.syntax import (
     Option,
     ReadFormula,
     Term,
-    children,
-    named_in,
-    short,
-    shown,
-    walk,
+    columns_named_in,
+    formula_children,
+    formula_text,
+    short_formula_text,
+    walk_formula,
 )
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -56,7 +56,7 @@ class FactorCheck:
             self._coded(node)
         else:
             self._numbers(node)
-            if not any(named_in(node)):
+            if not any(columns_named_in(node)):
                 self._refuse("names no column")
 
     def _column(self, node: Named) -> Column:
@@ -80,17 +80,18 @@ class FactorCheck:
                     )
             case Level(value=value):
                 self._refuse(
-                    f"has the text {short(value)} where a number belongs; a level of "
+                    f"has the text {short_formula_text(value)} where a number belongs; "
+                    "a level of "
                     'a category is compared by == or !=, such as sex == "f"'
                 )
             case Operation(sign=sign, left=Named() as named, right=Level(value=value)):
                 self._compared(self._column(named), sign, value)
             case _:
-                for part in children(node):
+                for part in formula_children(node):
                     self._numbers(part)
                 # A power of constants can be a number without end.
                 power = isinstance(node, Operation) and node.sign == "**"
-                if power and not any(named_in(node)):
+                if power and not any(columns_named_in(node)):
                     self._refuse("has a power of constants; write the number out")
 
     def _compared(self, column: Column, sign: str, value: str) -> None:
@@ -112,7 +113,8 @@ class FactorCheck:
         if value not in column.categories:
             quoted = [f'"{one}"' for one in column.categories]
             self._refuse(
-                f"compares {column.name!r} with {short(value)}, which is not one of "
+                f"compares {column.name!r} with {short_formula_text(value)}, which is "
+                "not one of "
                 f"its categories; these are {listed(quoted)}"
             )
 
@@ -157,13 +159,13 @@ class FactorCheck:
 
     def _refuse(self, why: str) -> NoReturn:
         raise InvalidInputError(
-            f"the term {short(self.code)} {why}", code="term-refused"
+            f"the term {short_formula_text(self.code)} {why}", code="term-refused"
         )
 
 
 def _days(column: Column, value: str) -> str:
     try:
-        number = day_of(value) - day_of(column.since)
+        number = column_day(value) - column_day(column.since)
     except ValueError:
         return "without quotes"
     return f"and {value} is {number}"
@@ -183,10 +185,10 @@ def contrast_options(node: Coded) -> dict[str, Option] | None:
     return made
 
 
-def response_in(read: ReadFormula, schema: Schema, allowed: Levels) -> Node:
+def formula_response(read: ReadFormula, schema: Schema, allowed: Levels) -> Node:
     """Return what is on the left; refuse what is no response."""
     if len(read.left) != 1 or len(read.left[0]) > 1:
-        terms = [":".join(map(shown, term)) or "1" for term in read.left]
+        terms = [":".join(map(formula_text, term)) or "1" for term in read.left]
         raise InvalidInputError(
             f"the left side must be one response, found {listed(terms) or 'none'}",
             code="not-one-response",
@@ -194,18 +196,21 @@ def response_in(read: ReadFormula, schema: Schema, allowed: Levels) -> Node:
     node = read.left[0][0] if read.left[0] else Number(1)
     if isinstance(node, Number | Coded):
         raise InvalidInputError(
-            f"the left side must be a column or a function of one, found {shown(node)}",
+            "the left side must be a column or a function of one, found "
+            f"{formula_text(node)}",
             code="response-not-column",
         )
     if read.left[0] in read.right:
         raise InvalidInputError(
-            f"{shown(node)!r} stands on both sides; the response explains itself",
+            f"{formula_text(node)!r} stands on both sides; the response explains "
+            "itself",
             code="response-on-both-sides",
         )
-    levels = levels_of(node, schema)
+    levels = factor_levels(node, schema)
     if allowed == "two" and levels and len(levels) != 2:
         raise InvalidInputError(
-            f"the response {shown(node)!r} is a category with {len(levels)} levels; a "
+            f"the response {formula_text(node)!r} is a category with {len(levels)} "
+            "levels; a "
             "response is a number, or a category with two levels. Of more levels, a "
             'fit has family = "multinomial", or "ordinal" if they are in an order',
             code="response-of-many-levels",
@@ -218,26 +223,27 @@ def response_in(read: ReadFormula, schema: Schema, allowed: Levels) -> Node:
             else ("make it a category, with its levels in their order")
         )
         raise InvalidInputError(
-            f"the response {shown(node)!r} is {found}, and a choice is among three "
+            f"the response {formula_text(node)!r} is {found}, and a choice is among "
+            "three "
             f"levels or more of a category: {way}",
             code="response-not-choice",
         )
     return node
 
 
-def levels_of(node: Node, schema: Schema) -> tuple[str, ...]:
+def factor_levels(node: Node, schema: Schema) -> tuple[str, ...]:
     """Return a factor's categories; none if it is a number."""
     if isinstance(node, Coded):
         node = node.column
     return schema.column(node.name).categories if isinstance(node, Named) else ()
 
 
-def variables_in(read: ReadFormula) -> tuple[str, ...]:
+def formula_variables(read: ReadFormula) -> tuple[str, ...]:
     """Return the columns that the terms need, each once, in the formula's order."""
     factors = [node for term in (*read.left, *read.right) for node in term]
-    found = dict.fromkeys(name for node in factors for name in named_in(node))
+    found = dict.fromkeys(name for node in factors for name in columns_named_in(node))
     called = set[str]()
-    for part in (part for node in factors for part in walk(node)):
+    for part in (part for node in factors for part in walk_formula(node)):
         match part:
             case Applied(function=function):
                 called.update(function.split("."))
@@ -255,14 +261,15 @@ def variables_in(read: ReadFormula) -> tuple[str, ...]:
     return tuple(found)
 
 
-def check_size(text: str, terms: Iterable[Term], schema: Schema) -> None:
+def check_formula_size(text: str, terms: Iterable[Term], schema: Schema) -> None:
     """Refuse a design that is too wide, before there is one."""
     columns = 0
     for term in terms:
-        sizes = [len(found) for node in term if (found := levels_of(node, schema))]
+        sizes = [len(found) for node in term if (found := factor_levels(node, schema))]
         if len(sizes) > MOST_CATEGORIES_IN_A_TERM:
             raise InvalidInputError(
-                f"a term of the formula {short(text)} multiplies {len(sizes)} "
+                f"a term of the formula {short_formula_text(text)} multiplies "
+                f"{len(sizes)} "
                 f"categories; at most {MOST_CATEGORIES_IN_A_TERM} are allowed",
                 code="too-many-categories-multiplied",
             )
@@ -270,14 +277,15 @@ def check_size(text: str, terms: Iterable[Term], schema: Schema) -> None:
         columns += prod(max(size, 2) for size in sizes)
     if columns > MOST_DESIGN_COLUMNS:
         raise InvalidInputError(
-            f"the formula {short(text)} would give up to {columns:,} columns of the "
+            f"the formula {short_formula_text(text)} would give up to {columns:,} "
+            "columns of the "
             f"design; at most {MOST_DESIGN_COLUMNS:,} are allowed: leave out "
             "interactions, or agree on fewer categories",
             code="design-too-large",
         )
 
 
-def check_bits(bits: object) -> None:
+def check_formula_bits(bits: object) -> None:
     """Refuse a precision that is not a number of bits from 8 to 200."""
     if isinstance(bits, bool) or not isinstance(bits, int) or not 8 <= bits <= 200:
         raise InvalidInputError(
@@ -287,23 +295,27 @@ def check_bits(bits: object) -> None:
         )
 
 
-def check_names(text: str, columns: Sequence[str]) -> None:
+def check_design_names(text: str, columns: Sequence[str]) -> None:
     """Refuse a design without columns, or with two of one name."""
     if not columns:
         raise InvalidInputError(
-            f"the formula {short(text)} has nothing on its right side; write 1 for an "
+            f"the formula {short_formula_text(text)} has nothing on its right side; "
+            "write 1 for an "
             "intercept alone",
             code="empty-right-side",
         )
     if len(set(columns)) < len(columns):
         raise InvalidInputError(
-            f"the formula {short(text)} gives two columns of the design the same "
+            f"the formula {short_formula_text(text)} gives two columns of the design "
+            "the same "
             f"name: {listed(sorted(columns))}; rename a column or a category",
             code="duplicate-design-column",
         )
 
 
-def check_finite(table: CheckedTable, values: FloatArray, names: Sequence[str]) -> None:
+def check_finite_terms(
+    table: CheckedTable, values: FloatArray, names: Sequence[str]
+) -> None:
     """Refuse values that are not finite; the error names the term."""
     if np.isfinite(values).all():
         return

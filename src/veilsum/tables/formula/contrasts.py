@@ -19,10 +19,17 @@ import numpy as np
 
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.units import BLOCK_ROWS
-from veilsum.tables.formula.checks import contrast_options, levels_of
+from veilsum.tables.formula.checks import contrast_options, factor_levels
 from veilsum.tables.formula.extents import INDICATOR, Extent
-from veilsum.tables.formula.syntax import CONTRASTS, Coded, Node, Term, named_in, shown
-from veilsum.tables.frames import Frame, needed
+from veilsum.tables.formula.syntax import (
+    CONTRASTS,
+    Coded,
+    Node,
+    Term,
+    columns_named_in,
+    formula_text,
+)
+from veilsum.tables.frames import Frame, load_table_package
 from veilsum.tables.schema import Schema
 
 T = TypeVar("T")
@@ -96,7 +103,7 @@ class Expansion:
         """Return the columns of terms, in the order formulaic has."""
         factors = tuple(dict.fromkeys(node for term in terms for node in term))
         places = {node: place for place, node in enumerate(factors)}
-        levels = tuple(levels_of(node, schema) for node in factors)
+        levels = tuple(factor_levels(node, schema) for node in factors)
         coded = _Coding(factors, levels)
         pieces: list[tuple[Piece, ...]] = []
         columns: list[str] = []
@@ -126,7 +133,7 @@ class Expansion:
 
     @property
     def named(self) -> set[str]:
-        return {name for node in self.factors for name in named_in(node)}
+        return {name for node in self.factors for name in columns_named_in(node)}
 
     def numbers(self, value: Callable[[Node], T]) -> list[T | None]:
         """Return a value of each factor that is a number; None for a category."""
@@ -157,7 +164,9 @@ class Expansion:
 
         @cache
         def levels(factor: int) -> Array[Any]:
-            return frame[next(named_in(self.factors[factor]))].cat.codes.to_numpy()
+            return frame[
+                next(columns_named_in(self.factors[factor]))
+            ].cat.codes.to_numpy()
 
         for place in places:
             each = [piece.values(numbers, levels) for piece in self.pieces[place]]
@@ -215,7 +224,7 @@ class _Coding:
     def _made(self, scoped: _Scoped) -> Iterator[tuple[Piece, str]]:
         place, reduced = scoped
         node, levels = self._factors[place], self._levels[place]
-        known = shown(node)
+        known = formula_text(node)
         if not levels:
             yield Piece(place), known
             return
@@ -228,7 +237,7 @@ class _Coding:
                 if number != base:
                     yield Piece(place, level=number), f"{known}[{mark}{level}]"
             return
-        contrasts = needed(
+        contrasts = load_table_package(
             "formulaic.transforms.contrasts", extra="data", what="contrasts"
         )
         assert isinstance(node, Coded)

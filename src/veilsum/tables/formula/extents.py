@@ -27,11 +27,16 @@ from veilsum.tables.formula.syntax import (
     Number,
     Operation,
     Signed,
-    is_condition,
-    short,
-    shown,
+    formula_text,
+    is_formula_condition,
+    short_formula_text,
 )
-from veilsum.tables.formula.values import ARITHMETIC, MOST_FACTORS, chosen, evaluate
+from veilsum.tables.formula.values import (
+    ARITHMETIC,
+    MOST_FACTORS,
+    evaluate,
+    values_by_condition,
+)
 from veilsum.tables.schema import CheckedTable, Schema
 
 # What one operation of float64 is off by, of its result; and a function, at most.
@@ -195,7 +200,7 @@ def _common(one: Fraction, other: Fraction) -> Fraction:
     return Fraction(top, bottom)
 
 
-def extent_of(node: Node, schema: Schema) -> Extent:
+def factor_extent(node: Node, schema: Schema) -> Extent:
     """Return how far a factor can go, from its columns' measures alone.
 
     Raises:
@@ -205,7 +210,8 @@ def extent_of(node: Node, schema: Schema) -> Extent:
         return _extent(node, schema)
     except (_TooLargeError, OverflowError):
         raise InvalidInputError(
-            f"the term {short(shown(node))} can be beyond 1e300 in the agreed ranges; "
+            f"the term {short_formula_text(formula_text(node))} can be beyond 1e300 in "
+            "the agreed ranges; "
             "agree on narrower ones, or write another term",
             code="term-too-large",
         ) from None
@@ -228,7 +234,7 @@ def _extent(node: Node, schema: Schema) -> Extent:
             return found_inner.negated() if sign == "-" else found_inner
         case Operation(sign="**"):
             return _power_extent(node, schema)
-        case Operation(sign=sign, left=left, right=right) if is_condition(node):
+        case Operation(sign=sign, left=left, right=right) if is_formula_condition(node):
             if isinstance(right, Level):
                 return INDICATOR
             first, second = _extent(left, schema), _extent(right, schema)
@@ -248,7 +254,7 @@ def _extent(node: Node, schema: Schema) -> Extent:
                 return first.times(second)
             if second.low <= 0 <= second.high:
                 _refuse_range(
-                    *(node, f"divides by {shown(right)!r}", second, "may be 0"),
+                    *(node, f"divides by {formula_text(right)!r}", second, "may be 0"),
                     "a minimum above 0, or a maximum below",
                 )
             return first.times(second.inverse())
@@ -260,7 +266,7 @@ def _extent(node: Node, schema: Schema) -> Extent:
             if name == "abs":
                 return found_inner.absolute()
             return _function_extent(name, found_inner, node)
-    raise TypeError(f"{shown(node)} is a category")
+    raise TypeError(f"{formula_text(node)} is a category")
 
 
 def _function_extent(name: str, inner: Extent, node: Applied) -> Extent:
@@ -270,7 +276,7 @@ def _function_extent(name: str, inner: Extent, node: Applied) -> Extent:
         edge, included = _DOMAINS[name]
         if inner.low < edge or (inner.low == edge and not included):
             _refuse_range(
-                *(node, f"takes {name} of {shown(node.inner)!r}", inner),
+                *(node, f"takes {name} of {formula_text(node.inner)!r}", inner),
                 f"may be {'below' if included else 'as low as'} {edge}",
                 f"a minimum {'of' if included else 'above'} {edge}",
             )
@@ -301,14 +307,19 @@ def _power_extent(node: Operation, schema: Schema) -> Extent:
                 return base.power(int(times))
             if base.low <= 0 <= base.high:
                 _refuse_range(
-                    *(node, f"divides by {shown(node.left)!r}", base, "may be 0"),
+                    *(
+                        node,
+                        f"divides by {formula_text(node.left)!r}",
+                        base,
+                        "may be 0",
+                    ),
                     "a minimum above 0, or a maximum below",
                 )
             return base.power(int(-times)).inverse()
     exponent = _extent(node.right, schema)
     if base.low < 0 or (base.low == 0 and exponent.low <= 0):
         _refuse_range(
-            *(node, f"takes a power of {shown(node.left)!r}", base),
+            *(node, f"takes a power of {formula_text(node.left)!r}", base),
             *("may be 0 or below", "a minimum above 0"),
         )
     corners = [
@@ -336,13 +347,14 @@ def _refuse_range(
     node: Node, does: str, inner: Extent, problem: str, mend: str
 ) -> NoReturn:
     raise InvalidInputError(
-        f"the term {short(shown(node))} {does}, which is {inner.words} in the agreed "
+        f"the term {short_formula_text(formula_text(node))} {does}, which is "
+        f"{inner.words} in the agreed "
         f"ranges and {problem}; agree on {mend}, or use another term",
         code="term-range-undefined",
     )
 
 
-def exact(node: Node, table: CheckedTable) -> Any:
+def exact_factor_values(node: Node, table: CheckedTable) -> Any:
     """Return what arithmetic on columns is in every row, as fractions.
 
     What is not arithmetic has no unit, and does not come here.
@@ -357,7 +369,9 @@ def exact(node: Node, table: CheckedTable) -> Any:
         case Number():
             return _fraction(node)
         case Chosen(condition=condition, yes=yes, no=no):
-            return chosen(*(exact(part, table) for part in (condition, yes, no)))
+            return values_by_condition(
+                *(exact_factor_values(part, table) for part in (condition, yes, no))
+            )
         case Operation(sign=sign, left=left, right=right) if sign in COMPARED:
             units = (
                 []
@@ -366,21 +380,25 @@ def exact(node: Node, table: CheckedTable) -> Any:
             )
             if not _settles(left, right, units):
                 return np.asarray(evaluate(node, table.frame), dtype=np.int64)
-            found = COMPARED[sign](exact(left, table), exact(right, table))
+            found = COMPARED[sign](
+                exact_factor_values(left, table), exact_factor_values(right, table)
+            )
             return np.asarray(found, dtype=np.int64)
         case Signed(sign=sign, inner=inner):
-            return SIGNS[sign](exact(inner, table))
+            return SIGNS[sign](exact_factor_values(inner, table))
         case Operation(sign="**", left=left, right=right):
             times = _constant(right)
             assert times is not None
-            return exact(left, table) ** int(times.value)
+            return exact_factor_values(left, table) ** int(times.value)
         case Operation(sign=sign, left=left, right=right):
-            return ARITHMETIC[sign](exact(left, table), exact(right, table))
+            return ARITHMETIC[sign](
+                exact_factor_values(left, table), exact_factor_values(right, table)
+            )
         case Applied(function="abs" | "np.abs", inner=inner):
-            return np.abs(exact(inner, table))
+            return np.abs(exact_factor_values(inner, table))
         case Applied(inner=inner):
-            return exact(inner, table)
-    raise TypeError(f"{shown(node)} is a category")
+            return exact_factor_values(inner, table)
+    raise TypeError(f"{formula_text(node)} is a category")
 
 
 def _settles(left: Node, right: Node, units: Sequence[Fraction | None]) -> bool:

@@ -30,9 +30,9 @@ from veilsum.tables.formula.syntax import (
     SurvivalFormula,
     Term,
     Terms,
-    children,
-    is_condition,
-    short,
+    formula_children,
+    is_formula_condition,
+    short_formula_text,
 )
 from veilsum.tables.formula.tokens import (
     CLOSING,
@@ -40,8 +40,8 @@ from veilsum.tables.formula.tokens import (
     NO_COLUMN,
     TILDE,
     Token,
-    check_text,
-    tokenize,
+    check_formula_text,
+    tokenize_formula,
 )
 
 
@@ -51,7 +51,7 @@ def read_formula(text: str) -> ReadFormula:
     Raises:
         InvalidInputError: it is not a formula, or asks for more than the bounds allow.
     """
-    check_text(text)
+    check_formula_text(text)
     return _Reader(text).formula()
 
 
@@ -67,7 +67,7 @@ def read_surv(text: str) -> SurvivalFormula:
     Raises:
         InvalidInputError: it is not such a formula.
     """
-    check_text(text)
+    check_formula_text(text)
     return _Reader(text).survival()
 
 
@@ -92,7 +92,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = tokenize(text)
+        self.tokens = tokenize_formula(text)
         self.place = 0
         # Where the factor ends that is being read, and its own text for refusals.
         self.stop = len(self.tokens)
@@ -258,7 +258,8 @@ class _Reader:
     def _check_terms(self, number: int) -> None:
         if number > MOST_TERMS:
             raise InvalidInputError(
-                f"the formula {short(self.text)} would be multiplied out to up to "
+                f"the formula {short_formula_text(self.text)} would be multiplied out "
+                "to up to "
                 f"{number:,} terms, and as many columns of the design or more; at most "
                 f"{MOST_TERMS:,} are allowed: leave out interactions, or powers",
                 code="too-many-terms",
@@ -267,7 +268,7 @@ class _Reader:
     def _check_factors(self, term: Term) -> None:
         if len(term) > MOST_FACTORS_IN_A_TERM:
             raise InvalidInputError(
-                f"the formula {short(self.text)} multiplies more than "
+                f"the formula {short_formula_text(self.text)} multiplies more than "
                 f"{MOST_FACTORS_IN_A_TERM} factors in one term; leave some out, or "
                 "compute the column first",
                 code="too-many-factors",
@@ -399,7 +400,9 @@ class _Reader:
         node = self._chain(level + 1)
         while self._sign() in _LEVELS[level]:
             sign, right = self._take().text, self._chain(level + 1)
-            if sign in JOINED and not (is_condition(node) and is_condition(right)):
+            if sign in JOINED and not (
+                is_formula_condition(node) and is_formula_condition(right)
+            ):
                 self._refuse(
                     f"joins something else than comparisons by {sign}; each stands in "
                     'brackets, such as (age > 60) & (sex == "f")'
@@ -475,7 +478,7 @@ class _Reader:
         parts = [self._expression()]
         while self._took(","):
             parts.append(self._expression())
-        if len(parts) != 3 or not is_condition(parts[0]) or not self._took(")"):
+        if len(parts) != 3 or not is_formula_condition(parts[0]) or not self._took(")"):
             self._refuse(
                 "cannot be used: where takes a comparison and two things to choose "
                 "from, such as where(bmi > 30, 1, 0)"
@@ -551,14 +554,16 @@ class _Reader:
         self.depth += 1
         if self.depth > DEEPEST_NESTING:
             raise InvalidInputError(
-                f"the formula {short(self.text)} nests more than {DEEPEST_NESTING} "
+                f"the formula {short_formula_text(self.text)} nests more than "
+                f"{DEEPEST_NESTING} "
                 "brackets, signs or powers; compute the column first",
                 code="nested-too-deep",
             )
 
     def _refuse_multiple(self) -> NoReturn:
         raise InvalidInputError(
-            f"the formula {short(self.text)} multiplies a term by a number; write it "
+            f"the formula {short_formula_text(self.text)} multiplies a term by a "
+            "number; write it "
             "in braces, such as {2 * age}",
             code="number-times-term",
         )
@@ -576,18 +581,23 @@ class _Reader:
                 "written in brackets, such as (age > 60), and two of them as "
                 '(age > 60) & (sex == "f")'
             )
-        found = short(self._next().text) if self._next() is not END else "the end"
+        found = (
+            short_formula_text(self._next().text)
+            if self._next() is not END
+            else "the end"
+        )
         self._unreadable(f"{found} is not expected where it stands")
 
     def _unreadable(self, why: str) -> NoReturn:
         raise InvalidInputError(
-            f"the formula {short(self.text)} cannot be read: {why}",
+            f"the formula {short_formula_text(self.text)} cannot be read: {why}",
             code="unreadable-formula",
         )
 
     def _refuse_sides(self) -> NoReturn:
         raise InvalidInputError(
-            f"the formula {short(self.text)} must have one left and one right side, "
+            f"the formula {short_formula_text(self.text)} must have one left and one "
+            "right side, "
             "such as 'y ~ age + C(sex)'",
             code="not-two-sides",
         )
@@ -596,13 +606,13 @@ class _Reader:
         raise InvalidInputError(
             "the formula must be one such as 'Surv(time, event) ~ C(sex)', with a "
             "column of times and one that is 1 where the event was seen; found "
-            f"{short(self.text)}, which {found}",
+            f"{short_formula_text(self.text)}, which {found}",
             code="not-survival-formula",
         )
 
     def _refuse(self, why: str) -> NoReturn:
         raise InvalidInputError(
-            f"the term {short(self.code)} {why}", code="term-refused"
+            f"the term {short_formula_text(self.code)} {why}", code="term-refused"
         )
 
     def _refuse_expression(self) -> NoReturn:
@@ -651,16 +661,16 @@ def _union(*parts: Terms) -> Terms:
     return made
 
 
-def constants_in(text: str) -> tuple[str, ...]:
+def formula_constants(text: str) -> tuple[str, ...]:
     """Return the factors of a formula by which its author can aim at one person.
 
     These are comparisons of numbers, numbers written into an expression, and
     expressions that use a column twice, of which a number can be made: `(x + x) / x` is
     2. Squares, cubes and the level of a category point at nobody.
 
-    >>> constants_in("(age >= 50) ~ {cost * 2} + log(bmi) + I(age**2)")
+    >>> formula_constants("(age >= 50) ~ {cost * 2} + log(bmi) + I(age**2)")
     ('age >= 50', 'cost * 2')
-    >>> constants_in('Surv(days, died) ~ (sex == "f") + {weight / height**2}')
+    >>> formula_constants('Surv(days, died) ~ (sex == "f") + {weight / height**2}')
     ()
     """
     if text.lstrip().startswith("Surv("):
@@ -688,7 +698,7 @@ def _steps(node: Node) -> Iterator[Node]:
     if isinstance(node, Operation) and isinstance(node.right, Level):
         return
     yield node
-    parts = children(node)
+    parts = formula_children(node)
     if isinstance(node, Operation) and node.sign == "**" and node.right in _SQUARES:
         powers = (one for one in _steps(node.left) if isinstance(one, Operation))
         if not any(one.sign == "**" for one in powers):

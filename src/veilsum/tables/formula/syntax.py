@@ -163,7 +163,9 @@ class ReadFormula:
     @property
     def columns(self) -> tuple[str, ...]:
         nodes = (node for node, _ in self.written)
-        return tuple(dict.fromkeys(name for node in nodes for name in named_in(node)))
+        return tuple(
+            dict.fromkeys(name for node in nodes for name in columns_named_in(node))
+        )
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -190,12 +192,12 @@ class SurvivalFormula(NamedTuple):
         return f"`{self.event}` ~ {self.right}"
 
 
-def is_condition(node: Node) -> bool:
+def is_formula_condition(node: Node) -> bool:
     """Say whether a factor is true or not in a row, which is 1 or 0."""
     return isinstance(node, Operation) and node.sign in {*COMPARED, *JOINED}
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def formula_children(node: Node) -> tuple[Node, ...]:
     """Return the nodes that a node is made of, from left to right."""
     match node:
         case Signed(inner=inner) | Applied(inner=inner):
@@ -209,17 +211,17 @@ def children(node: Node) -> tuple[Node, ...]:
     return ()
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk_formula(node: Node) -> Iterator[Node]:
     yield node
-    for part in children(node):
-        yield from walk(part)
+    for part in formula_children(node):
+        yield from walk_formula(part)
 
 
-def named_in(node: Node) -> Iterator[str]:
-    return (part.name for part in walk(node) if isinstance(part, Named))
+def columns_named_in(node: Node) -> Iterator[str]:
+    return (part.name for part in walk_formula(node) if isinstance(part, Named))
 
 
-def shown(node: Node, binding: int = 0) -> str:
+def formula_text(node: Node, binding: int = 0) -> str:
     match node:
         case Named(name=name, quoted=quoted):
             return f"`{name}`" if quoted else name
@@ -228,26 +230,32 @@ def shown(node: Node, binding: int = 0) -> str:
         case Level(value=value):
             return f'"{value}"'
         case Chosen(condition=condition, yes=yes, no=no):
-            return f"where({shown(condition)}, {shown(yes)}, {shown(no)})"
+            return (
+                f"where({formula_text(condition)}, {formula_text(yes)}, "
+                f"{formula_text(no)})"
+            )
         case Signed(sign=sign, inner=inner):
-            own, text = _BINDING["sign"], f"{sign}{shown(inner, _BINDING['sign'])}"
+            own, text = (
+                _BINDING["sign"],
+                f"{sign}{formula_text(inner, _BINDING['sign'])}",
+            )
         case Operation(sign=sign, left=left, right=right):
             own = _BINDING[sign]
             first, second = (own + 1, own) if sign == "**" else (own, own + 1)
-            text = f"{shown(left, first)} {sign} {shown(right, second)}"
+            text = f"{formula_text(left, first)} {sign} {formula_text(right, second)}"
         case Applied(function=function, inner=inner):
-            return f"{function}({shown(inner)})"
+            return f"{function}({formula_text(inner)})"
         case Coded(column=column, contrast=None):
-            return f"C({shown(column)})"
+            return f"C({formula_text(column)})"
         case Coded(column=column, contrast=contrast, options=options):
             made = f"{'contrasts=' if node.keyword else ''}{contrast}"
             if options is not None:
                 each = (f"{key}={text}" if key else text for key, _, text in options)
                 made = f"{made}({', '.join(each)})"
-            return f"C({shown(column)}, {made})"
+            return f"C({formula_text(column)}, {made})"
     return f"({text})" if own < binding else text
 
 
-def short(text: str) -> str:
+def short_formula_text(text: str) -> str:
     """Return a text for a sentence: quoted, nothing in it that a screen obeys."""
     return printable(repr(text if len(text) <= 200 else f"{text[:200]}..."))

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from veilsum.errors import InvalidInputError, is_seen
-from veilsum.tables.formula.syntax import short
+from veilsum.tables.formula.syntax import short_formula_text
 
 LONGEST_FORMULA = 10_000
 
@@ -39,14 +39,14 @@ END = Token("end", "", -1, -1)
 TILDE = ("sign", "~")
 
 
-def tokenize(text: str) -> list[Token]:
+def tokenize_formula(text: str) -> list[Token]:
     return [
         Token(str(one.lastgroup), one[str(one.lastgroup)], *one.span())
         for one in _TOKENS.finditer(text)
     ]
 
 
-def check_text(text: object) -> None:
+def check_formula_text(text: object) -> None:
     """Refuse what is too long for a formula, or has what cannot be seen in it."""
     if not isinstance(text, str):
         raise InvalidInputError(
@@ -61,12 +61,13 @@ def check_text(text: object) -> None:
         )
     if not is_seen(re.sub(r"[\n\r\t]", " ", text)):
         raise InvalidInputError(
-            f"the formula {short(text)} has a character that cannot be seen; write it "
+            f"the formula {short_formula_text(text)} has a character that cannot be "
+            "seen; write it "
             "again by hand",
             code="invisible-characters",
         )
     if "\\" in text:
         raise InvalidInputError(
-            f"the formula {short(text)} has a backslash; leave it out",
+            f"the formula {short_formula_text(text)} has a backslash; leave it out",
             code="backslash-in-formula",
         )

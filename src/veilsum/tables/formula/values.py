@@ -22,9 +22,9 @@ from veilsum.tables.formula.syntax import (
     Number,
     Operation,
     Signed,
-    is_condition,
-    named_in,
-    shown,
+    columns_named_in,
+    formula_text,
+    is_formula_condition,
 )
 from veilsum.tables.frames import Frame
 
@@ -68,9 +68,9 @@ def evaluate(node: Node, frame: Frame) -> Any:
             return value
         case Chosen(condition=condition, yes=yes, no=no):
             parts = (evaluate(part, frame) for part in (condition, yes, no))
-            return chosen(*parts)
+            return values_by_condition(*parts)
         case Operation(sign="==" | "!=" as sign, left=left, right=Level(value=value)):
-            held = frame[next(named_in(left))].array
+            held = frame[next(columns_named_in(left))].array
             (code,) = held.categories.get_indexer([value])
             return 1.0 * COMPARED[sign](held.codes, code)
         case Signed(sign=sign, inner=inner):
@@ -81,62 +81,68 @@ def evaluate(node: Node, frame: Frame) -> Any:
             return evaluate(inner, frame)
         case Applied(function=function, inner=inner):
             return FUNCTIONS[function.removeprefix("np.")](evaluate(inner, frame))
-    raise TypeError(f"{shown(node)} is a category")
+    raise TypeError(f"{formula_text(node)} is a category")
 
 
-def chosen(condition: Any, yes: Any, no: Any) -> Any:
+def values_by_condition(condition: Any, yes: Any, no: Any) -> Any:
     """Return one value where a condition holds, and another elsewhere."""
     return np.where(np.asarray(condition, dtype=bool), yes, no)
 
 
-def parts_of(node: Node, frame: Frame) -> Generator[tuple[Node, Any], None, Any]:
+def column_parts_of_factor(
+    node: Node, frame: Frame
+) -> Generator[tuple[Node, Any], None, Any]:
     """Yield the parts of a factor that name a column, with their values; return its."""
     match node:
         case Chosen(condition=condition, yes=yes, no=no):
             # What is chosen from is seen in some rows only, and whole by nobody.
-            true = yield from parts_of(condition, frame)
+            true = yield from column_parts_of_factor(condition, frame)
             other = []
             for part in (yes, no):
                 if _is_simple(part):
                     other.append(evaluate(part, frame))
                 else:
-                    other.append((yield from parts_of(part, frame)))
-            values = chosen(true, *other)
+                    other.append((yield from column_parts_of_factor(part, frame)))
+            values = values_by_condition(true, *other)
         case Operation(sign=sign, left=left, right=right) if sign in COMPARED and (
             isinstance(right, Level) or (_is_simple(left) and _is_simple(right))
         ):
             values = evaluate(node, frame)
         case Signed(sign=sign, inner=inner):
-            values = SIGNS[sign]((yield from parts_of(inner, frame)))
+            values = SIGNS[sign]((yield from column_parts_of_factor(inner, frame)))
         case Operation(sign=sign, left=left, right=right):
-            first = yield from parts_of(left, frame)
-            values = ARITHMETIC[sign](first, (yield from parts_of(right, frame)))
+            first = yield from column_parts_of_factor(left, frame)
+            values = ARITHMETIC[sign](
+                first, (yield from column_parts_of_factor(right, frame))
+            )
         case Applied(function=function, inner=inner) if not _is_simple(inner):
-            values = yield from parts_of(inner, frame)
+            values = yield from column_parts_of_factor(inner, frame)
             if function != "I":
                 values = FUNCTIONS[function.removeprefix("np.")](values)
         case _:
             values = evaluate(node, frame)
-    if any(named_in(node)):
+    if any(columns_named_in(node)):
         yield node, values
     return values
 
 
-def addends_of(node: Node) -> Iterator[Node]:
+def factor_addends(node: Node) -> Iterator[Node]:
     """Yield what is added up in a factor, without constants before it."""
     match node:
         case Signed(inner=inner) | Applied(function="I", inner=inner):
-            yield from addends_of(inner)
+            yield from factor_addends(inner)
         case Operation(sign="+" | "-", left=left, right=right):
-            yield from addends_of(left)
-            yield from addends_of(right)
-        case Operation(sign="*", left=left, right=right) if not any(named_in(left)):
-            yield from addends_of(right)
-        case Operation(sign="*" | "/", left=left, right=right) if not any(
-            named_in(right)
+            yield from factor_addends(left)
+            yield from factor_addends(right)
+        case Operation(sign="*", left=left, right=right) if not any(
+            columns_named_in(left)
         ):
-            yield from addends_of(left)
-        case _ if any(named_in(node)):
+            yield from factor_addends(right)
+        case Operation(sign="*" | "/", left=left, right=right) if not any(
+            columns_named_in(right)
+        ):
+            yield from factor_addends(left)
+        case _ if any(columns_named_in(node)):
             yield node
 
 
@@ -147,11 +153,11 @@ def _is_simple(node: Node) -> bool:
             return _is_simple(inner)
         case Operation(sign="**") | Applied() | Chosen():
             return False
-        case Operation() if is_condition(node):
+        case Operation() if is_formula_condition(node):
             return False
         case Operation(left=left, right=right):
-            named = len([*named_in(node)])
+            named = len([*columns_named_in(node)])
             return named == 1 and all(
-                _is_simple(one) for one in (left, right) if any(named_in(one))
+                _is_simple(one) for one in (left, right) if any(columns_named_in(one))
             )
     return True
