@@ -439,7 +439,7 @@ def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
         "statistics": _statistics(facts, language),
         "by_level": _names(facts.by_level, language, texts=True),
         "asked_of_others": "; ".join(
-            f"{quoted(name)}, {quoted(text)}"
+            f"{quoted_for_release(name)}, {quoted(text)}"
             for name, text in facts.others_questions.items()
         ),
         "formulas": _names(facts.formulas, language, texts=True),
