@@ -105,8 +105,8 @@ def main() -> None:
     from dataclasses import replace
 
     from veilsum.surveys.collection import GuestCollection
-    from veilsum.web.collecting import SurveyHost, bounds_of
-    from veilsum.web.pages import PageServer, listening
+    from veilsum.web.collecting import SurveyHost, page_bounds
+    from veilsum.web.pages import PageServer, listening_page_socket
 
     parser = argparse.ArgumentParser(description=__doc__)
     for name, usual in sized(
@@ -137,9 +137,9 @@ def main() -> None:
     made = time.process_time() - begun
     with tempfile.TemporaryDirectory() as place:
         store = GuestCollection.open(Path(place) / "collection.sqlite", terms)
-        listener = listening(Address(HOST, 0))
+        listener = listening_page_socket(Address(HOST, 0))
         address = Address(HOST, listener.getsockname()[1])
-        bounds = replace(bounds_of(terms), burst=1e9, per_second=1e9)
+        bounds = replace(page_bounds(terms), burst=1e9, per_second=1e9)
         host = SurveyHost(
             agreed,
             store,

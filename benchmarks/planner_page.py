@@ -31,7 +31,7 @@ import numpy as np
 from clocks import sized
 from veilsum.consortium.consortium import Address
 from veilsum.web.planner import serve_planner
-from veilsum.web.planning import THREADS, reply
+from veilsum.web.planning import THREADS, planner_reply
 
 PARTIES = 20
 
@@ -60,7 +60,7 @@ def in_process(what: str, asked: list[bytes]) -> dict[str, float]:
     wall, processor = [], []
     for body in asked:
         clocks = perf_counter(), process_time()
-        assert "answer" in reply(what, body)
+        assert "answer" in planner_reply(what, body)
         wall.append(perf_counter() - clocks[0])
         processor.append(process_time() - clocks[1])
     return {**told("wall", wall), **told("processor", processor)}

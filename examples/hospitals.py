@@ -21,7 +21,7 @@ from veilsum.files.output import write_files
 from veilsum.net.receipt import read_receipt, verify_receipts
 from veilsum.party.local import LocalRun, local_run
 from veilsum.questions.job_file import read_job
-from veilsum.report.figures import coefficients_figure, render
+from veilsum.report.figures import coefficients_figure, figure_png_and_svg
 from veilsum.report.run_report import report
 
 SCENARIO = Path(__file__).with_name("diabetes.toml")
@@ -109,7 +109,7 @@ def _compare(results: list[dict], folder: Path) -> bool:
         pooled.tolist(),
         "Five hospitals under masks, and the pooled fit",
     )
-    files = render(figure)
+    files = figure_png_and_svg(figure)
     write_files(folder, {f"coefficients.{kind}": files[kind] for kind in files})
     print(f"\nfigure: {folder / 'coefficients.png'}")
     return same

@@ -27,7 +27,7 @@ from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import consent_to
 from veilsum.party.replay import SUMS, plan_to_replay, replay, replay_sums_file
 from veilsum.party.studying import StudyStatus
-from veilsum.questions.job_file import job_of, read_data
+from veilsum.questions.job_file import question_job_of, read_data
 
 WHEN = "2030-01-31T12:00:00+00:00"
 
@@ -122,7 +122,7 @@ def _end(
     """Write what every member has when a run is over."""
     asked, whole = resolve_agreed_question(agreed), agreed.topology
     members = tuple(one for one in whole.parties if one not in lost)
-    summed = job_of(
+    summed = question_job_of(
         agreed,
         {one: tables[one] for one in members},
         topology=whole.induced(whole.indices(members)),

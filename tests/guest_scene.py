@@ -27,15 +27,15 @@ from veilsum.errors import InvalidInputError
 from veilsum.surveys.submission import ALPHABET, guest_key, read_submission
 from veilsum.surveys.survey_set import is_submission_resent
 from veilsum.surveys.terms import SurveyTerms
-from veilsum.web.collecting import GUEST_SCHEME, newest_question
+from veilsum.web.collecting import GUEST_SCHEME, guest_signature_text
 from veilsum.web.guest_page import PACKAGE, SERVED, page_survey, served_page
 from veilsum.web.pages import (
     KINDS,
     Guard,
     PageBounds,
     PageServer,
-    known_as,
-    listening,
+    listening_page_socket,
+    server_names,
 )
 
 N_GUESTS = 12
@@ -115,7 +115,7 @@ class Host:
         found = None
         if key in keys:
             public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
-            public.verify(bytes.fromhex(proof), newest_question(self.terms.digest))
+            public.verify(bytes.fromhex(proof), guest_signature_text(self.terms.digest))
             found = self.newest(keys[key])
         if found is None:
             return self.nothing, b"", "text/plain"
@@ -152,12 +152,12 @@ def hosting(terms: SurveyTerms, **more: Any) -> Iterator[Host]:
         status, content, kind = found
         return Response(content, status_code=status, media_type=kind)
 
-    listener = listening(Address("127.0.0.1", 0))
+    listener = listening_page_socket(Address("127.0.0.1", 0))
     address = Address("127.0.0.1", listener.getsockname()[1])
     host.address = f"http://{address}/"
     app = Guard(
         Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])]),
-        known_as(address),
+        server_names(address),
         bounds=BOUNDS,
         open_to_files=["/submissions"],
     )

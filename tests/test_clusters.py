@@ -28,7 +28,7 @@ from veilsum.audit.unfinished import NAME, Unfinished
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.privacy.coalitions import Search
-from veilsum.scale.pieces import map_pieces, seed_of
+from veilsum.scale.pieces import map_pieces, seed_of_piece
 from veilsum.scale.workers import workers_on
 
 psutil = pytest.importorskip("psutil")
@@ -98,7 +98,7 @@ def small_batches_fixture(monkeypatch):
 
 def test_pieces_are_done_again_and_errors_come_back(cluster, tmp_path):
     keys = [f"{k}/{'dies' if k == 3 else 'lives'}" for k in range(8)]
-    alone = [draw(key, seed_of(5, key)) for key in keys]
+    alone = [draw(key, seed_of_piece(5, key)) for key in keys]
     work = partial(draw_or_die, place=tmp_path)
     assert list(map_pieces(work, keys, seed=5, on=cluster)) == alone
     assert (tmp_path / "3").exists(), "nobody died"

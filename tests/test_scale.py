@@ -13,7 +13,7 @@ import pytest
 
 from cases import each
 from refusals import refused
-from veilsum.scale.pieces import map_pieces, seed_of
+from veilsum.scale.pieces import map_pieces, seed_of_piece
 from veilsum.scale.processes import Processes
 from veilsum.scale.workers import workers_on
 
@@ -49,7 +49,7 @@ def fail(key, seed):
 def all_from(where, place):
     """Pieces of which one kills its worker, on whoever is named; and one that fails."""
     keys = [f"{k}/{'dies' if k == 3 else 'lives'}" for k in range(8)]
-    alone = [draw(key, seed_of(5, key)) for key in keys]
+    alone = [draw(key, seed_of_piece(5, key)) for key in keys]
     work = partial(draw_or_die, place=place)
     with workers_on(where) as on:
         assert list(map_pieces(work, keys, seed=5, on=on)) == alone
@@ -108,7 +108,7 @@ def test_who_cannot_work_is_refused(where):
 
 
 def test_seeds_are_of_the_whole_and_of_the_key():
-    seeds = {seed_of(seed, key) for seed in range(30) for key in range(30)}
+    seeds = {seed_of_piece(seed, key) for seed in range(30) for key in range(30)}
     assert len(seeds) == 900
     assert all(0 <= one < 2**128 for one in seeds)
 

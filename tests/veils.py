@@ -6,20 +6,20 @@ from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.cost import coefficient_rows
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import LocalGradient, stack
-from veilsum.numbers.arrays import frozen
+from veilsum.numbers.arrays import frozen_array
 
 
 def veil(costs, masks):
     """All effective costs, theta~_i = theta_i + u_i  (Eq. eff_cost)."""
     remainder = stack([cost.remainder for cost in costs])
     return EffectiveCost(
-        costs[0].basis, frozen(coefficient_rows(costs) + masks), remainder
+        costs[0].basis, frozen_array(coefficient_rows(costs) + masks), remainder
     )
 
 
 def sloping(gradient, dim):
     """An effective cost that has this gradient, at every row of x."""
-    return _Sloping(Affine(dim), frozen(np.zeros(dim)), LocalGradient(gradient))
+    return _Sloping(Affine(dim), frozen_array(np.zeros(dim)), LocalGradient(gradient))
 
 
 class _Sloping(EffectiveCost):

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from unicodedata import bidirectional
 
 from veilsum.errors import printable
-from veilsum.showing import Block, Both, Rendering, Table, as_text, safe
+from veilsum.showing import Block, Both, Rendering, Table, as_text, safe_for_html
 
 # More of one text, or of one table, nobody reads on a page; that there is more is said.
 MOST_LETTERS, MOST_ROWS = 4_000, 400
@@ -58,9 +58,9 @@ def html(part: Part) -> Html:
     if len(part) > MOST_LETTERS:
         shown += f" ... and {len(part) - MOST_LETTERS:,} letters more"
     if shown.isascii():
-        return Html(safe(shown))
+        return Html(safe_for_html(shown))
     runs = groupby(shown, lambda letter: bidirectional(letter) in FROM_THE_RIGHT)
-    found = ((turned, safe("".join(letters))) for turned, letters in runs)
+    found = ((turned, safe_for_html("".join(letters))) for turned, letters in runs)
     return Html("".join(f"<bdi>{t}</bdi>" if turned else t for turned, t in found))
 
 

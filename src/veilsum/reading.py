@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from veilsum.errors import InvalidInputError, InvalidScenarioError
-from veilsum.numbers.arrays import nearest
+from veilsum.numbers.arrays import nearest_name
 from veilsum.numbers.secrets import Secret
 
 Table = Mapping[str, Any]
@@ -126,7 +126,8 @@ def check_keys(table: Collection[str], known: Collection[str], where: str) -> No
     for key in table:
         if key not in known:
             raise InvalidScenarioError(
-                f"{where} has an unknown key {key!r}; {nearest(key, known)}known keys "
+                f"{where} has an unknown key {key!r}; {nearest_name(key, known)}known "
+                "keys "
                 f"are {', '.join(known)}",
                 code="unknown-key",
             )
@@ -155,7 +156,7 @@ def _value(value: object, kind: Any, place: str, *, private: bool) -> Any:
     choices = _choices(kind)
     if choices and found not in choices:
         raise InvalidScenarioError(
-            f"{place} is {_shown(value)}; {nearest(value, choices)}choose from "
+            f"{place} is {_shown(value)}; {nearest_name(value, choices)}choose from "
             f"{', '.join(choices)}",
             code="unknown-value",
         )

@@ -108,25 +108,27 @@ class Table:
         """
         ways, shown = self.ways, [list(map(as_text, row)) for row in self.cells]
         columns = [
-            padded(printable(header), list(cells), way)
+            padded_column(printable(header), list(cells), way)
             for header, way, *cells in zip(self.headers, ways, *shown, strict=True)
         ]
-        lines = framed(columns, width) if wide else _held(columns, width)
-        if width is not None and max(map(places, lines)) > width and not wide:
+        lines = table_lines(columns, width) if wide else _held(columns, width)
+        if width is not None and max(map(terminal_width, lines)) > width and not wide:
             lines = [*_split(columns, ways, width)]
-        above = wrapped(self.title, width or WIDTH) if self.title else []
+        above = wrapped_lines(self.title, width or WIDTH) if self.title else []
         return "\n".join([*above, *lines])
 
     def html(self) -> str:
         """Return it for a browser, in a box that scrolls."""
         ways = ["left" if way == "<" else "right" for way in self.ways]
         head = "".join(
-            f'<th style="{_CELL.format(way=way)};{_HEAD}">{safe(one)}</th>'
+            f'<th style="{_CELL.format(way=way)};{_HEAD}">{safe_for_html(one)}</th>'
             for one, way in zip(self.headers, ways, strict=True)
         )
         head = f"<thead><tr>{head}</tr></thead>" if any(self.headers) else ""
         body = "".join(f"<tr>{_cells(row, ways)}</tr>" for row in self.cells)
-        above = f'<p style="{_NOTE}">{safe(self.title)}</p>' if self.title else ""
+        above = (
+            f'<p style="{_NOTE}">{safe_for_html(self.title)}</p>' if self.title else ""
+        )
         return (
             f'{above}<div style="{_BOX}"><table style="{_TABLE}">{head}<tbody>{body}'
             "</tbody></table></div>"
@@ -177,14 +179,16 @@ class Items:
 
     def text(self, width: int = WIDTH) -> str:
         """Return it as plain text."""
-        below = [wrapped(one, width - 2, indent="  ") for one in self.few]
+        below = [wrapped_lines(one, width - 2, indent="  ") for one in self.few]
         lines = [f"  {line}" for one in below for line in one]
-        return "\n".join([*wrapped(self.title, width), *lines])
+        return "\n".join([*wrapped_lines(self.title, width), *lines])
 
     def html(self) -> str:
         """Return it for a browser."""
-        lines = "".join(f"<li>{safe(one)}</li>" for one in self.few)
-        title = f'<p style="{_NOTE}">{safe(self.title)}</p>' if self.title else ""
+        lines = "".join(f"<li>{safe_for_html(one)}</li>" for one in self.few)
+        title = (
+            f'<p style="{_NOTE}">{safe_for_html(self.title)}</p>' if self.title else ""
+        )
         return f'{title}<ul style="{_NOTE}">{lines}</ul>'
 
 
@@ -227,12 +231,15 @@ class Rendering:
     def html(self) -> str:
         """Return it for a notebook or a page."""
         folded = "".join(
-            f'<details style="margin:.3em 0"><summary>{safe(name)} ({_size(part)})'
+            '<details style="margin:.3em 0">'
+            f"<summary>{safe_for_html(name)} ({_size(part)})"
             f"</summary>{_html_of(part)}</details>"
             for name, part in self.folded.items()
             if part
         )
-        title = f"<p><strong>{safe(self.title)}</strong></p>" if self.title else ""
+        title = (
+            f"<p><strong>{safe_for_html(self.title)}</strong></p>" if self.title else ""
+        )
         body = "".join(map(_html, self.blocks))
         style = "max-width:100%;overflow-wrap:anywhere"
         return f'<div style="{style}">{title}{body}{folded}</div>'
@@ -318,18 +325,18 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what if count == 1 else many}"
 
 
-def in_line(values: Sequence[float]) -> str:
+def numbers_in_line(values: Sequence[float]) -> str:
     """Return numbers for a sentence: all of a few, the first of many.
 
-    >>> in_line([9, 12]), in_line([0.1] * 9)
+    >>> numbers_in_line([9, 12]), numbers_in_line([0.1] * 9)
     ('9, 12', '0.1, 0.1, 0.1, 0.1, 0.1, 0.1 and 3 more')
     """
-    few = ", ".join(map(figure, values[:MOST_IN_LINE]))
+    few = ", ".join(map(figure_text, values[:MOST_IN_LINE]))
     more = len(values) - MOST_IN_LINE
     return few if more <= 0 else f"{few} and {more:,} more"
 
 
-def figure(value: float) -> str:
+def figure_text(value: float) -> str:
     """Return an answer: whole numbers to the last digit, others to ten of them."""
     return str(value) if _is_whole(value) else f"{value:.10g}"
 
@@ -359,22 +366,24 @@ def as_text(cell: Cell) -> str:
     return str(cell) if _is_whole(cell) else number(cell)
 
 
-def framed(columns: Sequence[Sequence[str]], width: int | None) -> list[str]:
+def table_lines(columns: Sequence[Sequence[str]], width: int | None) -> list[str]:
     """Return the lines; a first cell that does not fit gets its own, above its row."""
     lines = zip(*columns, strict=True)
     tails = ["".join(GAP + cell for cell in cells) for _, *cells in lines]
-    longest, taken = places(columns[0][0]), places(tails[0])
+    longest, taken = terminal_width(columns[0][0]), terminal_width(tails[0])
     left = longest if width is None else width - taken
     room = max(left, min(longest, LEAST_ROOM))
     rows: list[list[str]] = []
     for name, tail in zip(map(str.rstrip, columns[0]), tails, strict=True):
-        above = wrapped(name, room + taken) if places(name) > room else []
-        rows.append([*above, (fill("" if above else name, room) + tail).rstrip()])
+        above = wrapped_lines(name, room + taken) if terminal_width(name) > room else []
+        rows.append(
+            [*above, (fill_to_width("" if above else name, room) + tail).rstrip()]
+        )
     rows.insert(1, ["-" * (room + taken)])
     return [line for row in rows for line in row]
 
 
-def padded(header: str, cells: list[str], way: str) -> list[str]:
+def padded_column(header: str, cells: list[str], way: str) -> list[str]:
     """Return a column, its header first, with texts of one width."""
     if way == ".":
         # What follows the whole digits, the exponent too, is filled up on the right.
@@ -382,34 +391,34 @@ def padded(header: str, cells: list[str], way: str) -> list[str]:
         longest = max(map(len, ends), default=0)
         cells = [c + " " * (longest - len(e)) for c, e in zip(cells, ends, strict=True)]
     texts = [header, *cells]
-    size = max(map(places, texts))
-    return [fill(text, size, left=way == "<") for text in texts]
+    size = max(map(terminal_width, texts))
+    return [fill_to_width(text, size, left=way == "<") for text in texts]
 
 
-def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+def wrapped_lines(text: str, width: int, indent: str = "") -> list[str]:
     """Return a text as lines of at most so many places."""
     shown = printable(" ".join(text.split()))
-    letters = width // 2 if places(shown) > len(shown) else width
+    letters = width // 2 if terminal_width(shown) > len(shown) else width
     return textwrap.wrap(shown, letters, subsequent_indent=indent)
 
 
-def places(text: str) -> int:
+def terminal_width(text: str) -> int:
     """Return how many places of a terminal a text takes."""
     if text.isascii():
         return len(text)
     return sum(1 + (east_asian_width(c) in "WF") for c in text if not combining(c))
 
 
-def fill(text: str, size: int, *, left: bool = True) -> str:
+def fill_to_width(text: str, size: int, *, left: bool = True) -> str:
     """Return the text with spaces up to so many places."""
-    space = " " * (size - places(text))
+    space = " " * (size - terminal_width(text))
     return text + space if left else space + text
 
 
-def safe(text: str) -> str:
+def safe_for_html(text: str) -> str:
     """Return text as a browser shows it, and never obeys it.
 
-    >>> safe("<b>dose</b>")
+    >>> safe_for_html("<b>dose</b>")
     '&lt;b&gt;dose&lt;/b&gt;'
     """
     return escape(printable(text))
@@ -425,23 +434,26 @@ def _way(column: Sequence[Cell]) -> str:
 
 def _held(columns: Sequence[Sequence[str]], width: int | None) -> list[str]:
     """Return lines that are as long as they need be, and within a width if they can."""
-    lines = framed(columns, None)
-    beyond = width is not None and max(map(places, lines)) > width
-    return framed(columns, width) if beyond else lines
+    lines = table_lines(columns, None)
+    beyond = width is not None and max(map(terminal_width, lines)) > width
+    return table_lines(columns, width) if beyond else lines
 
 
 def _split(columns: list[list[str]], ways: str, width: int) -> Iterable[str]:
     """Yield a table that is too wide: its last text wrapped, or columns in parts."""
-    room = width - sum(places(one[0]) + len(GAP) for one in columns[:-1])
+    room = width - sum(terminal_width(one[0]) + len(GAP) for one in columns[:-1])
     if ways[-1] == "<" and room >= LEAST_PROSE:
         yield from _prose(columns, room)
         return
     names, left = columns[0], columns[1:]
-    room = min(places(names[0]), width // 2)
+    room = min(terminal_width(names[0]), width // 2)
     while left:
         taken, many = room, 0
-        while many < len(left) and taken + len(GAP) + places(left[many][0]) <= width:
-            taken += len(GAP) + places(left[many][0])
+        while (
+            many < len(left)
+            and taken + len(GAP) + terminal_width(left[many][0]) <= width
+        ):
+            taken += len(GAP) + terminal_width(left[many][0])
             many += 1
         if len(left) < len(columns) - 1:
             yield ""
@@ -452,17 +464,17 @@ def _split(columns: list[list[str]], ways: str, width: int) -> Iterable[str]:
 def _prose(columns: list[list[str]], room: int) -> Iterable[str]:
     for k, (*cells, last) in enumerate(zip(*columns, strict=True)):
         start = "".join(cell + GAP for cell in cells)
-        lines = wrapped(last, room) or [""]
+        lines = wrapped_lines(last, room) or [""]
         yield (start + lines[0]).rstrip()
-        yield from (" " * places(start) + line for line in lines[1:])
+        yield from (" " * terminal_width(start) + line for line in lines[1:])
         if not k:
-            yield "-" * (places(start) + room)
+            yield "-" * (terminal_width(start) + room)
 
 
 def _text(block: Block, width: int) -> str:
     if isinstance(block, str | tuple):
         said = (block,) if isinstance(block, str) else block
-        return "\n".join(line for one in said for line in wrapped(one, width))
+        return "\n".join(line for one in said for line in wrapped_lines(one, width))
     return block.text if isinstance(block, Both) else block.text(width)
 
 
@@ -485,13 +497,13 @@ def _html_of(part: Sequence[Block]) -> str:
 def _html(block: Block) -> str:
     if isinstance(block, str | tuple):
         said = (block,) if isinstance(block, str) else block
-        return f'<p style="{_NOTE}">{"<br>".join(map(safe, said))}</p>'
+        return f'<p style="{_NOTE}">{"<br>".join(map(safe_for_html, said))}</p>'
     return block.html if isinstance(block, Both) else block.html()
 
 
 def _cells(row: Sequence[Cell], ways: Sequence[str]) -> str:
     return "".join(
         f'<td style="{_CELL.format(way=way)}{_HELD if way == "right" else ""}">'
-        f"{safe(as_text(cell))}</td>"
+        f"{safe_for_html(as_text(cell))}</td>"
         for cell, way in zip(row, ways, strict=True)
     )

@@ -18,7 +18,7 @@ import pandas as pd
 import veilsum as vs
 from veilsum.models import newton
 from veilsum.models.weights import RowWeights
-from veilsum.numbers.units import triangle
+from veilsum.numbers.units import triangle_of_matrix
 from veilsum.sums import table_job
 from veilsum.sums.presence import Screened
 from veilsum.sums.recipes import Guarded
@@ -118,7 +118,7 @@ def false_first(scales, aim):
         numbers[place] = times(rows, one * 2.0 ** scales.numbers[place])
     return np.array(
         [
-            *(times(rows, one) for one in triangle(information)),
+            *(times(rows, one) for one in triangle_of_matrix(information)),
             *(times(rows, one * 2.0**scales.pull) for one in responses),
             *numbers,
             0,

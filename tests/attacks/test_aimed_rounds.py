@@ -19,7 +19,7 @@ from veilsum.models.families import Binomial
 from veilsum.models.glm import Scales
 from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.models.sandwich import Meat, MeatRequest
-from veilsum.models.weights import RowWeights, collected, note
+from veilsum.models.weights import RowWeights, collect_row_weights, note_row_weights
 from veilsum.numbers.units import Measure
 from veilsum.sums.recipes import ObjectedError
 
@@ -225,8 +225,8 @@ def test_without_the_check_invented_rows_tell_it(times):
 
 def weighed(weights, full=1.0):
     """Some weights, as a model notes them."""
-    with collected() as noted:
-        note("a sum", full).add(np.asarray(weights, dtype=float))
+    with collect_row_weights() as noted:
+        note_row_weights("a sum", full).add(np.asarray(weights, dtype=float))
     return noted[0]
 
 
@@ -266,6 +266,6 @@ def test_a_false_information_lets_no_leverage_point_at_a_person(false, refused):
     # The liar takes so much of the information away that the first row's leverage is 1.
     bread = bread + false * (1.0 / own - 1.0) / (design[0] @ way) * np.outer(way, way)
     request = MeatRequest("HC3", np.zeros(2), bread)
-    with collected() as noted:
+    with collect_row_weights() as noted:
         meat.statistics(Rows.of(design, response), request)
     assert any(one.problem(6) for one in noted) == refused

@@ -26,7 +26,7 @@ from veilsum.graphs import symmetry
 from veilsum.graphs.symmetry import is_vertex_transitive
 from veilsum.graphs.topology import Topology
 from veilsum.net.receipt import read_receipt
-from veilsum.numbers.arrays import nearest
+from veilsum.numbers.arrays import nearest_name
 from veilsum.privacy import coalitions
 from veilsum.privacy.coalitions import LEAST_PER_TEST, Search
 from veilsum.privacy.remaining import values_without
@@ -223,7 +223,7 @@ def test_names_that_take_long_are_not_compared(name, known, monkeypatch):
     monkeypatch.setattr(
         difflib, "get_close_matches", lambda _, names, **__: seen.extend(names) or []
     )
-    assert nearest(name, known) == ""
+    assert nearest_name(name, known) == ""
     assert not seen
 
 

@@ -22,7 +22,7 @@ from veilsum.consortium.study import Edition
 from veilsum.errors import is_seen
 from veilsum.net.receipt import Finding
 from veilsum.party.consent import Part
-from veilsum.showing import Renderable, Rendering, places
+from veilsum.showing import Renderable, Rendering, terminal_width
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -413,8 +413,8 @@ def test_no_party_s_number_is_shown_and_no_name_is_obeyed(name):
         assert all(map(is_seen, text.split("\n")))
     assert {*re.findall(r"<\s*/?\s*(\w+)", html)} <= TAGS
     assert not re.search(r"(src|href|on\w+)\s*=|url\(|https?:", html.replace("&", ""))
-    assert max(map(places, repr(one).split("\n"))) <= 80
-    assert max(map(places, str(one).split("\n"))) <= 80
+    assert max(map(terminal_width, repr(one).split("\n"))) <= 80
+    assert max(map(terminal_width, str(one).split("\n"))) <= 80
 
 
 @each("name", HELD)

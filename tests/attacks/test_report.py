@@ -66,7 +66,7 @@ def test_what_an_organiser_writes_is_text(hostile):
 
 
 def test_twin_without_escaping_the_organiser_runs_what_it_likes(hostile, monkeypatch):
-    monkeypatch.setattr(pages, "safe", lambda text: text)
+    monkeypatch.setattr(pages, "safe_for_html", lambda text: text)
     assert {"script", "b"} <= tags_of(report(hostile.out()).content)
 
 
@@ -162,7 +162,7 @@ def test_nothing_of_a_page_reaches_a_command_line(hostile, monkeypatch):
     monkeypatch.setattr(printing.subprocess, "run", run)
     content = report(hostile.out()).content
     with refused("printing-failed", printing.OutputError):
-        printing.as_pdf(content)
+        printing.report_pdf(content)
     ((command, options),) = seen
     assert "shell" not in options
     assert command[0] == "/usr/bin/chromium"

@@ -20,7 +20,7 @@ from veilsum.models.choices import ChoiceSearch, Multinomial, Ordinal
 from veilsum.models.families import Binomial
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.models.weights import collected
+from veilsum.models.weights import collect_row_weights
 
 PARTIES, ROWS = 5, 100
 LEAST = 15.0
@@ -202,7 +202,7 @@ def choose(family, seed):
     try:
         while not state.converged:
             request = fit.propose(state)
-            with collected() as weights:
+            with collect_row_weights() as weights:
                 total = choices.statistics(fit.scales, parts[0], request)
             seen += [one.effective for one in weights if one.rows]
             total = total + choices.statistics(fit.scales, parts[1], request)

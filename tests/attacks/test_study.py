@@ -29,7 +29,7 @@ from veilsum.party.networked import Networked
 from veilsum.party.own_rules import OwnRules
 from veilsum.party.run import Inputs
 from veilsum.party.studying import prepare_study, study_at_home
-from veilsum.questions.job_file import job_of
+from veilsum.questions.job_file import question_job_of
 from veilsum.tables.rules import DisclosureError
 
 NAMES = "abcdef"
@@ -69,7 +69,7 @@ def fit(formula):
 def answers(study, tables):
     """What everybody learns of each question: the very jobs, simulated."""
     return [
-        job_of(one, tables, driver="vectorised", seed=3).run()
+        question_job_of(one, tables, driver="vectorised", seed=3).run()
         for one in study.questions.values()
     ]
 

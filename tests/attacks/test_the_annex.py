@@ -29,7 +29,7 @@ def test_no_value_of_anybody_is_in_any_form(tmp_path):
         for form in officer.FORMATS:
             if form == "crate" and path is plan:
                 continue
-            made = officer.write(path, format=form, language="de", now=NOW)
+            made = officer.officer_document(path, format=form, language="de", now=NOW)
             for content in unpacked(made):
                 assert MARK.encode() not in content
                 assert WORD.encode() not in content
@@ -60,13 +60,15 @@ def test_texts_of_a_file_stay_texts_in_every_form(tmp_path):
     path = tmp_path / "hostile.toml"
     write_consortium(path, consortium_from(given))
     for form in ("html", "edpb", "pia"):
-        made = officer.write(path, format=form, language="en", now=NOW).decode()
+        made = officer.officer_document(
+            path, format=form, language="en", now=NOW
+        ).decode()
         # A name in JSON is text; what the tool shows as HTML is in paragraphs.
         made = made.replace('"name": "<script>alert(1)</script>', "")
         for odd in ("<script>", "<i>", "</script"):
             assert odd not in made
         assert "bob&amp;co{n}" in made
-    text = officer.write(path, format="docx", language="de", now=NOW)
+    text = officer.officer_document(path, format="docx", language="de", now=NOW)
     with zipfile.ZipFile(BytesIO(text)) as archive:
         inside = archive.read("word/document.xml").decode()
     assert "&lt;script&gt;" in inside

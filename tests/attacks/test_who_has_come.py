@@ -27,7 +27,7 @@ from veilsum.web.fetching import (
     SENT,
     MemberDoor,
     fetch_closed,
-    proof,
+    fetch_proof_header,
     read_closed,
 )
 from web.test_collecting import HOST, SHOWN, asking, close, served, submission
@@ -116,7 +116,7 @@ def signed(caller, identity, run=RUN, host=None, file=SENT, challenge=None):
     """A proof of an identity's, good unless something is said otherwise."""
     challenge = challenge or caller.ask(path="/challenge")[1]
     host = host or f"{HOST}:{caller.port}"
-    return proof(identity, run, host=host, file=file, challenge=challenge)
+    return fetch_proof_header(identity, run, host=host, file=file, challenge=challenge)
 
 
 def test_what_a_result_tells_opens_no_file_of_the_members(ended):
@@ -237,7 +237,9 @@ class Hours:
 
 def admitted(door, identity, challenge):
     said = {"host": "a", "file": SENT}
-    return door.admits(proof(identity, RUN, challenge=challenge, **said), **said)
+    return door.admits(
+        fetch_proof_header(identity, RUN, challenge=challenge, **said), **said
+    )
 
 
 def test_challenges_end_and_asking_for_many_pushes_out_none(tmp_path, monkeypatch):

@@ -163,7 +163,9 @@ def test_guessers_who_share_what_they_see_guess_as_each_alone(law):
     here, groups = scene(masks=MASKS[law]), [("0", "1"), ("4",), ()]
     players = auditing._guessers(here, groups, 1.0, 3)
     shared = auditing.Playing(here, tuple(players), 500)("some", 9)
-    worlds = auditing.coins_for_worlds(auditing.seed_of(9, "some, which world"), 500)
+    worlds = auditing.coins_for_worlds(
+        auditing.seed_of_piece(9, "some, which world"), 500
+    )
     alone = [play_on_batch(here.batch(9, 500), one, worlds) for one in players]
     assert shared.counts.tolist() == [list(one) for one in alone]
 

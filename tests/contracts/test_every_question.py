@@ -33,7 +33,7 @@ from veilsum.party.replay import OWN, agreed_findings, replay, result_findings
 from veilsum.questions.job_file import read_job
 from veilsum.reading import read
 from veilsum.report import annex as papers, forms, sentences
-from veilsum.report.plan_facts import facts_of
+from veilsum.report.plan_facts import plan_facts_of
 from veilsum.sums.recipes import ObjectedError
 
 EVERY = ("cost", *QUESTIONS)
@@ -113,7 +113,7 @@ def officers_facts(run):
     path = run.folder / "officer.toml"
     if not path.exists():
         write_consortium(path, run.company.consortium)
-    return facts_of(path)
+    return plan_facts_of(path)
 
 
 @every_question
@@ -208,20 +208,23 @@ def test_every_question_has_papers_for_an_officer(name, language, runs):
     """A question of another distribution is described in its own words."""
     facts = officers_facts(runs(name))
     heard = {
-        one.key: one.text(facts, language) for one in sentences.said(facts, "purpose")
+        one.key: one.text(facts, language)
+        for one in sentences.report_sentences_in(facts, "purpose")
     }
     own = heading(name)
     asked_for = heard[f"purpose.{own if own in kinds.BUILT_IN else 'other'}"]
-    for paper in (papers.annex(facts, language), forms.edpb(facts, language)):
+    for paper in (papers.annex(facts, language), forms.edpb_paper(facts, language)):
         assert asked_for in everything(paper)
-        assert papers.as_html(paper)
-    assert forms.pia(facts, language, NOW)
-    assert forms.acro(facts, language, NOW)
-    assert len(papers.every_sum(facts, language).rows) == len(facts.questions[0].sums)
+        assert papers.paper_html(paper)
+    assert forms.pia_form(facts, language, NOW)
+    assert forms.acro_form(facts, language, NOW)
+    assert len(papers.paper_of_sums(facts, language).rows) == len(
+        facts.questions[0].sums
+    )
     assert ("purpose.other" in heard) == (own == "totals")
     if own == "totals":
         assert asked_for.endswith(f'"totals", "{totals.KIND.command["summary"]}".')
-        assert "totals.sums" in str(papers.every_sum(facts, language))
+        assert "totals.sums" in str(papers.paper_of_sums(facts, language))
 
 
 def test_a_question_says_which_sentences_of_an_officer_are_true_of_it(

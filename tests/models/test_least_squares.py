@@ -13,13 +13,13 @@ from refusals import refused
 from strategies import few, seeds
 from veilsum.errors import InvalidInputError
 from veilsum.models import rows as rows_module
-from veilsum.models.inference import table
+from veilsum.models.inference import coefficient_table
 from veilsum.models.least_squares import (
     Counting,
     Rounding,
     fit,
+    least_squares_totals,
     statistics,
-    totals,
 )
 from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.numbers.units import BLOCK_ROWS, Measure
@@ -255,7 +255,7 @@ def test_a_response_without_spread_has_no_r_squared():
 def test_the_table_has_plain_values():
     design, response, _ = data()
     found = fit_of(design, response, names=NAMES, intercept=0)
-    line = table(found, level=0.9)[1]
+    line = coefficient_table(found, level=0.9)[1]
     assert line.name == "age"
     assert isinstance(line.p_value, float)
     assert [line.low, line.high] == found.confidence_intervals(0.9)[1].tolist()
@@ -381,7 +381,7 @@ def test_roots_of_rounded_weights_are_off_by_at_most_twice_the_worst(least):
     measures = RowMeasures.of(design, design[1], intercept=0, weights=weights)
     x = np.column_stack([np.ones(9), np.arange(9.0)])
     rows = Rows.of(x, x[:, 1] ** 2 % 9, weights=np.arange(9.0) + 1.0)
-    exact = totals(statistics(rows, measures), measures, intercept=0)
+    exact = least_squares_totals(statistics(rows, measures), measures, intercept=0)
     found = Rounding.of(exact, np.zeros(3)).weights
     worst = (least / (least - 0.5)) ** 0.5 - 1.0
     assert worst <= found <= 2.5 * worst

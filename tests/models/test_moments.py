@@ -13,9 +13,9 @@ from veilsum.errors import InvalidInputError, RangeError
 from veilsum.models.moments import (
     BLOCK_ROWS,
     Moments,
+    exact_square_root,
     marginal_of,
     moments_of,
-    root,
 )
 from veilsum.numbers.units import Measure, inferred_measure
 
@@ -216,7 +216,7 @@ def test_the_length_does_not_depend_on_the_data(k):
 
 @given(st.fractions(min_value=0, max_value=10**12, max_denominator=10**12))
 def test_a_root_is_rounded_once(square):
-    found = float(root(square))
+    found = float(exact_square_root(square))
     below, above = (Fraction(np.nextafter(found, to)) for to in (-1, np.inf))
     middle = (below + Fraction(found)) / 2, (above + Fraction(found)) / 2
     assert middle[0] < 0 or middle[0] ** 2 <= square

@@ -77,7 +77,7 @@ from veilsum.questions.dispatch import PriceRecipe
 from veilsum.questions.evaluate.bins import BinsRecipe
 from veilsum.questions.evaluate.concordance import ConcordanceRecipe
 from veilsum.questions.evaluate.refits import RefitsRecipe
-from veilsum.questions.job_file import job_of
+from veilsum.questions.job_file import question_job_of
 from veilsum.questions.statistics import (
     StatisticsRecipe,
     StatisticsWishes,
@@ -140,7 +140,7 @@ def job_plan(sections, table, **changes):
     witness = Witness()
     found = agreed(sections, **changes)
     with pytest.raises(_SeenError):
-        job_of(found, {"ann": as_frame(table)}, driver=witness).run()
+        question_job_of(found, {"ann": as_frame(table)}, driver=witness).run()
     return witness.plan
 
 
@@ -254,7 +254,7 @@ def plan_to_try(title):
 def test_the_pages_job_is_a_real_one():
     _, terms, digest = plan_to_try("A job")
     witness = Witness()
-    section = job_of(agreed(DISPATCH), {"a": as_frame(SITE)})
+    section = question_job_of(agreed(DISPATCH), {"a": as_frame(SITE)})
     witness.party = "a"
     options = {
         "topology": TRIANGLE,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from refusals import refused
-from veilsum.numbers.arrays import as_floats, as_vector, listed
+from veilsum.numbers.arrays import as_floats, as_vector, listed_names
 
 
 def test_floats_are_a_read_only_copy_of_the_caller_s_numbers():
@@ -38,5 +38,5 @@ def test_a_vector_of_the_wrong_shape_is_refused_with_the_shape_found(bad):
 
 def test_a_long_list_of_names_is_cut_and_says_by_how_many():
     names = [str(i) for i in range(11)]
-    assert listed(names[:3]) == "0, 1, 2"
-    assert listed(names) == "0, 1, 2, 3, 4, 5, 6, 7 and 3 more"
+    assert listed_names(names[:3]) == "0, 1, 2"
+    assert listed_names(names) == "0, 1, 2, 3, 4, 5, 6, 7 and 3 more"

@@ -22,11 +22,11 @@ from veilsum.numbers.units import (
     inferred_measure,
     limbs_of,
     power_unit,
-    split,
-    square,
+    split_into_limbs,
+    square_of_triangle,
     sum_bits,
-    total,
-    triangle,
+    total_of_counts,
+    triangle_of_matrix,
     unit_of,
 )
 
@@ -104,7 +104,7 @@ def test_a_simulation_infers_decimals() -> None:
 def test_limbs_hold_every_whole_number(case: tuple[int, list[int]]) -> None:
     limbs, numbers = case
     whole = np.array(numbers, dtype=object)
-    parts = split(whole, limbs)
+    parts = split_into_limbs(whole, limbs)
     back = sum(
         part.astype(object).astype(int).astype(object) << (20 * k)
         for k, part in enumerate(parts)
@@ -112,7 +112,7 @@ def test_limbs_hold_every_whole_number(case: tuple[int, list[int]]) -> None:
     assert (back == whole).all()
     assert max((float(np.abs(part).max()) for part in parts[:-1]), default=0) <= 2**19
     assert float(np.abs(parts[-1]).max()) <= 2**20
-    assert total(whole, 20 * limbs) == sum(numbers)
+    assert total_of_counts(whole, 20 * limbs) == sum(numbers)
 
 
 @each("bits", [10, 19, 20, 39, 40, 45, 52, 59, 60, 79])
@@ -137,7 +137,7 @@ def test_sums_of_products_are_exact_in_any_order(bits: int) -> None:
     cross = CrossSum(3, limbs, limbs)
     cross.add(floats, floats[:, 1])
     assert (cross.value == exact[:, 1]).all()
-    assert (square(triangle(exact), 3) == exact).all()
+    assert (square_of_triangle(triangle_of_matrix(exact), 3) == exact).all()
 
 
 @pytest.mark.parametrize("limbs", [1, 2, 3])
@@ -220,7 +220,7 @@ def test_full_blocks_of_extreme_rows_are_exact(limbs, compiles, monkeypatch) -> 
     crossed = CrossSum(3, limbs, limbs)
     crossed.add(rows, rows[:, 0])
     assert (crossed.value == gram_entries[0]).all()
-    assert total(rows[:, 0], 20 * limbs) == sum(first)
+    assert total_of_counts(rows[:, 0], 20 * limbs) == sum(first)
     if limbs < 3:
         scaled, ones = GramSum(3, limbs), np.ones(units.BLOCK_ROWS)
         for start in range(0, len(rows), units.BLOCK_ROWS):

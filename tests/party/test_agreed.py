@@ -17,7 +17,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.party.agreed import check_agreed_file
 from veilsum.party.inputs import party_contribution
-from veilsum.questions.job_file import job_of
+from veilsum.questions.job_file import question_job_of
 from veilsum.reading import read
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import as_frame
@@ -151,7 +151,7 @@ def test_without_the_check_it_is_a_member_who_finds_out():
     found = agreed(MODEL, model={"formula": "y ~ z"})
     table = as_frame({"x": [1.0], "y": [2.0], "sex": ["f"]})
     with refused("unknown-column"):
-        job_of(found, {"ann": table}).run()
+        question_job_of(found, {"ann": table}).run()
 
 
 class _SeenError(Exception):

@@ -27,7 +27,7 @@ from veilsum.party.consent import (
     consent_to,
 )
 from veilsum.party.own_rules import STRICTER, columns_asked, constants_asked
-from veilsum.questions.job_file import job_of
+from veilsum.questions.job_file import question_job_of
 from veilsum.questions.regression.kind import RegressionKind
 from veilsum.sums.presence import Screened
 from veilsum.tables.frames import as_frame
@@ -182,7 +182,7 @@ def covered(foreseen, releases):
 def test_a_run_shows_nothing_that_is_not_on_the_page(kind):
     consortium = agreed(QUESTIONS[kind])
     foreseen = resolve_agreed_question(consortium).recipe.foreseen
-    job = job_of(consortium, tables(kind), driver="vectorised", seed=0)
+    job = question_job_of(consortium, tables(kind), driver="vectorised", seed=0)
     releases = job.run().releases
     assert covered(foreseen, releases)
     facts = consent_to(consortium).facts

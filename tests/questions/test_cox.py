@@ -359,7 +359,7 @@ def test_what_cannot_be_asked_is_one_sentence(given, told):
 
 def test_one_baseline_without_bins_names_the_numbers():
     """lung of R's survival has 15 numbers for each of 129 times, and 1,272 in all."""
-    error = models.unstratified(4, rows=212, columns=6, times=129)
+    error = models.baseline_not_stratified(4, rows=212, columns=6, times=129)
     assert "1,935 numbers in every round (15 for each of 129 times" in str(error)
     assert "212 rows hold 1,272" in str(error)
     assert 'strata = "party"' in str(error)

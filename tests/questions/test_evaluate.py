@@ -20,7 +20,7 @@ from veilsum.models.evaluation import (
     Discrimination,
     ErrorSums,
     Predictor,
-    edges_of,
+    bin_edges,
 )
 from veilsum.models.families import Gaussian
 from veilsum.models.rows import ONES, RowMeasures
@@ -298,7 +298,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(asked, why):
 @each("edges", [[], [0.5, 0.5], [0.0], [0.2, 1.0], [np.nan]])
 def test_edges_ascend_between_0_and_1(edges):
     with pytest.raises(vs.InvalidInputError, match="edges must"):
-        edges_of(edges, 0.0, 1.0)
+        bin_edges(edges, 0.0, 1.0)
 
 
 rows_of_bins = st.lists(

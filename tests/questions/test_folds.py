@@ -16,7 +16,7 @@ import veilsum as vs
 from cases import each
 from refusals import refused
 from veilsum.fits.fitting import NewtonRecipe
-from veilsum.models.refits import Losses, MeanLoss, explained
+from veilsum.models.refits import Losses, MeanLoss, deviance_explained
 from veilsum.models.rows import Rows
 from veilsum.questions.evaluate.refits import RefitsJob
 from veilsum.sums.presence import Screened
@@ -230,8 +230,10 @@ def test_errors_follow_from_how_folds_differ():
     found = MeanLoss.of([2, 0, 2], [2.0, 0.0, 6.0])
     assert found == (2.0, 1.0)
     assert np.isnan(MeanLoss.of([4], [2.0]).standard_error)
-    assert explained([Losses(3, 2.0, 4.0, 1.0), Losses(3, 4.0, 4.0, 1.0)]) == 0.25
-    assert np.isnan(explained([Losses(3, 0.0, 0.0, 0.0)]))
+    assert (
+        deviance_explained([Losses(3, 2.0, 4.0, 1.0), Losses(3, 4.0, 4.0, 1.0)]) == 0.25
+    )
+    assert np.isnan(deviance_explained([Losses(3, 0.0, 0.0, 0.0)]))
 
 
 def test_folds_of_what_has_no_largest_value_are_refused_at_home():

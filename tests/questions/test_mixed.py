@@ -11,7 +11,13 @@ from scipy.optimize import minimize
 
 import veilsum as vs
 from cases import each
-from veilsum.models.mixed import MIXED_BITS, ROOT_BITS, THETA_BITS, At, as_float
+from veilsum.models.mixed import (
+    MIXED_BITS,
+    ROOT_BITS,
+    THETA_BITS,
+    At,
+    mixed_model_float,
+)
 from veilsum.questions.mixed import MixedJob
 from veilsum.tables.frames import as_frame
 
@@ -221,7 +227,7 @@ def test_derivatives_are_those_of_the_criterion(method):
     middle = back @ lower @ lower.T @ back.T
     here = profile(middle)
     weights = tuple(
-        round(as_float(here.weights[a, b]) * 2**40)
+        round(mixed_model_float(here.weights[a, b]) * 2**40)
         for a in range(3)
         for b in range(a + 1)
     )

@@ -15,7 +15,7 @@ import veilsum as vs
 import veilsum.questions
 from cases import each
 from veilsum.models import newton
-from veilsum.models.weights import collected
+from veilsum.models.weights import collect_row_weights
 from veilsum.questions.regression import fit_arrays
 from veilsum.sums import table_job
 from veilsum.tables.rules import AtHome
@@ -65,7 +65,7 @@ def shares(ask, tables, **options):
     rounds = []
 
     def weighed(home, answer, request):
-        with collected() as noted:
+        with collect_row_weights() as noted:
             vector = answer(request)
         if stage_of(request) == "round":
             if home.party == min(tables):
@@ -239,7 +239,7 @@ def seen(tables):
 
     def weighed(home, answer, request):
         del home
-        with collected() as noted:
+        with collect_row_weights() as noted:
             vector = answer(request)
         key = now[0], stage_of(request)
         if key[1] not in ("first", "str"):  # no point: nothing was known before

@@ -30,7 +30,7 @@ from veilsum.models.comparisons import (
 )
 from veilsum.models.tallies import Bins
 from veilsum.numbers.units import Measure
-from veilsum.questions.job_file import job_of
+from veilsum.questions.job_file import question_job_of
 from veilsum.questions.statistics import statistics
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
@@ -475,7 +475,7 @@ def test_members_of_a_consortium_get_the_same_numbers():
         )
         for name in NAMES
     }
-    found = job_of(consortium, tables, driver="loopback", seed=1).run().groups
+    found = question_job_of(consortium, tables, driver="loopback", seed=1).run().groups
     whole = pd.concat(tables.values())
     groups = [one["y"] for _, one in whole.groupby("sex")]
     assert found.comparisons["y"].test.p == same(stats.ttest_ind(*groups).pvalue)

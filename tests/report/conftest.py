@@ -20,7 +20,7 @@ from report.officer_plans import (
 from surveys import MEMBERS
 from veilsum.consortium import kinds
 from veilsum.consortium.consortium import consortium_from
-from veilsum.report.plan_facts import RunEnd, _facts, facts_of
+from veilsum.report.plan_facts import RunEnd, _facts, plan_facts_of
 
 TOTALS = {**ON_DATA, "totals": {"columns": ["x"]}}
 FORGED = ("signatures are good",)
@@ -34,12 +34,12 @@ def folder_fixture(tmp_path_factory):
 @pytest.fixture(scope="session", name="known")
 def known_fixture(folder):
     """Facts of plans of every kind, by name."""
-    found = {name: facts_of(written(name, folder)) for name in TABLES}
-    found["study"] = facts_of(written_study(folder))
+    found = {name: plan_facts_of(written(name, folder)) for name in TABLES}
+    found["study"] = plan_facts_of(written_study(folder))
     (folder / "planned").mkdir()
-    found["plan"] = facts_of(written_plan(folder / "planned"))
-    found["run"] = facts_of(run_folder(folder / "run"))
-    found["lost"] = facts_of(run_folder(folder / "lost", "b"))
+    found["plan"] = plan_facts_of(written_plan(folder / "planned"))
+    found["run"] = plan_facts_of(run_folder(folder / "run"))
+    found["lost"] = plan_facts_of(run_folder(folder / "lost", "b"))
     ended = found["run"].ended
     found["forged"] = replace(found["run"], ended=replace(ended, failed=FORGED))
     with kinds.registered(totals.KIND):
@@ -66,7 +66,7 @@ def survey_files_fixture(tmp_path_factory):
 @pytest.fixture(scope="session", name="known_surveys")
 def known_surveys_fixture(survey_files):
     """Facts of surveys, by name."""
-    found = {name: facts_of(path) for name, path in survey_files.items()}
+    found = {name: plan_facts_of(path) for name, path in survey_files.items()}
     ended = RunEnd(
         party="ann",
         parties=MEMBERS,

@@ -22,7 +22,13 @@ from veilsum.locale import catalogue, languages
 from veilsum.party.consent import consent_to
 from veilsum.report import annex as papers, forms, officer, sentences as module
 from veilsum.report.plan_facts import CountedGroup
-from veilsum.report.sentences import CONDITIONS, LEVELS, sentences, values, words
+from veilsum.report.sentences import (
+    CONDITIONS,
+    LEVELS,
+    report_sentences,
+    report_values,
+    report_words,
+)
 from veilsum.surveys import words as survey_words
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +39,9 @@ ENGLISH_ONLY = {"label", "first_meaning", "officer"}
 
 
 def all_sentences():
-    return {one.key: one for one in (*sentences(), *sentences(survey=True))}
+    return {
+        one.key: one for one in (*report_sentences(), *report_sentences(survey=True))
+    }
 
 
 def texts(table, *path):
@@ -129,13 +137,13 @@ def test_every_word_of_the_catalogue_is_used(known, asked, known_surveys, monkey
     monkeypatch.setattr(
         module, "catalogue", lambda *given: found if given[1:] else catalogue(*given)
     )
-    values.cache_clear()
+    report_values.cache_clear()
     run = known["run"]
     forged = [
         replace(run, ended=replace(run.ended, failed=(one,)))
-        for one in words("en", "failed").data
+        for one in report_words("en", "failed").data
     ]
-    off = replace(known["losing"], off=tuple(words("en", "off").data))
+    off = replace(known["losing"], off=tuple(report_words("en", "off").data))
     many = replace(run, ended=replace(run.ended, lost=("x",) * 40))
     (question,) = known["losing"].questions
     groups = (
@@ -151,10 +159,10 @@ def test_every_word_of_the_catalogue_is_used(known, asked, known_surveys, monkey
     plans = (*known.values(), *asked.values(), *known_surveys.values())
     for facts in (*plans, *forged, off, many, grouped):
         papers.annex(facts, "en", NOW)
-    forms.edpb(run, "en")
-    forms.pia(run, "en", NOW)
-    papers.as_html(papers.annex(run, "en", NOW))
-    values.cache_clear()
+    forms.edpb_paper(run, "en")
+    forms.pia_form(run, "en", NOW)
+    papers.paper_html(papers.annex(run, "en", NOW))
+    report_values.cache_clear()
     assert {key for key, _ in texts(catalogue("en", "officer"))} == read
 
 
@@ -178,7 +186,7 @@ def test_every_word_of_the_page_of_consent_is_used(survey_files, monkeypatch):
 
 
 def test_every_condition_holds_for_some_plan_and_for_some_it_does_not(known):
-    for one in sentences():
+    for one in report_sentences():
         found = {name: one.holds(facts) for name, facts in known.items()}
         assert any(found.values()), one.key
         assert not one.when or not all(found.values()), one.key
@@ -195,8 +203,8 @@ def test_every_condition_and_level_is_used():
 def test_sentences_about_surveys_hold_for_some_and_for_no_other_plan(
     known, known_surveys
 ):
-    plain = {one.key: one for one in sentences()}
-    told = {one.key: one for one in sentences(survey=True)}
+    plain = {one.key: one for one in report_sentences()}
+    told = {one.key: one for one in report_sentences(survey=True)}
     for key, one in told.items():
         assert any(one.holds(facts) for facts in known_surveys.values()), key
         # What is said of other plans, too, is said there on the same conditions.
@@ -209,8 +217,8 @@ def test_sentences_about_surveys_hold_for_some_and_for_no_other_plan(
 def test_every_sentence_can_be_said_in_full(known, known_surveys):
     for facts in (*known.values(), *known_surveys.values()):
         for language in languages():
-            filled = values(facts, language)
-            for one in sentences(survey=facts.survey is not None):
+            filled = report_values(facts, language)
+            for one in report_sentences(survey=facts.survey is not None):
                 if one.holds(facts):
                     text = one.text(facts, language)
                     brace = "{" if "{" in facts.title else "\0"
@@ -245,17 +253,19 @@ def loud_fixture(tmp_path, monkeypatch):
     catalogue.cache_clear()
     yield "xx"
     catalogue.cache_clear()
-    values.cache_clear()
+    report_values.cache_clear()
 
 
 def test_a_third_language_is_a_folder_and_no_code(loud, known, known_surveys, folder):
     assert languages() == ("en", "de", loud)
     english = [p for one in all_sentences().values() for p in pieces(one.written("en"))]
     for facts in (known["site"], known["losing"], known_surveys["closed"]):
-        for paper in (papers.annex(facts, loud, NOW), forms.edpb(facts, loud)):
+        for paper in (papers.annex(facts, loud, NOW), forms.edpb_paper(facts, loud)):
             shown = "\n".join(everything(paper))
             assert not [one for one in english if one in shown]
             assert any(one.upper() in shown for one in english)
-    page = officer.write(written("site", folder), format="html", language=loud)
+    page = officer.officer_document(
+        written("site", folder), format="html", language=loud
+    )
     assert b'lang="xx"' in page
     assert b"ANNEX FOR THE DATA-PROTECTION OFFICER" in page

@@ -23,7 +23,7 @@ from veilsum.audit.auditing import EDGES, Audit, TradeOff
 from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.files.datasets import gbsg2
 from veilsum.questions.from_moments import Components, Path
-from veilsum.report.drawing import draw, drawn
+from veilsum.report.drawing import draw, figure_of_result
 from veilsum.report.figures import series_look
 from veilsum.showing import Renderable
 
@@ -317,7 +317,7 @@ def test_an_unknown_option_is_answered_with_those_there_are():
 
 def test_every_option_of_a_figure_is_in_the_help_of_plot():
     told = vs.privacy.Leakage.plot.__doc__
-    for kind, way in drawn.registry.items():
+    for kind, way in figure_of_result.registry.items():
         shown = issubclass(kind, Renderable)
         for name in [*signature(way).parameters][1:] if shown else ():
             assert f"`{name}`" in told, (kind, name)

@@ -21,10 +21,10 @@ from veilsum.report.figures import (
     counts_figure,
     density_figure,
     error_figure,
+    figure_png_and_svg,
     float_leak_figure,
     forest_figure,
     literature_figure,
-    render,
     schedule_figure,
     supply_figure,
     survival_figure,
@@ -60,8 +60,8 @@ def test_densities_show_both_readings_with_their_own_variance(report):
 
 
 def test_the_same_figure_is_the_same_bytes(report):
-    first = render(error_figure(report.veiled, "a run"))
-    again = render(error_figure(report.veiled, "a run"))
+    first = figure_png_and_svg(error_figure(report.veiled, "a run"))
+    again = figure_png_and_svg(error_figure(report.veiled, "a run"))
     assert first == again
     assert first["png"].startswith(b"\x89PNG")
 

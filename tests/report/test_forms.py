@@ -15,7 +15,7 @@ from later import Later
 from report.officer_plans import NOW, run_folder, written, written_study
 from veilsum.locale import languages
 from veilsum.report import forms, officer
-from veilsum.report.plan_facts import facts_of
+from veilsum.report.plan_facts import plan_facts_of
 
 docx = Later("docx")
 rocrate = Later("rocrate.rocrate")
@@ -61,7 +61,7 @@ class Tags(HTMLParser):
 @pytest.mark.parametrize("language", languages())
 @pytest.mark.parametrize("name", ["site", "cell", "losing", "cost", "letters"])
 def test_cnil_s_tool_would_take_it(name, language, folder):
-    made = officer.write(
+    made = officer.officer_document(
         written(name, folder), format="pia", language=language, now=NOW
     )
     found = json.loads(made)
@@ -101,7 +101,7 @@ def test_levels_in_the_form_are_those_of_the_annex(folder):
         name: {
             one["reference_to"]: one["data"]["gauge"]
             for one in json.loads(
-                officer.write(
+                officer.officer_document(
                     written(name, folder), format="pia", language="en", now=NOW
                 )
             )["answers"]
@@ -123,7 +123,7 @@ ACRO_FIELDS = {
 
 
 def archive_of(path, language="en"):
-    made = officer.write(path, format="acro", language=language, now=NOW)
+    made = officer.officer_document(path, format="acro", language=language, now=NOW)
     with zipfile.ZipFile(io.BytesIO(made)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -142,7 +142,7 @@ def test_checks_have_the_fields_that_acro_reads(name, status, folder):
     # Its loader wants a file with every output, which is read as a table.
     ((name_of_file,),) = [[each["name"] for each in one["files"]]]
     rows = list(csv.DictReader(io.StringIO(files[name_of_file].decode())))
-    facts = facts_of(written(name, folder))
+    facts = plan_facts_of(written(name, folder))
     assert {row["rule"] for row in rows} <= set(facts.rules)
     told = {row["rule"]: row["outcome"] for row in rows}
     assert {rule for rule, said in told.items() if "switched off" in said} == set(
@@ -156,12 +156,12 @@ def test_checks_have_the_fields_that_acro_reads(name, status, folder):
 
 
 def test_a_check_passes_after_a_run_with_the_usual_rules_only(folder, ran):
-    planned = facts_of(written("model", folder))
-    ended = facts_of(ran).ended
+    planned = plan_facts_of(written("model", folder))
+    ended = plan_facts_of(ran).ended
     over = replace(planned, ended=ended)
     weaker = replace(over, relaxed={"minimum_count": (1, 3)})
     forged = replace(over, ended=replace(ended, failed=("signature",)))
-    cost = facts_of(ran)  # nobody's table is checked there
+    cost = plan_facts_of(ran)  # nobody's table is checked there
     found = [forms._status(one) for one in (planned, over, weaker, forged, cost)]
     assert found == ["review", "pass", "review", "review", "review"]
 
@@ -177,7 +177,7 @@ def test_every_question_of_a_study_is_an_output(folder):
 
 @pytest.fixture(scope="module", name="bag")
 def bag_fixture(ran):
-    made = officer.write(ran, format="crate", language="de", now=NOW)
+    made = officer.officer_document(ran, format="crate", language="de", now=NOW)
     with zipfile.ZipFile(io.BytesIO(made)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     tops = {name.partition("/")[0] for name in files}
@@ -246,7 +246,7 @@ def test_no_result_is_in_it_before_somebody_has_looked(bag, ran):
 @pytest.mark.parametrize("form", ["docx", "edpb-docx"])
 def test_a_text_document_says_what_the_page_says(form, folder):
     path = written("site", folder)
-    made = officer.write(path, format=form, language="de", now=NOW)
+    made = officer.officer_document(path, format=form, language="de", now=NOW)
     document = docx.Document(io.BytesIO(made))
     texts = [one.text for one in document.paragraphs]
     texts += [
@@ -256,7 +256,7 @@ def test_a_text_document_says_what_the_page_says(form, folder):
         for cell in row.cells
         for one in cell.paragraphs
     ]
-    page = officer.write(
+    page = officer.officer_document(
         path,
         format=form.removesuffix("docx").rstrip("-") or "html",
         language="de",
@@ -274,14 +274,16 @@ def test_a_text_document_says_what_the_page_says(form, folder):
 def test_the_same_plan_gives_the_same_bytes(folder):
     for form in ("html", "edpb", "pia", "acro"):
         first, second = (
-            officer.write(written("site", folder), format=form, language="en", now=NOW)
+            officer.officer_document(
+                written("site", folder), format=form, language="en", now=NOW
+            )
             for _ in range(2)
         )
         assert first == second
 
 
 def test_the_edpb_s_sections_are_there_in_order(folder):
-    paper = forms.edpb(facts_of(written("cell", folder)), "en")
+    paper = forms.edpb_paper(plan_facts_of(written("cell", folder)), "en")
     found = [one.heading for one in paper.parts if one.level == 1]
     assert [one.partition(" ")[0] for one in found] == [*"0123456"]
     under = [one.heading.partition(" ")[0] for one in paper.parts if one.level == 2]

@@ -42,13 +42,19 @@ from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, against
 from veilsum.privacy.lattice import lattice_success
 from veilsum.questions.dispatch import GENERATORS
-from veilsum.questions.job_file import job_of
+from veilsum.questions.job_file import question_job_of
 from veilsum.questions.mixed import PARTIES_EACH
 from veilsum.report import annex as papers, forms, officer
-from veilsum.report.annex import own_limit, summed
-from veilsum.report.plan_facts import CHANCES, _facts, facts_of
-from veilsum.report.printing import as_pdf, browser
-from veilsum.report.sentences import named_group, risks, sentences, values, words
+from veilsum.report.annex import paper_limit_of_party, paper_sum_lines
+from veilsum.report.plan_facts import CHANCES, _facts, plan_facts_of
+from veilsum.report.printing import chromium_for_reports, report_pdf
+from veilsum.report.sentences import (
+    report_group_name,
+    report_risks,
+    report_sentences,
+    report_values,
+    report_words,
+)
 from veilsum.tables.fingerprints import Source, read_row_fingerprints
 from veilsum.tables.frames import as_frame
 
@@ -58,24 +64,24 @@ OFFICERS_PLANS = ("site", "cell", "losing")
 
 
 def test_every_kind_of_question_is_described():
-    told = {one.key for one in (*sentences(), *sentences(survey=True))}
+    told = {one.key for one in (*report_sentences(), *report_sentences(survey=True))}
     assert {f"purpose.{name}" for name in BUILT_IN} <= told
-    assert set(words("en", "questions")) == {*BUILT_IN} - {"survey"}
+    assert set(report_words("en", "questions")) == {*BUILT_IN} - {"survey"}
 
 
 def test_exactly_one_thing_is_said_of_what_a_member_does_not_learn(known):
     for name, facts in known.items():
-        told = papers.texts(facts, "member-", "en")
+        told = papers.paper_texts(facts, "member-", "en")
         assert len(told) - told[-1].startswith("(except") == 1, name
-        assert len(papers.texts(facts, "organiser+", "en")) == 1, name
-        assert len(papers.texts(facts, "number", "en")) >= 2, name
+        assert len(papers.paper_texts(facts, "organiser+", "en")) == 1, name
+        assert len(papers.paper_texts(facts, "number", "en")) >= 2, name
 
 
 def test_nothing_is_called_private_or_anonymous(known):
     for facts in known.values():
         for language in languages():
             paper = str(papers.annex(facts, language)) + str(
-                forms.edpb(facts, language)
+                forms.edpb_paper(facts, language)
             )
             for key in ("private key", "private Schlüssel"):
                 paper = paper.replace(key, "")
@@ -99,7 +105,7 @@ def test_that_nobody_outside_has_examined_it_is_said_here_too(known):
     assert "It is young, and nobody outside the project has examined it" in told
     for facts in known.values():
         assert "nobody outside its project" in " ".join(
-            papers.texts(facts, "judge", "en")
+            papers.paper_texts(facts, "judge", "en")
         )
 
 
@@ -144,10 +150,14 @@ def test_facts_are_the_file_s(known):
 def test_a_plan_says_that_it_is_none_of_the_files_members_compare(known, folder):
     assert not known["plan"].drawn
     assert known["plan"].digest == known["plan"].run == ""
-    page = officer.write(folder / "planned" / "plan.toml", format="html", language="en")
+    page = officer.officer_document(
+        folder / "planned" / "plan.toml", format="html", language="en"
+    )
     assert b"This is a plan" in page
     assert b"digest is the same" not in page
-    page = officer.write(written("model", folder), format="html", language="en")
+    page = officer.officer_document(
+        written("model", folder), format="html", language="en"
+    )
     assert b"This is a plan" not in page
 
 
@@ -155,7 +165,7 @@ def test_a_finished_run_is_told_by_its_receipt(folder, known):
     lost = known["lost"]
     assert lost.ended.lost == ("b",)
     assert lost.summed == ("a", "c", "d", "e")
-    told = " ".join(papers.texts(lost, "purpose", "en"))
+    told = " ".join(papers.paper_texts(lost, "purpose", "en"))
     assert "4 of 5 members took part to the end, at 2030-01-31 12:00:05 UTC" in told
     assert "Left out, before any sum was known: b." in told
     assert known["run"].ended.lost == ()
@@ -165,33 +175,35 @@ def test_a_receipt_that_was_changed_is_said_first_and_gives_no_crate(tmp_path):
     out = run_folder(tmp_path)
     path = out / "receipt.json"
     path.write_text(path.read_text().replace("12:00:05", "12:00:06"))
-    facts = facts_of(out)
+    facts = plan_facts_of(out)
     assert facts.ended.failed
     assert papers.annex(facts, "en").lead[0].texts[0].startswith("The receipt does not")
-    assert not [one for one in papers.texts(facts, "purpose", "en") if "is over" in one]
+    assert not [
+        one for one in papers.paper_texts(facts, "purpose", "en") if "is over" in one
+    ]
     with refusals.refused("no-crate"):
-        officer.write(out, format="crate", language="en")
+        officer.officer_document(out, format="crate", language="en")
 
 
 def test_what_is_no_plan_is_refused_in_a_sentence(tmp_path, folder):
     with refusals.refused("unfinished-run"):
-        facts_of(tmp_path)
+        plan_facts_of(tmp_path)
     out = run_folder(tmp_path / "run")
     (tmp_path / "run" / "consortium.toml").unlink()
     with refusals.refused("missing-consortium-file"):
-        facts_of(out)
+        plan_facts_of(out)
     plan = written("model", folder)
     with refusals.refused("unknown-paper", mentions=("odt",)):
-        officer.write(plan, format="odt", language="en")
+        officer.officer_document(plan, format="odt", language="en")
     with refusals.refused("unknown-paper", mentions=("fr",)):
-        officer.write(plan, format="html", language="fr")
+        officer.officer_document(plan, format="html", language="fr")
     with refusals.refused("no-crate"):
-        officer.write(plan, format="crate", language="en")
+        officer.officer_document(plan, format="crate", language="en")
 
 
 def test_a_folder_with_one_agreed_file_is_that_file_s_plan(tmp_path):
     path = written("model", tmp_path)
-    assert facts_of(tmp_path) == facts_of(path)
+    assert plan_facts_of(tmp_path) == plan_facts_of(path)
 
 
 # The officer's test: what a reader takes from the annex is what code computes
@@ -284,7 +296,7 @@ def computed(consortium):
     "name", [*OFFICERS_PLANS, "model", "strict", "loose", "nobody"]
 )
 def test_a_reader_of_the_annex_lists_who_learns_what_and_is_right(name, folder):
-    page = officer.write(written(name, folder), format="html", language="en")
+    page = officer.officer_document(written(name, folder), format="html", language="en")
     consortium = consortium_from(TABLES[name])
     seen, right = read_annex(page), computed(consortium)
     assert seen["each member"] == right
@@ -306,7 +318,9 @@ def test_a_reader_of_the_annex_lists_who_learns_what_and_is_right(name, folder):
 
 def test_the_reader_would_notice_another_number(folder):
     """The twin: the test above compares, and does not only parse."""
-    page = officer.write(written("losing", folder), format="html", language="en")
+    page = officer.officer_document(
+        written("losing", folder), format="html", language="en"
+    )
     forged = page.replace(b"who are 3 or more", b"who are 4 or more")
     right = computed(consortium_from(TABLES["losing"]))
     assert read_annex(forged)["each member"] != right
@@ -362,11 +376,11 @@ def calling(folder):
 def test_every_paper_says_of_which_plan_it_is(known):
     for facts in known.values():
         name = facts.title or facts.run or facts.file
-        for made in (papers.annex, forms.edpb):
+        for made in (papers.annex, forms.edpb_paper):
             for language in languages():
                 paper = made(facts, language)
                 assert name in paper.title
-                page = papers.as_html(paper).decode()
+                page = papers.paper_html(paper).decode()
                 shown = html_text(paper.title)
                 assert f"<title>{shown}</title>" in page
                 assert f"<h1>{shown}</h1>" in page
@@ -377,7 +391,9 @@ def test_every_paper_says_of_which_plan_it_is(known):
 
 def test_commands_are_set_apart_from_what_is_said_of_them(folder):
     for language in languages():
-        page = officer.write(written("site", folder), format="html", language=language)
+        page = officer.officer_document(
+            written("site", folder), format="html", language=language
+        )
         found = re.findall("<code>(.*?)</code>", page.decode())
         typed = [re.sub("</?span>", "", one).split() for one in found]
         names = ["consortium", "check", "audit", "verify", "report"]
@@ -423,7 +439,7 @@ def test_every_rule_that_is_weaker_is_explained_first(known):
     seen = set()
     for name, facts in known.items():
         for language in languages():
-            alarms = papers.texts(facts, "alarm", language)
+            alarms = papers.paper_texts(facts, "alarm", language)
             for rule in (facts.relaxed.keys() & facts.rules.keys()) - told_elsewhere:
                 (one,) = [text for text in alarms if f": {rule} = " in text]
                 assert len(one.partition("): ")[2]) > 20, name
@@ -437,7 +453,9 @@ def test_sums_are_in_words_in_both_languages(asked):
     for kind, facts in asked.items():
         (question,) = facts.questions
         for one in question.sums:
-            english, german = (summed(one, language) for language in ("en", "de"))
+            english, german = (
+                paper_sum_lines(one, language) for language in ("en", "de")
+            )
             counts = [int(text.partition(":")[0]) for text in english]
             assert counts == [int(text.partition(":")[0]) for text in german], kind
             assert sum(counts) == sum(one.statistics.values())
@@ -455,7 +473,7 @@ def test_words_are_explained_where_they_occur(known):
     assert "bin" not in explained("cost")
     assert "digest" not in explained("plan")
     for name in known:
-        german = {one.partition(":")[0] for one in words("de", "word").values()}
+        german = {one.partition(":")[0] for one in report_words("de", "word").values()}
         assert explained(name, "de") <= german
 
 
@@ -513,7 +531,7 @@ def told_fixture(known, asked):
         language: dict.fromkeys(
             text
             for facts in plans
-            for made in (papers.annex, forms.edpb)
+            for made in (papers.annex, forms.edpb_paper)
             for text in everything(made(facts, language))
         )
         for language in languages()
@@ -543,12 +561,12 @@ def limit_text(key):
 
 def test_no_english_sentence_of_the_catalogue_is_on_a_german_page(told):
     english = [
-        *(piece for one in sentences() for piece in pieces(one.written("en"))),
-        *words("en", "risk_titles").values(),
+        *(piece for one in report_sentences() for piece in pieces(one.written("en"))),
+        *report_words("en", "risk_titles").values(),
         *(
             piece
             for table in ("words", "who", "questions", "edpb")
-            for text in words("en", table).values()
+            for text in report_words("en", table).values()
             for piece in pieces(text)
         ),
         *map(limit_text, catalogue("de")["limits"]),
@@ -564,7 +582,7 @@ def test_limits_of_every_kind_of_question_are_in_german(known, asked):
     found = {one for f in plans for q in f.questions for one in q.own_limits}
     assert {one.facts["key"] for one in found} == {*catalogue("de")["limits"]}
     for english in found:
-        german = own_limit(english, "de")
+        german = paper_limit_of_party(english, "de")
         # The same numbers, and names of rules.
         assert re.findall(r"\d+|\w+_\w+", english) == re.findall(r"\d+|\w+_\w+", german)
 
@@ -575,11 +593,11 @@ def test_whatever_members_are_counted_by_has_words_in_both_languages(asked):
     assert len(names) > 5
     for name in names:
         for language in languages():
-            assert named_group(name, language) != f'"{name}"'
-    assert named_group("groups of ward in which age is missing", "de") == (
+            assert report_group_name(name, language) != f'"{name}"'
+    assert report_group_name("groups of ward in which age is missing", "de") == (
         'Gruppen von "ward", in denen "age" fehlt'
     )
-    assert named_group("something new", "de") == '"something new"'
+    assert report_group_name("something new", "de") == '"something new"'
 
 
 def test_whatever_may_be_wrong_with_a_receipt_has_words(tmp_path):
@@ -588,11 +606,13 @@ def test_whatever_may_be_wrong_with_a_receipt_has_words(tmp_path):
     # One receipt agrees with itself.
     alone = {*OF_ALL, *ALIKE.values(), "one receipt for each party"}
     alone.add("the same page was agreed to, by programs of one version")
-    assert {one.check for one in verdict.findings} - alone == set(words("en", "failed"))
+    assert {one.check for one in verdict.findings} - alone == set(
+        report_words("en", "failed")
+    )
 
 
 def run(name, data):
-    return job_of(
+    return question_job_of(
         consortium_from(TABLES[name]), data, driver="vectorised", seed=0
     ).run()
 
@@ -672,7 +692,7 @@ def test_the_same_rows_may_be_used_again_and_all_after_some_may_not(tmp_path, kn
         )
         budget = Budget(minimum_honest=2)  # as a ledger has it after such a plan
         with open_ledger(tmp_path / "ann.ledger", create=budget) as ledger:
-            job_of(
+            question_job_of(
                 consortium,
                 {name: data[name] for name in names},
                 driver="vectorised",
@@ -685,7 +705,9 @@ def test_the_same_rows_may_be_used_again_and_all_after_some_may_not(tmp_path, kn
     with refusals.refused("budget-exceeded", BudgetError):
         ask(3, NAMES)
     facts = known["losing"]
-    assert values(facts, "en")["apart"] == str(facts.minimum_honest + facts.tolerate)
+    assert report_values(facts, "en")["apart"] == str(
+        facts.minimum_honest + facts.tolerate
+    )
 
 
 def test_after_a_loss_two_of_three_know_what_the_third_gave(known):
@@ -733,7 +755,7 @@ def test_a_site_term_gives_one_member_s_sums_to_all():
     # The twin: without it the question is refused.
     given = {**TABLES["site"], "policy": {}}
     with refusals.refused("group-too-small", mentions=("site_terms",)):
-        job_of(consortium_from(given), data, driver="vectorised", seed=0).run()
+        question_job_of(consortium_from(given), data, driver="vectorised", seed=0).run()
 
 
 def with_a_ward(people):
@@ -759,7 +781,9 @@ def test_three_people_of_one_site_pass_every_check():
     # And so in a table of counts: three men, all of one member.
     given = consortium_from({**TABLES["losing"], "policy": {"site_terms": True}})
     men = with_men(ann=0, bob=0, cem=0, dee=3)
-    (shown,) = job_of(given, men, driver="vectorised", seed=0).run().released.sums
+    (shown,) = (
+        question_job_of(given, men, driver="vectorised", seed=0).run().released.sums
+    )
     assert 3 in shown.tolist()
 
 
@@ -773,7 +797,7 @@ def test_without_both_rules_one_person_of_one_site_is_shown():
         policy = {k: v for k, v in TABLES["bare"]["policy"].items() if k != rule}
         given = consortium_from({**TABLES["bare"], "policy": policy})
         with pytest.raises(InvalidInputError, match=rule):
-            job_of(given, data, driver="vectorised", seed=0).run()
+            question_job_of(given, data, driver="vectorised", seed=0).run()
 
 
 def with_men(**men):
@@ -836,7 +860,7 @@ def test_no_sum_of_a_column_is_over_three_people():
         consortium = consortium_from(
             table({**QUESTIONS[kind], "policy": {"minimum_count": 0}})
         )
-        job = job_of(consortium, data, driver="vectorised", seed=0)
+        job = question_job_of(consortium, data, driver="vectorised", seed=0)
         if refused:
             with refusals.refused("group-too-small"):
                 job.run()
@@ -850,7 +874,7 @@ def test_of_a_regression_nobody_looks_at_dominance(known):
         consortium = consortium_from(
             table({**QUESTIONS[kind], "policy": {"dominance": 0.001}})
         )
-        job = job_of(consortium, tables(kind), driver="vectorised", seed=0)
+        job = question_job_of(consortium, tables(kind), driver="vectorised", seed=0)
         if refused:
             with refusals.refused("group-too-small"):
                 job.run()
@@ -877,7 +901,9 @@ def test_without_the_rule_a_cell_of_one_person_is_shown():
     assert men + 1 in shown  # who knows all others' men knows of the one
     given = {**TABLES["cell"], "policy": {}}
     with refusals.refused("group-too-small", mentions=("minimum_count",)):
-        job_of(consortium_from(given), lonely(), driver="vectorised", seed=0).run()
+        question_job_of(
+            consortium_from(given), lonely(), driver="vectorised", seed=0
+        ).run()
 
 
 def test_a_total_shows_what_holds_for_every_row():
@@ -941,7 +967,7 @@ def test_a_ledger_that_is_deleted_is_missed_by_nobody(tmp_path):
 
     def ask(run, table):
         with open_ledger(path, create=Budget()) as ledger:
-            job_of(
+            question_job_of(
                 consortium_from({**TABLES["losing"], "run": f"{run}-{'0' * 32}"}),
                 {**data, "ann": table},
                 driver="vectorised",
@@ -995,7 +1021,7 @@ def test_distances_are_those_of_the_proved_bound(known):
     for chance, far in facts.distances:
         just = lattice_success(facts.epsilon * (far * 0.999) ** 2)
         assert just < chance <= lattice_success(facts.epsilon * (far * 1.001) ** 2)
-    text = " ".join(papers.texts(facts, "number", "en"))
+    text = " ".join(papers.paper_texts(facts, "number", "en"))
     said = re.findall(
         r"fewer than (\d+) % of cases while the distance is below (\S+)", text
     )
@@ -1010,7 +1036,7 @@ def test_levels_follow_from_the_plan(known):
     def levels(name):
         return {
             one.key: (one.likelihood(known[name]), one.severity(known[name]))
-            for one in risks(known[name])
+            for one in report_risks(known[name])
         }
 
     assert levels("model")["risk.collusion"] == (2, 2)
@@ -1033,7 +1059,7 @@ def test_levels_follow_from_the_plan(known):
     assert levels("model")["risk.absent"] == (3, 1)
     assert "risk.absent" in levels("model")
     for facts in known.values():
-        for one in risks(facts):
+        for one in report_risks(facts):
             assert 1 <= one.likelihood(facts) <= 4
             assert 1 <= one.severity(facts) <= 4
 
@@ -1056,12 +1082,16 @@ def test_the_command_writes_every_form_for_its_owner_alone(folder, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(browser() is None, reason="there is no Chromium to print with")
+@pytest.mark.skipif(
+    chromium_for_reports() is None, reason="there is no Chromium to print with"
+)
 @pytest.mark.parametrize("name", OFFICERS_PLANS)
 def test_the_annex_has_two_or_three_pages(name, folder):
     for language in languages():
-        page = officer.write(written(name, folder), format="html", language=language)
-        assert len(re.findall(rb"/Type ?/Page\b", as_pdf(page))) in {2, 3}
+        page = officer.officer_document(
+            written(name, folder), format="html", language=language
+        )
+        assert len(re.findall(rb"/Type ?/Page\b", report_pdf(page))) in {2, 3}
 
 
 @pytest.mark.slow
@@ -1070,7 +1100,9 @@ def test_the_annex_opens_in_a_browser(language, tmp_path, folder):
     for form in ("html", "edpb"):
         path = tmp_path / f"{form}.html"
         path.write_bytes(
-            officer.write(written("site", folder), format=form, language=language)
+            officer.officer_document(
+                written("site", folder), format=form, language=language
+            )
         )
         assert path.stat().st_size < 100_000
         for width in WIDTHS:
@@ -1088,7 +1120,9 @@ def test_the_annex_opens_in_a_browser(language, tmp_path, folder):
 
 def test_examples_that_real_parties_could_run_have_an_annex():
     for name in ("diabetes", "study", "dispatch30", "lung"):
-        page = officer.write(EXAMPLES / f"{name}.toml", format="html", language="de")
+        page = officer.officer_document(
+            EXAMPLES / f"{name}.toml", format="html", language="de"
+        )
         assert page.startswith(b"<!doctype html>")
         assert b'lang="de"' in page
 
@@ -1097,7 +1131,7 @@ def test_what_no_plan_says_is_left_open(known):
     """Sections that only people can fill are marked, in every plan."""
     for facts in known.values():
         for language in languages():
-            paper = forms.edpb(facts, language)
+            paper = forms.edpb_paper(facts, language)
             parts = {one.heading[0]: [] for one in paper.parts}
             for one in paper.parts:
                 if one.heading[0].isdigit():
@@ -1108,5 +1142,7 @@ def test_what_no_plan_says_is_left_open(known):
             assert list(parts)[:1] == ["0"]
             for section in "0123456":
                 if section != "1":
-                    assert words(language, "edpb")["open"] in parts[section], section
+                    assert report_words(language, "edpb")["open"] in parts[section], (
+                        section
+                    )
             assert parts["3"] == parts["5"] == parts["6"]

@@ -18,9 +18,9 @@ from veilsum.cli.app import app
 from veilsum.consortium.consortium import consortium_from
 from veilsum.locale import languages
 from veilsum.report import annex as papers, forms, officer
-from veilsum.report.plan_facts import facts_of
-from veilsum.report.printing import as_pdf, browser
-from veilsum.report.sentences import risks
+from veilsum.report.plan_facts import plan_facts_of
+from veilsum.report.printing import chromium_for_reports, report_pdf
+from veilsum.report.sentences import report_risks
 from veilsum.surveys.collection import GuestCollection
 from veilsum.surveys.terms import survey_terms
 
@@ -28,7 +28,9 @@ from veilsum.surveys.terms import survey_terms
 def test_nothing_is_called_private_or_anonymous(known_surveys):
     for facts in known_surveys.values():
         for language in languages():
-            paper = f"{papers.annex(facts, language)} {forms.edpb(facts, language)}"
+            paper = (
+                f"{papers.annex(facts, language)} {forms.edpb_paper(facts, language)}"
+            )
             for words in ("private key", "private Schlüssel"):
                 paper = paper.replace(words, "")
             told = [
@@ -52,7 +54,7 @@ def test_facts_are_the_survey_s(known_surveys, survey_files):
         assert facts.file == path.name
         assert not facts.on_tables
         assert facts.epsilon == 0.0
-        told = " ".join(papers.texts(facts, "purpose", "en"))
+        told = " ".join(papers.paper_texts(facts, "purpose", "en"))
         assert f"{len(terms.guests)} are invited" in told
         assert ("The survey is closed" in told) == (name == "closed")
     assert known_surveys["uneven"].survey.invited == {"ann": 3, "bob": 9, "cem": 6}
@@ -76,7 +78,7 @@ def test_who_is_left_is_what_every_coalition_leaves(known_surveys):
 def test_a_reader_of_the_annex_finds_what_code_computes(known_surveys, survey_files):
     for name, path in survey_files.items():
         facts, terms = known_surveys[name], known_surveys[name].survey.terms
-        page = officer.write(path, format="html", language="en", now=NOW)
+        page = officer.officer_document(path, format="html", language="en", now=NOW)
         rows = papers.who_learns_what(facts, "en")
         assert {"guest", "host", "member", "everybody", "reader"} <= rows.keys()
         assert read_annex(page).keys() >= {"each guest", "each member"}
@@ -103,7 +105,7 @@ def test_the_picture_promises_nothing_beyond_the_proof(known_surveys):
     def bars(name):
         return [
             one
-            for block in papers.chances(known_surveys[name], "en")
+            for block in papers.paper_chance_bars(known_surveys[name], "en")
             for one in block.bars
         ]
 
@@ -121,14 +123,14 @@ def test_the_picture_promises_nothing_beyond_the_proof(known_surveys):
 
 
 def test_weaker_rules_come_first(known_surveys):
-    told = papers.texts(known_surveys["weak"], "alarm", "en")
+    told = papers.paper_texts(known_surveys["weak"], "alarm", "en")
     assert "minimum_honest = 2 (usual: 3)" in told[0]
     assert "minimum_guests = 3 (usual: 5)" in told[1]
     assert "does not say who that is" in told[2]
-    assert papers.texts(known_surveys["open"], "alarm", "en") == ()
+    assert papers.paper_texts(known_surveys["open"], "alarm", "en") == ()
     assert (
         "none of them may be curious"
-        in papers.texts(known_surveys["nobody"], "alarm", "en")[0]
+        in papers.paper_texts(known_surveys["nobody"], "alarm", "en")[0]
     )
 
 
@@ -137,7 +139,7 @@ def test_levels_follow_from_the_plan(known_surveys):
         facts = known_surveys[name]
         return {
             one.key: (one.likelihood(facts), one.severity(facts))
-            for one in risks(facts)
+            for one in report_risks(facts)
         }
 
     assert levels("open")["risk.all_pool"] == (1, 3)
@@ -151,7 +153,7 @@ def test_levels_follow_from_the_plan(known_surveys):
 def test_cnil_s_form_has_no_risk_that_a_finished_survey_has_not(known_surveys):
     """When a survey is over no answer can be lost: that question is left open."""
     for name, kinds in (("closed", {"access", "change", "loss"}), ("ended", None)):
-        made = json.loads(forms.pia(known_surveys[name], "en", NOW))
+        made = json.loads(forms.pia_form(known_surveys[name], "en", NOW))
         numbers = {one["reference_to"] for one in made["answers"]}
         asked = {kind for kind, n in forms.PIA_RISKS.items() if n + 1 in numbers}
         assert asked == (kinds or {"access", "change"})
@@ -174,7 +176,7 @@ def test_a_survey_that_has_no_guests_yet_has_no_paper(tmp_path):
     table = {key: SURVEYS["open"][key] for key in ("survey", "masks", "policy")}
     path.write_text(tomli_w.dumps(table))
     with refused("survey-plan-without-guests"):
-        facts_of(path)
+        plan_facts_of(path)
 
 
 def test_every_form_is_written_and_opens_no_submission(tmp_path):
@@ -200,12 +202,16 @@ def test_every_form_is_written_and_opens_no_submission(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(browser() is None, reason="there is no Chromium to print with")
+@pytest.mark.skipif(
+    chromium_for_reports() is None, reason="there is no Chromium to print with"
+)
 @pytest.mark.parametrize("name", ["open", "closed", "uneven", "weak"])
 def test_the_annex_has_three_pages_at_most(name, survey_files):
     for language in languages():
-        page = officer.write(survey_files[name], format="html", language=language)
-        assert len(re.findall(rb"/Type ?/Page\b", as_pdf(page))) <= 3
+        page = officer.officer_document(
+            survey_files[name], format="html", language=language
+        )
+        assert len(re.findall(rb"/Type ?/Page\b", report_pdf(page))) <= 3
 
 
 @pytest.mark.slow
@@ -213,7 +219,9 @@ def test_the_annex_has_three_pages_at_most(name, survey_files):
 def test_the_annex_opens_in_a_browser(language, tmp_path, survey_files):
     path = tmp_path / "annex.html"
     path.write_bytes(
-        officer.write(survey_files["uneven"], format="html", language=language)
+        officer.officer_document(
+            survey_files["uneven"], format="html", language=language
+        )
     )
     for width in WIDTHS:
         for scheme in SCHEMES:

@@ -94,7 +94,7 @@ def test_a_title_below_every_page_ends_no_text_and_no_style(text):
 
 @pytest.mark.parametrize("text", HOSTILE[:2])
 def test_twin_a_page_that_trusts_text_has_other_tags(text, monkeypatch):
-    monkeypatch.setattr(pages, "safe", lambda one: one)
+    monkeypatch.setattr(pages, "safe_for_html", lambda one: one)
     assert Tags(everywhere(text)).tags != PLAIN.tags
 
 

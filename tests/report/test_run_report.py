@@ -221,7 +221,7 @@ def test_without_figures_there_is_a_report_all_the_same(ran, monkeypatch):
 
 def test_figures_that_would_be_too_large_are_left_out(ran, monkeypatch):
     whole = report(ran.out()).content
-    monkeypatch.setattr(run_report, "as_svg", lambda _: b" " * 200_000)
+    monkeypatch.setattr(run_report, "figure_svg", lambda _: b" " * 200_000)
     found = report(ran.out())
     assert "Its figure would make this file too large." in words(found)
     assert len(found.content) < len(whole)
@@ -349,11 +349,13 @@ def test_what_is_for_officers_is_said_to_be(ran, tmp_path, given, told):
 def test_without_a_browser_there_is_a_sentence(monkeypatch):
     monkeypatch.setattr(printing.shutil, "which", lambda _: None)
     with refused("missing-browser", MissingExtraError):
-        printing.as_pdf(b"")
+        printing.report_pdf(b"")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(printing.browser() is None, reason="no Chromium to print with")
+@pytest.mark.skipif(
+    printing.chromium_for_reports() is None, reason="no Chromium to print with"
+)
 def test_a_report_is_printed(ran, tmp_path):
     target = tmp_path / "report.pdf"
     answer = command(ran.out(), "-o", target, "--format", "pdf")

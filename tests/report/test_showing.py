@@ -9,7 +9,7 @@ import veilsum as vs
 from browser import opened
 from refusals import refused
 from veilsum.errors import MissingExtraError, is_seen
-from veilsum.showing import Both, Renderable, Rendering, Table, places
+from veilsum.showing import Both, Renderable, Rendering, Table, terminal_width
 
 PARTIES = {"a": [1, 2], "b": [3, 4], "c": [5, 6], "d": [0, 0]}
 SCRIPT = "<script>alert(1)</script>"
@@ -39,7 +39,7 @@ def test_a_wide_table_comes_in_parts_that_hold_at_80_columns():
     heads = ["name", *(f"column {k}" for k in range(20))]
     rows = [[f"row {i}", *(f"cell {i}-{k}" for k in range(20))] for i in range(3)]
     lines = Table(heads, rows).text(78).split("\n")
-    assert max(map(places, lines)) <= 78
+    assert max(map(terminal_width, lines)) <= 78
     for cell in [*heads[1:], *(one for row in rows for one in row[1:])]:
         assert sum(cell in re.split(r"  +", line) for line in lines) == 1
     assert sum(line.startswith("row 1 ") for line in lines) > 1  # in every part

@@ -53,11 +53,11 @@ from veilsum.web.collecting import (
     GUEST_SCHEME,
     OWN,
     SurveyHost,
-    bounds_of,
+    page_bounds,
 )
-from veilsum.web.fetching import fetch_closed, page_address, read_closed
+from veilsum.web.fetching import fetch_closed, read_closed, survey_page_address
 from veilsum.web.guest_page import page_survey, single_file
-from veilsum.web.pages import PageServer, listening
+from veilsum.web.pages import PageServer, listening_page_socket
 
 HOST = "127.0.0.1"
 PUBLIC = "https://survey.example.org"
@@ -128,7 +128,7 @@ class Caller:
 
 @contextmanager
 def served(agreed, store, public=None, tls=None, **fewer):
-    listener = listening(Address(HOST, 0))
+    listener = listening_page_socket(Address(HOST, 0))
     address = Address(HOST, listener.getsockname()[1])
     terms = survey_terms(agreed)
     host = SurveyHost(
@@ -138,7 +138,9 @@ def served(agreed, store, public=None, tls=None, **fewer):
         address=address,
         public=public or f"http{'s' if tls else ''}://{address}",
         token=TOKEN,
-        bounds=replace(bounds_of(terms), **{"burst": 1e6, "per_second": 1e6, **fewer}),
+        bounds=replace(
+            page_bounds(terms), **{"burst": 1e6, "per_second": 1e6, **fewer}
+        ),
     )
     server = PageServer(host, listener, bounds=host.bounds, tls=tls)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
@@ -404,8 +406,8 @@ def test_cells_that_are_near_and_cells_without_a_total_are_said(
 def test_large_bodies_are_refused_unread_and_large_tables_have_time(terms, caller):
     assert caller.post("x" * (longest_submission(terms) + 1))[0] == 413
     small, large = (
-        bounds_of(terms),
-        bounds_of(opened(rows=[str(k) for k in range(18_000)])),
+        page_bounds(terms),
+        page_bounds(opened(rows=[str(k) for k in range(18_000)])),
     )
     assert large.seconds > small.seconds + 10
     assert large.connections < small.connections
@@ -776,7 +778,7 @@ def test_with_tls_of_its_own_the_host_is_known_by_its_certificate(
 )
 def test_addresses_of_pages_are_plain(text):
     with pytest.raises(InvalidInputError, match=r"survey's page|without TLS"):
-        page_address(text)
+        survey_page_address(text)
 
 
 def admitted(caller, path=f"{OWN}/"):

@@ -26,7 +26,7 @@ from veilsum.consortium.consortium import Address
 from veilsum.party.run_status import RunStatus, run_status_time, write_run_status
 from veilsum.report.run_report import report
 from veilsum.web import live
-from veilsum.web.live import LiveServer, LogLines, RunWatch, page_token
+from veilsum.web.live import LiveServer, LogLines, RunWatch, live_page_token
 from veilsum.web.pages import PageBounds
 
 HOST = "127.0.0.1"
@@ -298,19 +298,19 @@ def test_who_does_not_read_is_dropped_and_nothing_piles_up(folder):
 
 
 def test_a_token_is_kept_and_is_its_owners(folder):
-    first = page_token(folder)
+    first = live_page_token(folder)
     path = folder / live.TOKEN_FILE
     assert path.stat().st_mode & 0o077 == 0
-    assert page_token(folder) == first
+    assert live_page_token(folder) == first
     path.chmod(0o644)
     with refused("token-file-exposed", vs.InvalidInputError, mentions=("600",)):
-        page_token(folder)
+        live_page_token(folder)
     path.chmod(0o600)
     path.write_text("short\n")
     with refused("not-a-token", vs.InvalidInputError):
-        page_token(folder)
+        live_page_token(folder)
     path.unlink()
-    assert page_token(folder) != first
+    assert live_page_token(folder) != first
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ from veilsum.web.pages import (
     Guard,
     PageBounds,
     PageServer,
-    known_as,
-    listening,
+    listening_page_socket,
+    server_names,
 )
 
 HOST = "127.0.0.1"
@@ -57,12 +57,12 @@ async def home(_):
 @contextmanager
 def served(bounds=SMALL, tls=None, **options):
     """A server on loopback; its port."""
-    listener = listening(Address(HOST, 0))
+    listener = listening_page_socket(Address(HOST, 0))
     port = listener.getsockname()[1]
     routes = [Route("/", home), Route("/echo", echo, methods=["POST"])]
     app = Guard(
         Starlette(routes=routes),
-        known_as(Address(HOST, port)),
+        server_names(Address(HOST, port)),
         bounds=bounds,
         **options,
     )
@@ -261,7 +261,7 @@ def test_a_token_is_shown_once_and_then_a_cookie():
 
 @pytest.mark.parametrize("name", ["asyncio", "uvicorn.error"])
 def test_logs_that_callers_can_fill_are_capped(name):
-    listener = listening(Address(HOST, 0))
+    listener = listening_page_socket(Address(HOST, 0))
     PageServer(None, listener)
     listener.close()
     found = logging.getLogger(name).filters
@@ -273,4 +273,4 @@ def test_an_address_in_use_is_the_users_to_mend():
         socket.create_server((HOST, 0)) as taken,
         refused("cannot-listen"),
     ):
-        listening(Address(HOST, taken.getsockname()[1]))
+        listening_page_socket(Address(HOST, taken.getsockname()[1]))

@@ -22,7 +22,7 @@ from veilsum.cli.app import app
 from veilsum.graphs.topology import Topology
 from veilsum.web import planner
 from veilsum.web.planner import LeftError, PlannerProcesses
-from veilsum.web.planning import reply
+from veilsum.web.planning import planner_reply
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
@@ -119,7 +119,7 @@ def test_only_the_page_itself_is_answered(url):
     headers = own(url)
     answer, text = call(url, body=question("ring:5"), **headers)
     assert answer.status == 200
-    assert json.loads(text) == reply("plan", question("ring:5"))
+    assert json.loads(text) == planner_reply("plan", question("ring:5"))
     for missing in headers:
         rest = {name: value for name, value in headers.items() if name != missing}
         assert call(url, body=question("ring:5"), **rest)[0].status in (403, 415)
@@ -170,7 +170,7 @@ def test_a_question_nobody_waits_for_is_ended():
 
     ended, found, everyone = asyncio.run(left())
     assert ended == 1
-    assert found == reply("plan", question("ring:5"))
+    assert found == planner_reply("plan", question("ring:5"))
     assert all(one.returncode is not None for one in everyone), "none is left behind"
 
 
@@ -183,7 +183,7 @@ def test_what_takes_too_long_is_ended_and_others_go_on():
             processes._patience = 60.0
             return await processes.ask("plan", question("ring:5"), stays)
 
-    assert asyncio.run(too_long()) == reply("plan", question("ring:5"))
+    assert asyncio.run(too_long()) == planner_reply("plan", question("ring:5"))
 
 
 @pytest.mark.parametrize(

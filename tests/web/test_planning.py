@@ -17,7 +17,12 @@ from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.topology import Topology
 from veilsum.web import planning
-from veilsum.web.planning import ASKED, MOST_LINKS, answering, reply
+from veilsum.web.planning import (
+    ASKED,
+    MOST_LINKS,
+    answer_planner_questions,
+    planner_reply,
+)
 
 
 @st.composite
@@ -38,14 +43,14 @@ def asked(topology, tolerate=1, **more):
 
 
 def answer(what, question):
-    found = reply(what, json.dumps(question).encode())
+    found = planner_reply(what, json.dumps(question).encode())
     assert "error" not in found, found
     return found["answer"]
 
 
 def refusal(what, question):
     body = question if isinstance(question, bytes) else json.dumps(question).encode()
-    found = reply(what, body)
+    found = planner_reply(what, body)
     assert set(found) == {"error"}, found
     return found["error"]
 
@@ -311,13 +316,13 @@ def test_a_process_answers_line_by_line_and_survives_nonsense():
     body = json.dumps(RING).encode()
     lines = b"plan " + body + b"\nplan nonsense\nmend " + body + b"\n"
     answers = io.BytesIO()
-    answering(io.BytesIO(lines), answers)
+    answer_planner_questions(io.BytesIO(lines), answers)
     ready, *found = answers.getvalue().splitlines()
     assert ready == b"ready"
     first, second, third = map(json.loads, found)
-    assert first == reply("plan", body)
+    assert first == planner_reply("plan", body)
     assert second == {"error": "the question is not JSON"}
-    assert third == reply("mend", body)
+    assert third == planner_reply("mend", body)
 
 
 def test_the_target_is_the_planner_s():

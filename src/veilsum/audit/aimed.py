@@ -23,7 +23,7 @@ from veilsum.audit.question import (
     made_up_range,
     values_of_counts,
 )
-from veilsum.numbers.arrays import Array, listed
+from veilsum.numbers.arrays import Array, listed_names
 from veilsum.sums.presence import has_few_values
 from veilsum.tables.columns import Column
 from veilsum.tables.frames import Frame
@@ -152,7 +152,7 @@ def formulas_that_aim(
         found.append(
             f"a question aimed at {at} was answered because the file itself allows it "
             f"([policy] {', '.join(own)}). Of {len(some)} such questions "
-            + (f"{listed(told)}; " if told else "")
+            + (f"{listed_names(told)}; " if told else "")
             + f"all usual rules together refuse {whole}"
         )
     return tuple(found)

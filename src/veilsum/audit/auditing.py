@@ -81,14 +81,14 @@ from veilsum.graphs.topology import Topology
 from veilsum.locale import phrase
 from veilsum.masks.laws import Law
 from veilsum.minimise.arrays import MethodArrays
-from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed_names
 from veilsum.numbers.limbs import is_wide
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.conversions import divergence_for_success, gaussian_mu
 from veilsum.privacy.transcript import Transcript
 from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
 from veilsum.progress import Advance, Progress, silent, watched
-from veilsum.scale.pieces import map_pieces, seed_of
+from veilsum.scale.pieces import map_pieces, seed_of_piece
 from veilsum.showing import MOST_ROWS, Block, Renderable, Rendering, Table
 
 Depth = Literal["quick", "standard", "deep"]
@@ -181,7 +181,9 @@ class Playing:
 
     def __call__(self, key: str, seed: int) -> Tally:
         batch = self.scene.batch(seed, self.executions)
-        worlds = coins_for_worlds(seed_of(seed, f"{key}, which world"), self.executions)
+        worlds = coins_for_worlds(
+            seed_of_piece(seed, f"{key}, which world"), self.executions
+        )
         # Executions are all alike: those of one world may as well come first.
         first = int(np.count_nonzero(worlds == 0))
         counts, scores = [], {}
@@ -332,7 +334,7 @@ class TradeOff(Renderable):
         rows = [[float(cell) for cell in one.values()] for one in self.points]
         heads = [key.replace("_", " ") for key in (self.points or ({},))[0]]
         return Rendering(
-            f"Area under the ROC curve of {listed(self.coalition) or 'anybody'}: "
+            f"Area under the ROC curve of {listed_names(self.coalition) or 'anybody'}: "
             f"{self.area:.4f}",
             [Table(heads, rows, align="." * len(heads))],
         )
@@ -488,7 +490,7 @@ class Audit(Renderable):
                 chance=self._chance,
             )
         if self.crossed:
-            names = listed(self.crossed[0].coalition) or "anybody"
+            names = listed_names(self.crossed[0].coalition) or "anybody"
             crossed, curves = len(self.crossed), len(self.curves)
             return phrase(
                 "audit", "crossed", crossed=crossed, curves=curves, names=names
@@ -751,7 +753,9 @@ def audit(
             outcomes += _played(scene, groups[0], seed, on=on)
         except BrokenExecutor as error:
             raise _lost(error, kept, "all executions") from None
-    numbers = share_law.shares_by_number(whole, seed_of(seed, share_law.BY_NUMBER))
+    numbers = share_law.shares_by_number(
+        whole, seed_of_piece(seed, share_law.BY_NUMBER)
+    )
     outcomes += [one.outcome() for one in numbers]
     controls = [
         *_sham_controls(scene, hidden, distance, seed),
@@ -781,7 +785,7 @@ def _guessers(
     moments: list[Any] = [0.0] * len(groups)
     n_batches = 1 if is_wide(scene.law.dtype) else ceil(LEARNED / size)
     for k in range(n_batches):
-        batch = scene.batch(seed_of(seed, f"learn/{k}"), size)
+        batch = scene.batch(seed_of_piece(seed, f"learn/{k}"), size)
         for g, player in enumerate(believing):
             assert player is not None
             moments[g] += covariance_of(scene, batch.noise(player.coalition))
@@ -818,7 +822,7 @@ def _played(
         one = attack(
             scene,
             group,
-            seed=seed_of(seed, f"{name}, {group}"),
+            seed=seed_of_piece(seed, f"{name}, {group}"),
             trials=min(most, some),
             **shared,
         )
@@ -885,13 +889,13 @@ def _planted_controls(
         if (guessed or LIKELIHOOD in leak.found_by) and is_attack_target_hidden(
             altered, group
         ):
-            players += _guessers(altered, [group], distance, seed_of(seed, name))
+            players += _guessers(altered, [group], distance, seed_of_piece(seed, name))
         # Only a guesser needs many executions to be believed.
         most = CONTROLLED if any(one.attack in GUESSERS for one in players) else FEW
         count = min(most, 10 * executions_per_batch(altered))
         tally, _ = play(altered, players, count, seed=seed, what=f"planted {name}")
         outcomes = _outcomes(players, tally)
-        outcomes += _played(altered, group, seed_of(seed, name), further)
+        outcomes += _played(altered, group, seed_of_piece(seed, name), further)
         alarms = FALSE_ALARMS / max(1, len(outcomes))
         by = [one for one in outcomes if one.exceeds(alarms)]
         worst = max(by, key=lambda one: one.rate - one.promised, default=None)
@@ -913,7 +917,7 @@ def _spoilt_numbers(scene: Scene, seed: int) -> Iterator[Control]:
         if scene.plan_law.sums_only
         else ("an eighth of sigma in one number", share_law.shares_an_eighth_as_large)
     )
-    key = seed_of(seed, f"planted {name}")
+    key = seed_of_piece(seed, f"planted {name}")
     for numbers in share_law.shares_by_number(scene, key, spoil)[:1]:
         one = numbers.outcome()
         words = f"{one.attack}: {one.successes} of {one.trials}"
@@ -1189,7 +1193,7 @@ def _tapped(
     for k in range(trials):
         held, _ = question.sound((seed, k, 4))
         seeds: dict[str, Any] = {
-            "seed": seed_of(seed, f"tap/{k}") % 2**32,
+            "seed": seed_of_piece(seed, f"tap/{k}") % 2**32,
             "watched": True,
         }
         ways = (MethodArrays(**seeds), machines := Recorded(faults=Faults(), **seeds))

@@ -28,7 +28,7 @@ from veilsum.audit.made_up import (
 )
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import Array, frozen
+from veilsum.numbers.arrays import Array, frozen_array
 from veilsum.numbers.shapes import Shaped
 
 # Parts of honest parties, as places in the topology.
@@ -139,7 +139,7 @@ def _within(topology: Topology, piece: Sequence[int]) -> Iterator[tuple[int, ...
         rest = Topology(
             inside.parties,
             inside.edges[others],
-            frozen(inside.weights[others]),
+            frozen_array(inside.weights[others]),
             directed=inside.directed,
         )
         parts = components(rest)

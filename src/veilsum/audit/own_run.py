@@ -16,7 +16,7 @@ from veilsum.audit.made_up import LUCK, most_likely_share_probability
 from veilsum.audit.weak_randomness import repeated_share_rows
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.privacy.transcript import Transcript
 
 ATTACK = "shares that were received"
@@ -74,7 +74,8 @@ def attack_findings(transcript: Transcript) -> tuple[str, ...]:
             names = topology.names(places[i] for i in part)
             what = "numbers" if len(names) == 1 else "sum"
             found.append(
-                f"{listed(transcript.corrupted)} can compute the {what} of "
-                f"{listed(names)} exactly, in each of {len(transcript.rounds)} sums"
+                f"{listed_names(transcript.corrupted)} can compute the {what} of "
+                f"{listed_names(names)} exactly, in each of {len(transcript.rounds)} "
+                "sums"
             )
     return tuple(found)

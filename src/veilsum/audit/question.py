@@ -44,10 +44,10 @@ from veilsum.masks.laws import LAWS, Law, Masks
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.minimise.question import Minimised
-from veilsum.numbers.arrays import Array, listed
+from veilsum.numbers.arrays import Array, listed_names
 from veilsum.numbers.limbs import is_wide, to_integers
 from veilsum.protocol.plan import Plan
-from veilsum.questions.job_file import job_of
+from veilsum.questions.job_file import question_job_of
 from veilsum.sums.kinds import QuestionKind, question_kind_of
 from veilsum.sums.presence import (
     PRESENCE,
@@ -221,7 +221,7 @@ class Rehearsal:
         if question is not None:
             asked = questions_of(path)
             if question not in asked:
-                known = listed([*asked]) or "none: it is no study"
+                known = listed_names([*asked]) or "none: it is no study"
                 raise InvalidInputError(
                     f"{path} has no question {printable(question)!r}; it has {known}",
                     code="unknown-question",
@@ -442,7 +442,7 @@ class Rehearsal:
     ) -> JobResult:
         if self.kind.input == "cost":
             return self._minimised(held, more)
-        job = job_of(self.consortium, dict(held), **more)
+        job = question_job_of(self.consortium, dict(held), **more)
         own = {} if rules is None or self.schema is None else {"rules": rules}
         return job.run(**own)
 

@@ -27,7 +27,7 @@ from veilsum.net.receipt import (
     verify_receipts,
 )
 from veilsum.net.transcript_file import is_transcript, read_transcript
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.privacy.transcript import Transcript
 
 ATTACK = "what this party's receipt says"
@@ -121,7 +121,7 @@ class RunFolder:
         found = [one for one in verdict.findings if one.check not in OF_ALL]
         for one in self.transcripts:
             same = one.plan.hex() == self.receipt.plan
-            whose = ("" if same else "not that of ") + listed(one.corrupted)
+            whose = ("" if same else "not that of ") + listed_names(one.corrupted)
             found.append(Finding("the transcript is of the signed plan", same, whose))
         return tuple(found)
 

@@ -19,7 +19,7 @@ from veilsum.graphs.connectivity import components
 from veilsum.locale import phrase
 from veilsum.models.leverage import OwnColumns
 from veilsum.models.rows import Rows
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _whose(question: Rehearsal, coalition: Sequence[str], played: Played) -> Rem
     pieces = [among.names(piece) for piece in components(among)]
     fewest = min(pieces, key=len)
     about = "fewest parties whose sum a coalition knows"
-    who = listed(coalition) or "somebody outside"
+    who = listed_names(coalition) or "somebody outside"
     if len(fewest) > 1:
         words = phrase("audit", "over", who=who, fewest=len(fewest))
         return Remark(about=about, number=len(fewest), words=words)

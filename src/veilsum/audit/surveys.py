@@ -48,11 +48,11 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import MOST_BYTES, read_consortium
 from veilsum.files.contents import contents
 from veilsum.files.scenarios import read_toml
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.party.own_survey import SUBMISSIONS
 from veilsum.progress import Progress, silent, watched
-from veilsum.questions.job_file import job_of
-from veilsum.scale.pieces import seed_of
+from veilsum.questions.job_file import question_job_of
+from veilsum.scale.pieces import seed_of_piece
 from veilsum.showing import counted
 from veilsum.surveys.delegate import masked_sums
 from veilsum.surveys.question import SurveyRecipe, SurveyResult
@@ -135,7 +135,7 @@ class RehearsedSurvey:
             )
             for name in terms.names
         }
-        agreed: Any = job_of(self.consortium, {}).options
+        agreed: Any = question_job_of(self.consortium, {}).options
         options: Any = {**agreed, "driver": driver, "run": "audit"}
         return recipe.run(works, recipe.terms(options))
 
@@ -166,7 +166,7 @@ class RehearsedSurvey:
         trials, runs = TRIALS[depth], RUNS[depth]
         steps: list[tuple[str, Play]] = [
             (
-                f"visits, {listed(group)}",
+                f"visits, {listed_names(group)}",
                 partial(
                     visits.play_visits, self.visits, group, seed=seed, trials=trials
                 ),
@@ -225,7 +225,7 @@ class RehearsedSurvey:
             return  # the attacks on visits say so
         pair, different = guests[:2], 0
         for trial in range(trials):
-            key = seed_of(seed, f"frames/{trial}")
+            key = seed_of_piece(seed, f"frames/{trial}")
             one, other = made.tables(np.random.default_rng(key))
             first = self.sent(self.tables(pair, one), key)
             second = first | {
@@ -245,7 +245,7 @@ class RehearsedSurvey:
         """Compare what delegates' machines exchange with what is simulated."""
         different = 0
         for trial in range(trials):
-            key = seed_of(seed, f"tap/{trial}") % 2**32
+            key = seed_of_piece(seed, f"tap/{trial}") % 2**32
             sent = self.sent({}, key)
             chance: dict[str, Any] = {"seed": key, "watched": True}
             machines = Recorded(faults=Faults(), **chance)

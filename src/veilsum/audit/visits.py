@@ -34,9 +34,9 @@ from veilsum.audit.auditing import MORE, Control, attack_rate_in_percent
 from veilsum.audit.made_up import LUCK
 from veilsum.audit.question import Skipped
 from veilsum.errors import InvalidInputError
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
-from veilsum.scale.pieces import seed_of
+from veilsum.scale.pieces import seed_of_piece
 from veilsum.surveys.delegate import DelegateStore
 from veilsum.surveys.submission import (
     WORD_BYTES,
@@ -279,7 +279,7 @@ class Against:
     trials: int
 
     def chance(self, trial: int, what: str) -> np.random.Generator:
-        return np.random.default_rng(seed_of(self.seed, f"{what}/{trial}"))
+        return np.random.default_rng(seed_of_piece(self.seed, f"{what}/{trial}"))
 
     def outcome(
         self, attack: str, about: str, hits: Sequence[bool], promised: float
@@ -487,7 +487,8 @@ def play_visits(
     if len(left) < 2:
         yield Skipped(
             "one guest's number",
-            f"{listed(coalition)} leave {len(left)} guests whom they did not invite, "
+            f"{listed_names(coalition)} leave {len(left)} guests whom they did not "
+            "invite, "
             "and one alone is hidden by nobody",
         )
         return
@@ -495,7 +496,7 @@ def play_visits(
         visits=visits,
         coalition=coalition,
         pair=(left[0], left[1]),
-        seed=seed_of(seed, listed(coalition)),
+        seed=seed_of_piece(seed, listed_names(coalition)),
         trials=trials,
     )
     for attack in ATTACKS.values():
@@ -715,7 +716,7 @@ def planted_visit_leaks(visits: Visits, seed: int) -> Iterator[Control]:
             visits=plant(visits),
             coalition=names[:-1],
             pair=(one, other),
-            seed=seed_of(seed, name),
+            seed=seed_of_piece(seed, name),
             trials=CONTROLLED,
         )
         came = ATTACKS[found_by](aim)

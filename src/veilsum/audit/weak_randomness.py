@@ -53,7 +53,7 @@ from veilsum.numbers.arrays import Array
 from veilsum.numbers.limbs import to_integers
 from veilsum.numbers.shapes import Shaped
 from veilsum.privacy.transcript import touching
-from veilsum.scale.pieces import map_pieces, seed_of
+from veilsum.scale.pieces import map_pieces, seed_of_piece
 
 # More trials than any batch has: repetition is looked for among all of them.
 MOST_TRIALS = 2**24
@@ -191,7 +191,7 @@ def attack_small_roots(
     whole = made_up_holdings(scene)
     truth, right = made_up_numbers(scene, whole), 0
     for trial in range(trials):
-        batch = scene.batch(seed_of(seed, trial), executions)
+        batch = scene.batch(seed_of_piece(seed, trial), executions)
         sight = batch.sight(coalition, truth)
         guess = table.get(_key(sight.known[0][0].T.ravel()))
         if guess is None:

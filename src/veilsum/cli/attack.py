@@ -108,9 +108,9 @@ def float_command(
         "lattice": {"bits": bits, **_counts(lattice)},
     }
     if folder is not None:
-        from veilsum.report.figures import render
+        from veilsum.report.figures import figure_png_and_svg
 
-        drawn = render(_figure(values, sigma, runs, seed, bits))
+        drawn = figure_png_and_svg(_figure(values, sigma, runs, seed, bits))
         files = {f"float_leak.{kind}": content for kind, content in drawn.items()}
         write_files(folder, {"result.json": written(found).encode(), **files})
     if as_json:

@@ -304,10 +304,10 @@ def _audited(
 def _drawn(name: str, draw: Callable[[], Any]) -> dict[str, bytes]:
     """Return a figure's files; none, which is said, without the extra that draws."""
     from veilsum.errors import MissingExtraError
-    from veilsum.report.figures import render
+    from veilsum.report.figures import figure_png_and_svg
 
     try:
-        drawn = render(draw())
+        drawn = figure_png_and_svg(draw())
     except MissingExtraError as error:
         say(f"no figure was drawn: {error}")
         return {}

@@ -305,11 +305,11 @@ def invite(
         survey_member_letters,
     )
     from veilsum.surveys.submission import submission_sha256
-    from veilsum.web.fetching import page_address
+    from veilsum.web.fetching import survey_page_address
     from veilsum.web.guest_page import page_survey, single_file
 
     consortium, _ = _read(survey)
-    page = page_address(address)
+    page = survey_page_address(address)
     given = read_invitation_codes(codes)
     named = codes.with_name(f"{codes.name.removesuffix('.codes.csv')}.key")
     if key is None and not named.exists():
@@ -391,8 +391,8 @@ def serve(
     from veilsum.cli.join import set_up
     from veilsum.consortium.addresses import Address, is_loopback
     from veilsum.web.collecting import SurveyHost
-    from veilsum.web.fetching import page_address
-    from veilsum.web.pages import PageServer, listening
+    from veilsum.web.fetching import survey_page_address
+    from veilsum.web.pages import PageServer, listening_page_socket
 
     consortium, terms = _read(survey)
     place = Address.of(listen)
@@ -402,10 +402,10 @@ def serve(
             "127.0.0.1 behind a reverse proxy, or give --tls CERT KEY",
             code="tls-missing",
         )
-    known = None if public is None else page_address(public)
+    known = None if public is None else survey_page_address(public)
     set_up(style="json" if as_json else "text")
     collection = _collection(_folder(survey, folder), terms)
-    listener = listening(place)
+    listener = listening_page_socket(place)
     address = Address(place.host, listener.getsockname()[1])
     page = known or f"{'http' if tls is None else 'https'}://{address}"
     token = secrets.token_urlsafe(24)

@@ -142,7 +142,7 @@ def _copy(one: Copied | Resumed) -> str:
 
 
 def _print(file: Path, history: History) -> None:
-    from veilsum.numbers.arrays import listed
+    from veilsum.numbers.arrays import listed_names
     from veilsum.privacy.accountant import account_numbers, accounts
 
     numbers, found = account_numbers(history), accounts(history)
@@ -169,7 +169,10 @@ def _print(file: Path, history: History) -> None:
         [
             (
                 *(escape(one.statistic), str(numbers[one.data]), str(one.numbers)),
-                *(_few(one.parties), listed([f"{x:.4g}" for x in one.point], most=3)),
+                *(
+                    _few(one.parties),
+                    listed_names([f"{x:.4g}" for x in one.point], most=3),
+                ),
             )
             for one in history.releases
         ],
@@ -234,9 +237,9 @@ def _account_row(account: Account) -> tuple[str, ...]:
 
 
 def _few(names: tuple[str, ...]) -> str:
-    from veilsum.numbers.arrays import listed
+    from veilsum.numbers.arrays import listed_names
 
-    return escape(listed(names, most=5))
+    return escape(listed_names(names, most=5))
 
 
 def _number(value: float | None) -> str:

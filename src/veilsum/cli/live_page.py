@@ -53,13 +53,13 @@ def shown_page(
         return
     from veilsum.cli.join import ForPeople
     from veilsum.report.run_report import report
-    from veilsum.web.live import TOKEN_FILE, LiveServer, LogLines, page_address
+    from veilsum.web.live import TOKEN_FILE, LiveServer, LogLines, live_page_address
 
     def content(out: Path, receipts: Sequence[Path]) -> bytes:
         return report(out, receipts=receipts).content
 
     log, lines = logging.getLogger("veilsum.net"), LogLines(ForPeople())
-    address = page_address(place, opened=opened)
+    address = live_page_address(place, opened=opened)
     with LiveServer(address, folder, content, lines) as shown:
         log.addHandler(lines)
         try:

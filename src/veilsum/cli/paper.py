@@ -50,7 +50,11 @@ def command(
     """
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.minimise.paper import reproduce
-    from veilsum.report.figures import convergence_figure, density_figure, render
+    from veilsum.report.figures import (
+        convergence_figure,
+        density_figure,
+        figure_png_and_svg,
+    )
 
     folder = prepare_folder(out)
     report = reproduce(executions=executions, seed=seed, on=on)
@@ -61,7 +65,7 @@ def command(
     files = {
         f"{name}.{kind}": content
         for name, figure in drawn.items()
-        for kind, content in render(figure).items()
+        for kind, content in figure_png_and_svg(figure).items()
     }
     paths = [str(path) for path in write_files(folder, files)]
     if as_json:

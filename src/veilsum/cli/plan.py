@@ -164,13 +164,13 @@ def _show_page(listen: str, spec: str | None, given: dict[str, Any]) -> None:
 
     del pages
     from veilsum.web.planner import planner_address, serve_planner
-    from veilsum.web.planning import drawn
+    from veilsum.web.planning import planner_drawing
 
     address = planner_address(listen)
     if spec is not None:
         from veilsum.files.graphs import topology_from
 
-        given["drawn"] = drawn(topology_from(spec))
+        given["drawn"] = planner_drawing(topology_from(spec))
 
     def opened(url: str) -> None:
         say(f"  open {url}")

@@ -119,7 +119,7 @@ def _run(
         import msgspec
 
         from veilsum.files.output import as_json as text, prepare_folder, write_files
-        from veilsum.numbers.arrays import listed
+        from veilsum.numbers.arrays import listed_names
         from veilsum.questions.job_file import read_job
         from veilsum.showing import counted
         from veilsum.sums.kinds import question_kind_of
@@ -151,7 +151,7 @@ def _run(
         say(rounded_values_words(job.rounded))
     if refused := job.refused_by_default():
         every = len(refused) == len(job.tables)
-        who = f"all {len(refused)} parties" if every else listed(refused, most=12)
+        who = f"all {len(refused)} parties" if every else listed_names(refused, most=12)
         say(f"this file changes minimum_rows; by default would be refused: {who}")
     if job.title:
         click.echo(f"{on_screen(job.title)}\n")
@@ -174,7 +174,9 @@ def _figures(
     from veilsum.report import figures
 
     drawn = kind.figures(figures, result, title.partition("\n")[0], **shown)
-    rendered = {name: figures.render(figure) for name, figure in drawn.items()}
+    rendered = {
+        name: figures.figure_png_and_svg(figure) for name, figure in drawn.items()
+    }
     return {
         f"{name}.{form}": content
         for name, forms in rendered.items()

@@ -93,7 +93,7 @@ def command(
       veilsum report consortium.toml --for dpo --language de
     """
     from veilsum.files.output import prepare_folder, write_files
-    from veilsum.report.printing import as_pdf
+    from veilsum.report.printing import report_pdf
 
     if reader == "reader" and form not in FOR_READERS:
         raise BadInput(f"--format {form} is for an officer: add --for dpo")
@@ -105,7 +105,7 @@ def command(
     prepare_folder(target.parent)
     content, good = _made(what, reader, form, language, receipts)
     if form == "pdf":
-        content = as_pdf(content)
+        content = report_pdf(content)
     write_files(target.parent, {target.name: content}, private=True)
     if as_json:
         print_json({"file": str(target), "bytes": len(content), "good": good})
@@ -124,7 +124,7 @@ def _made(
         from veilsum.report import officer
 
         written = "html" if form == "pdf" else form
-        return officer.write(what, format=written, language=language), True
+        return officer.officer_document(what, format=written, language=language), True
     from veilsum.report.run_report import report
 
     found = report(what, receipts=receipts)

@@ -100,9 +100,11 @@ def command(
 
 def _write(folder: Path, described: Scenario, run: Run) -> None:
     from veilsum.files.output import as_json, write_files
-    from veilsum.report.figures import error_figure, render
+    from veilsum.report.figures import error_figure, figure_png_and_svg
 
     # One exchange and a local solve leave no curve to draw.
-    drawn = render(error_figure(run, described.title)) if run.iterations else {}
+    drawn = (
+        figure_png_and_svg(error_figure(run, described.title)) if run.iterations else {}
+    )
     files = {f"errors.{kind}": content for kind, content in drawn.items()}
     write_files(folder, {"result.json": as_json(run.to_dict()).encode(), **files})

@@ -175,7 +175,7 @@ def _check_kind(figure: Path) -> None:
 
 def _write(figure: Path, found: Any) -> None:
     from veilsum.files.output import write_files
-    from veilsum.report.figures import render
+    from veilsum.report.figures import figure_png_and_svg
 
     kind = figure.suffix.lower().removeprefix(".")
-    write_files(figure.parent, {figure.name: render(found.plot())[kind]})
+    write_files(figure.parent, {figure.name: figure_png_and_svg(found.plot())[kind]})

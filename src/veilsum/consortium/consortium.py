@@ -42,7 +42,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.methods.settings import Settings
-from veilsum.numbers.arrays import listed, nearest
+from veilsum.numbers.arrays import listed_names, nearest_name
 from veilsum.numbers.units import unit_of
 from veilsum.protocol.plan import Plan
 from veilsum.reading import Section, Table, Text, about, check_keys, read
@@ -191,7 +191,7 @@ class Consortium(Renderable):
         left = tuple(name for name in topology.parties if name in members)
         if any(kind_of(one.heading).needs_all_members for one in self.questions):
             lost = [name for name in topology.parties if name not in members]
-            return f"without {listed(lost)} nothing adds up" if lost else None
+            return f"without {listed_names(lost)} nothing adds up" if lost else None
         # Of a plan only the graph and the policy decide this.
         law = self.masks.on(topology)
         plan = Plan(
@@ -419,7 +419,7 @@ def question_heading(present: Collection[str]) -> str:
         choices = ", ".join(f"[{name}]" for name in headings())
         raise InvalidScenarioError(
             f"a consortium runs exactly one of {choices}, found "
-            f"{listed(found) or 'none'}",
+            f"{listed_names(found) or 'none'}",
             code="not-one-task",
         )
     return found[0]
@@ -489,7 +489,8 @@ def _check_organiser(name: str, members: Sequence[Member]) -> None:
     known = [member.name for member in members]
     if name and name not in known:
         raise InvalidScenarioError(
-            f"organiser is {name!r}, who is no member; {nearest(name, known)}name the "
+            f"organiser is {name!r}, who is no member; {nearest_name(name, known)}name "
+            "the "
             "member that wrote the file, or leave it out",
             code="organiser-not-member",
         )
@@ -547,7 +548,7 @@ def _topology(
         )
         pieces = components(found)
     if len(pieces) > 1:
-        named = "; ".join(listed(found.names(piece)) for piece in pieces[:4])
+        named = "; ".join(listed_names(found.names(piece)) for piece in pieces[:4])
         raise InvalidScenarioError(
             f"[graph] is in {len(pieces)} pieces ({named}), and parties in different "
             "ones cannot run together: add a link between them",

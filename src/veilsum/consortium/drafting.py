@@ -28,7 +28,7 @@ from veilsum.consortium.study import AgreedStudy, study_from
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import LAWS
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.reading import Section, about
 
 COVERED = (
@@ -195,7 +195,8 @@ def _check_named(
     missing = [name for name in topology.parties if name not in certificates]
     if missing:
         raise InvalidScenarioError(
-            f"there is no certificate of {listed(missing)}: each party makes its own "
+            f"there is no certificate of {listed_names(missing)}: each party makes its "
+            "own "
             "with veilsum identity new NAME and sends the .crt file; name it in "
             "[deployment] certificates or with --certificate",
             code="missing-certificate",
@@ -213,7 +214,8 @@ def _public_policy(section: PolicySection, topology: Topology) -> dict[str, Any]
     covered = section.policy.tolerate
     if size > covered:
         raise InvalidScenarioError(
-            f"[policy] corrupted names {size} parties ({listed(named)}), and what real "
+            f"[policy] corrupted names {size} parties ({listed_names(named)}), and "
+            "what real "
             f"parties are promised holds against {covered} (tolerate), whoever they "
             f"are: set tolerate = {size}, or name fewer",
             code="coalition-too-large",

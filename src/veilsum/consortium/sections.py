@@ -27,7 +27,7 @@ from veilsum.minimise.costs.domains import (
 )
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.settings import METHODS, Settings
-from veilsum.numbers.arrays import FloatArray, as_floats, listed
+from veilsum.numbers.arrays import FloatArray, as_floats, listed_names
 from veilsum.protocol.plan import Policy
 from veilsum.reading import (
     Flag,
@@ -121,7 +121,7 @@ class GraphSection(Section, frozen=True, kw_only=True):
         if len(sources) != 1:
             raise InvalidScenarioError(
                 "[graph] needs exactly one of family, file and edges, found "
-                f"{listed(sources) or 'none'}",
+                f"{listed_names(sources) or 'none'}",
                 code="graph-not-one-source",
             )
         if self.weight is not None and self.file is None:

@@ -39,7 +39,7 @@ from veilsum.consortium.consortium import (
 from veilsum.consortium.kinds import headings, kind_of
 from veilsum.consortium.sections import COST_ONLY
 from veilsum.errors import InvalidScenarioError, printable
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.reading import Section, Table, Text, Whole, check_keys, read
 from veilsum.showing import Items, Renderable, Rendering, counted
 
@@ -290,7 +290,8 @@ def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
             choices = ", ".join(f"[question.{one}]" for one in known)
             raise InvalidScenarioError(
                 f"question {name!r} must have exactly one of {choices}, found "
-                f"{listed(list(question)) or 'none'}: a study asks about one table of "
+                f"{listed_names(list(question)) or 'none'}: a study asks about one "
+                "table of "
                 "every member, under one [schema] and one [policy] for all questions",
                 code="not-one-task",
             )

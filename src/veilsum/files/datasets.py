@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError, installing
-from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed_names
 
 if TYPE_CHECKING:
     from veilsum.models.fleets import Fleet
@@ -178,7 +178,7 @@ def power_case(name: str, parties: int | None = None) -> Dataset:
     """
     if name not in POWER_CASES:
         raise InvalidInputError(
-            f"there are the power cases {listed(POWER_CASES)}, found {name!r}",
+            f"there are the power cases {listed_names(POWER_CASES)}, found {name!r}",
             code="unknown-case",
         )
     case = getattr(_module(f"pypower.{name}"), name)()
@@ -268,9 +268,9 @@ def _cells(table: Frame, wanted: Sequence[str]) -> dict[str, FloatArray]:
     missing = [one for one in wanted if one not in table.columns]
     if missing:
         raise InvalidInputError(
-            f"a table for dispatch has the columns {listed(wanted)}, and "
-            f"{listed(missing)} cannot be found among "
-            f"{listed(list(map(str, table.columns)))}; a row without a generator "
+            f"a table for dispatch has the columns {listed_names(wanted)}, and "
+            f"{listed_names(missing)} cannot be found among "
+            f"{listed_names(list(map(str, table.columns)))}; a row without a generator "
             "leaves all but the demand empty",
             code="missing-columns",
         )
@@ -305,8 +305,8 @@ def _rows_of_kinds(
     )
     if (both := first & second).any():
         raise InvalidInputError(
-            f"row {int(np.argmax(both)) + 1} has both {listed(kind)} and "
-            f"{listed(other)}: make two rows of it",
+            f"row {int(np.argmax(both)) + 1} has both {listed_names(kind)} and "
+            f"{listed_names(other)}: make two rows of it",
             code="row-of-both-kinds",
         )
     return first, second
@@ -326,8 +326,9 @@ def _filled(cells: Mapping[str, FloatArray], names: Sequence[str]) -> Array[Any]
         ]
         has = [name for name in names if name not in empty]
         raise InvalidInputError(
-            f"row {row + 1} has {listed(has)}, and nothing in {listed(empty)}: give "
-            f"all of {listed(names)}, or leave them all empty",
+            f"row {row + 1} has {listed_names(has)}, and nothing in "
+            f"{listed_names(empty)}: give "
+            f"all of {listed_names(names)}, or leave them all empty",
             code="partly-filled-row",
         )
     return whole

@@ -16,7 +16,7 @@ from veilsum.files.contents import contents
 from veilsum.graphs.links import MOST_LINKS
 from veilsum.graphs.topology import Topology
 from veilsum.memory import check_room
-from veilsum.numbers.arrays import Array, listed
+from veilsum.numbers.arrays import Array, listed_names
 
 # A million links, with names and attributes; looked at before a byte is read.
 MOST_BYTES = 64 << 20
@@ -82,7 +82,7 @@ def numbered_links(path: Path, *, most_links: int = MOST_LINKS) -> Topology:
             if "ends" not in found.names:
                 raise InvalidGraphError(
                     f"{path} holds no links: expected an array of two columns that is "
-                    f"called ends, found {listed(sorted(found.names)) or 'none'}",
+                    f"called ends, found {listed_names(sorted(found.names)) or 'none'}",
                     code="no-links",
                 )
             head = found.head("ends")
@@ -205,7 +205,7 @@ def _check_ends(ends: Iterable[Any], known: Collection[Any]) -> None:
     """Refuse a link to a party the file does not list; networkx would invent it."""
     unknown = sorted({str(end) for end in ends if end not in known})
     if unknown:
-        raise ValueError(f"links name unknown parties: {listed(unknown)}")
+        raise ValueError(f"links name unknown parties: {listed_names(unknown)}")
 
 
 _READERS: dict[str, Callable[[bytes], Any]] = {

@@ -38,7 +38,7 @@ from veilsum.files.sqlite import (
     inspected,
     transaction,
 )
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import (
     Account,
@@ -769,7 +769,8 @@ def _version_sentence(n_changed: int, old: Version, least: int) -> str:
     rows = "row" if n_changed == 1 else "rows"
     return (
         f"this table differs in about {n_changed} {rows} from the one of {old.when}, "
-        f"of which sums over {listed(old.columns)} are known: the difference of two "
+        f"of which sums over {listed_names(old.columns)} are known: the difference of "
+        "two "
         f"sums would be about these rows alone, and minimum_rows = {least} of them are "
         "the least; use the earlier table again, or wait until more rows are new; a "
         "table about other people is declared by --new-data (new_data=True in Python). "

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from veilsum.errors import InvalidInputError
 from veilsum.locale import limit
-from veilsum.models.hypotheses import Combined, Hypothesis, TestOfFit, wald
-from veilsum.models.inference import Inference, table
-from veilsum.numbers.arrays import Vector, listed
+from veilsum.models.hypotheses import Combined, Hypothesis, TestOfFit, wald_test
+from veilsum.models.inference import Inference, coefficient_table
+from veilsum.numbers.arrays import Vector, listed_names
 from veilsum.showing import Cell, Renderable, Rendering, Table, number
 from veilsum.sums.table_job import TableResult
 from veilsum.tables.frames import Frame, Series, load_pandas
@@ -105,7 +105,9 @@ class Fitted(TableResult, Generic[F]):
             hypothesis: such as "age = 0, height = 2 * weight"; or a matrix with a
                 column for each coefficient, or a pair of that and values.
         """
-        return wald(self.inference, Hypothesis.of(hypothesis, self.inference.names))
+        return wald_test(
+            self.inference, Hypothesis.of(hypothesis, self.inference.names)
+        )
 
     def t_test(self, hypothesis: Any) -> Tested:
         made = Hypothesis.of(hypothesis, self.inference.names)
@@ -142,7 +144,7 @@ def table_cells(fit: Inference, level: float) -> list[list[Cell]]:
             number(value, P_DIGITS) if name == "p_value" else value
             for name, value in vars(one).items()
         ]
-        for one in table(fit, level)
+        for one in coefficient_table(fit, level)
     ]
 
 
@@ -154,7 +156,7 @@ def table_rows(
     Keys: name, coefficient, standard_error, statistic, p, low and high.
     """
     keys = ("name", "coefficient", "standard_error", "statistic", "p", "low", "high")
-    rows = [vars(row).values() for row in table(fit, level)]
+    rows = [vars(row).values() for row in coefficient_table(fit, level)]
     finite = [
         [x if isinstance(x, str) or isfinite(x) else None for x in r] for r in rows
     ]
@@ -162,7 +164,7 @@ def table_rows(
 
 
 def _table_frame(fit: Inference, level: float) -> Frame:
-    rows = [vars(one) for one in table(fit, level)]
+    rows = [vars(one) for one in coefficient_table(fit, level)]
     keys = ("coefficient", "standard_error", "statistic", "p_value", "low", "high")
     made = {key: [row[key] for row in rows] for key in keys}
     return load_pandas().DataFrame(made, index=list(fit.names))
@@ -183,7 +185,7 @@ class Nested(Protocol):
     def rows_of_fit(self, names: Sequence[str]) -> Mapping[str, Any]: ...
 
 
-def in_order(one: Any, other: Any) -> tuple[Any, Any]:
+def fits_in_order(one: Any, other: Any) -> tuple[Any, Any]:
     """Return the larger fit and the smaller; refuse what cannot be compared."""
     if type(other) is not type(one):
         raise InvalidInputError(
@@ -197,7 +199,7 @@ def in_order(one: Any, other: Any) -> tuple[Any, Any]:
         raise InvalidInputError(
             "of two nested fits one has all columns of the other and more: found "
             + (
-                f"{listed(more)} in the smaller one only"
+                f"{listed_names(more)} in the smaller one only"
                 if more
                 else "the same columns in both"
             ),

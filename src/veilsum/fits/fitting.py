@@ -26,9 +26,9 @@ from veilsum.models.glm import FirstStatistics, GlmFit, Request, Stage
 from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
 from veilsum.numbers.layout import Layout, number
-from veilsum.numbers.units import Counts, Integers, triangle
+from veilsum.numbers.units import Counts, Integers, triangle_of_matrix
 from veilsum.sums.recipes import (
     IterativeRecipe,
     OneRound,
@@ -104,7 +104,7 @@ class Strategy(SumRecipe):
 
         By the same rounds, unless a strategy has another algorithm.
         """
-        everything, sums = joined(rows), list[Integers]()
+        everything, sums = joined_fit_rows(rows), list[Integers]()
         while (request := self.request(sums)) is not None:
             sums.append(self.vector(everything, 0, request))
         return self.answer(sums)
@@ -138,14 +138,14 @@ class Strategy(SumRecipe):
         self, sums: Sums, names: Sequence[str], columns: Sequence[str]
     ) -> list[Fraction]:
         """Return the part of the sums that is about rows and some of the columns."""
-        return sums_about(names, columns, self.counts, sums[0])
+        return sums_about_fit_columns(names, columns, self.counts, sums[0])
 
     def notes(self, fit: Any) -> tuple[str, ...]:
         """Return sentences that belong below the table of coefficients."""
         return ()
 
 
-def sums_about(
+def sums_about_fit_columns(
     names: Sequence[str], columns: Sequence[str], counts: Counts, first: Array[Any]
 ) -> list[Fraction]:
     """Return the first sum's part about some of a fit's columns, which comes first."""
@@ -154,7 +154,7 @@ def sums_about(
     return [int(first[at]) * counts.units[at] for at in places]
 
 
-def joined(rows: Mapping[str, Rows]) -> Rows:
+def joined_fit_rows(rows: Mapping[str, Rows]) -> Rows:
     """Return all parties' rows, one party after the other."""
     parts = list(rows.values())
 
@@ -234,11 +234,11 @@ class LeastSquaresRecipe(SolvedOnce):
 
     def contributions(self, rows: Rows, request: Any) -> FloatArray:
         del request
-        return least_squares.contributions(rows, self.measures)
+        return least_squares.least_squares_contributions(rows, self.measures)
 
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:
         """Return the coefficients by an orthogonal decomposition."""
-        everything = joined(rows)
+        everything = joined_fit_rows(rows)
         root = np.sqrt(everything.weigh(np.ones(everything.n_rows)))
         penalty = np.full(len(self.names), np.sqrt(self.ridge))
         if self.intercept is not None:
@@ -255,7 +255,9 @@ class LeastSquaresRecipe(SolvedOnce):
         return None if self.intercept is None else self.totals(sums[:1]).means()
 
     def totals(self, sums: Sums) -> Exact:
-        return least_squares.totals(sums[0][:-1], self.measures, **self._given)
+        return least_squares.least_squares_totals(
+            sums[0][:-1], self.measures, **self._given
+        )
 
     def bread(self, sums: Sums) -> Callable[[], Any]:
         """Return the inverse of X'WX, in balls."""
@@ -294,7 +296,8 @@ class InRounds(IterativeRecipe[S]):
         )
         if growing := self.growing(state):
             told = (
-                f"the coefficient of {listed(growing)} seems to grow without end, "
+                f"the coefficient of {listed_names(growing)} seems to grow without "
+                "end, "
                 "which takes many rounds to be sure of: "
                 f"{self.remedies[1]}. And {told}"
             )
@@ -368,7 +371,7 @@ class NewtonRecipe(Strategy, InRounds[State]):
         """Return each row's part of a round; None where a dispersion is estimated."""
         if self.newton.family.estimates_alpha:
             return None
-        return glm.contributions(self.newton.scales, rows, request)
+        return glm.glm_contributions(self.newton.scales, rows, request)
 
     def check_rows(self, rows: Rows) -> None:
         """Refuse responses that the family does not have."""
@@ -389,7 +392,7 @@ class NewtonRecipe(Strategy, InRounds[State]):
 
     def suspected(self, sums: Sums) -> str:
         """Return the columns whose information has faded, if an objection follows."""
-        return suspicion(self.newton, self.state(sums), "The")
+        return fading_fit_columns(self.newton, self.state(sums), "The")
 
     def fit(self, sums: Sums) -> GlmFit:
         return self.newton.fit(self.state(sums))
@@ -433,13 +436,14 @@ class NewtonRecipe(Strategy, InRounds[State]):
         )
 
 
-def suspicion(newton: Newton, state: State, the: str) -> str:
+def fading_fit_columns(newton: Newton, state: State, the: str) -> str:
     """Return a sentence on columns whose information has faded, if some have."""
     fading = newton.fading_columns(state, SUSPECT)
     if not fading:
         return ""
     return (
-        f"{the} coefficient of {listed(fading)} seems to grow without end: less than "
+        f"{the} coefficient of {listed_names(fading)} seems to grow without end: less "
+        "than "
         f"{SUSPECT:.0%} of the first information about it was left"
     )
 
@@ -571,7 +575,7 @@ class ChoiceRecipe(Strategy, InRounds[ChoiceState]):
         products = self.layout.unpack(sums[1])[information.key] * units
         counts = [Fraction(int(one)) for one in first["level_rows"]]
         counts.append(Fraction(first["left_out"]))
-        return counts + sorted(triangle(products[np.ix_(places, places)]))
+        return counts + sorted(triangle_of_matrix(products[np.ix_(places, places)]))
 
     def release(self, sums: Sums) -> Release:
         point = self.search.propose(self.state(sums)).point

@@ -21,8 +21,8 @@ from veilsum.models.families import (
     Family,
 )
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.models.sandwich import Errors, errors_of
-from veilsum.numbers.arrays import Array, FloatArray, Vector, listed, nearest
+from veilsum.models.sandwich import Errors, robust_errors_named
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names, nearest_name
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import BITS, ROW_BITS, Integers
 from veilsum.sums.presence import Cells, Group, Values, Varying, has_few_values
@@ -75,8 +75,9 @@ def inferred_schema(
     for name in (one for formula in formulas for one in formula.columns):
         if name not in known and name.lower() != "intercept":  # which has its own words
             raise InvalidInputError(
-                f"no table has a column {name!r}; {nearest(name, known)}the tables' "
-                f"columns are {listed([*known])}",
+                f"no table has a column {name!r}; {nearest_name(name, known)}the "
+                "tables' "
+                f"columns are {listed_names([*known])}",
                 code="unknown-column",
             )
     for party, frame in frames.items():
@@ -87,7 +88,8 @@ def inferred_schema(
                 missing[0],
                 "column",
                 f"there is no column {missing[0]!r}, which other parties have; the "
-                f"table has {listed(list(frame.columns))}: rename one of them, or fit "
+                f"table has {listed_names(list(frame.columns))}: rename one of them, "
+                "or fit "
                 "without it",
                 code="missing-column",
             )
@@ -166,8 +168,9 @@ class FormulaJob(SchemaJob[FormulaRows]):
             if not tested or len(tested) + len(few) != len(formula.columns):
                 raise InvalidInputError(
                     f"further = {further!r} adds columns to those of the formula, and "
-                    f"these stay what they are: found {listed(few)} without it, and "
-                    f"{listed(formula.columns)} with it",
+                    f"these stay what they are: found {listed_names(few)} without it, "
+                    "and "
+                    f"{listed_names(formula.columns)} with it",
                     code="columns-overlap",
                 )
         needed = {*formula.variables, offset}
@@ -179,7 +182,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
             needed.add(weights)
         used = tuple(one for one in schema.columns if one.name in needed)
         narrow = replace(formula, schema=replace(schema, columns=used))
-        kind = errors_of(errors)
+        kind = robust_errors_named(errors)
         return cls(
             *(narrow, family, weights, offset, ridge, bits),
             absorb=absorb,

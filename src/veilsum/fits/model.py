@@ -28,7 +28,11 @@ from veilsum.models.families import (
     Family,
     NegativeBinomial,
 )
-from veilsum.models.family_names import FAMILIES, NEGATIVE_BINOMIAL, canonical
+from veilsum.models.family_names import (
+    FAMILIES,
+    NEGATIVE_BINOMIAL,
+    canonical_family_name,
+)
 from veilsum.models.glm import Scales
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
@@ -47,7 +51,7 @@ def family_of(name: str | Family, *, alpha: float | None = None) -> Family:
     """Return the family with this name; a negative binomial one may have an alpha."""
     if isinstance(name, Family):
         return name
-    name = canonical(name)
+    name = canonical_family_name(name)
     if alpha is not None:
         if name == NEGATIVE_BINOMIAL:
             return NegativeBinomial(alpha)

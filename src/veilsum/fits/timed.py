@@ -15,7 +15,7 @@ from veilsum.errors import InvalidInputError, naming_party
 from veilsum.fits.formula_job import FormulaJob, FormulaRows, OnFormula
 from veilsum.models.families import Poisson
 from veilsum.models.rows import PerRow, RowMeasures, Rows
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.units import Measure
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.formula.syntax import SurvivalFormula
@@ -68,7 +68,8 @@ class TimedJob(OnFormula[T], Generic[T]):
         both += [found.event] if formula.response_is_shaped else []
         if both:
             raise InvalidInputError(
-                f"{listed(both)} is in Surv(...), and on the right of ~ too: leave it "
+                f"{listed_names(both)} is in Surv(...), and on the right of ~ too: "
+                "leave it "
                 "out there",
                 code="time-on-both-sides",
             )

@@ -40,7 +40,7 @@ from veilsum.graphs.connectivity import (
     vertex_connectivity,
 )
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import frozen
+from veilsum.numbers.arrays import frozen_array
 from veilsum.progress import Advance, Opening, silent
 
 Link = tuple[int, int]
@@ -95,7 +95,7 @@ def with_links(topology: Topology, links: Iterable[Link]) -> Topology:
     return Topology(
         topology.parties,
         edges[order],
-        frozen(weights[order]),
+        frozen_array(weights[order]),
         directed=topology.directed,
     )
 

@@ -28,7 +28,7 @@ from veilsum.graphs.links import (
     plane,
     touching,
 )
-from veilsum.numbers.arrays import nearest
+from veilsum.numbers.arrays import nearest_name
 from veilsum.showing import counted
 
 
@@ -227,7 +227,7 @@ def build(spec: str, only: Only | None = None, *, most_links: int | None = None)
         known = "; ".join(family.usage for family in FAMILIES.values())
         raise InvalidGraphError(
             f"no graph family or file is called {name!r}; "
-            f"{nearest(name, FAMILIES)}families are: {known}",
+            f"{nearest_name(name, FAMILIES)}families are: {known}",
             code="unknown-family",
         )
     family = FAMILIES[name]

@@ -13,7 +13,7 @@ import scipy
 
 from veilsum.errors import InvalidGraphError, InvalidInputError, NumericalError
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.numbers.arrays import Sparse, nearest
+from veilsum.numbers.arrays import Sparse, nearest_name
 
 # Up to this many parties eigenvalues are found by a dense solve.
 DENSE_PARTIES = 1500
@@ -63,7 +63,8 @@ def mixing_weights(topology: GraphLike, name: str) -> Sparse:
     topology = Topology.of(topology)
     if name not in MIXING:
         raise InvalidInputError(
-            f"no mixing weights are called {name!r}; {nearest(name, MIXING)}choose "
+            f"no mixing weights are called {name!r}; "
+            f"{nearest_name(name, MIXING)}choose "
             f"from {', '.join(MIXING)}",
             code="unknown-weights",
         )

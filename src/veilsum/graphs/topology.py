@@ -26,9 +26,9 @@ from veilsum.numbers.arrays import (
     FloatArray,
     Sparse,
     Vector,
-    frozen,
-    listed,
-    nearest,
+    frozen_array,
+    listed_names,
+    nearest_name,
 )
 from veilsum.numbers.compiled import compiled
 from veilsum.showing import MOST_ROWS, Renderable, Rendering, Table, counted
@@ -92,7 +92,7 @@ class Topology(Renderable):
         unknown = sorted({name for pair in pairs for name in pair} - set(position))
         if unknown:
             raise InvalidGraphError(
-                f"edges name unknown parties: {listed(unknown)}; add them to the "
+                f"edges name unknown parties: {listed_names(unknown)}; add them to the "
                 "parties",
                 code="unknown-party",
             )
@@ -107,7 +107,7 @@ class Topology(Renderable):
         if noise is not None:
             total = np.zeros(len(links))
             np.add.at(total, which.ravel(), noise)
-        return cls(names, links, frozen(total), directed=directed)
+        return cls(names, links, frozen_array(total), directed=directed)
 
     @classmethod
     def of(cls, graph: GraphLike) -> Topology:
@@ -198,7 +198,7 @@ class Topology(Renderable):
             self,
             parties=tuple(self.parties),
             edges=edges,
-            weights=frozen(self.weights.copy()),
+            weights=frozen_array(self.weights.copy()),
         )
 
     @property
@@ -237,8 +237,9 @@ class Topology(Renderable):
         elif name in self._positions:
             return self._positions[name]
         raise InvalidInputError(
-            f"unknown party {name!r}; {nearest(name, self.parties)}the parties are "
-            f"{listed(self.parties)}",
+            f"unknown party {name!r}; {nearest_name(name, self.parties)}the parties "
+            "are "
+            f"{listed_names(self.parties)}",
             code="unknown-party",
         )
 
@@ -338,7 +339,7 @@ class Topology(Renderable):
     @cached_property
     def degrees(self) -> FloatArray:
         """The number of neighbours of every party."""
-        return frozen(np.diff(self.pattern[0]).astype(np.float64))
+        return frozen_array(np.diff(self.pattern[0]).astype(np.float64))
 
     @cached_property
     def laplacian(self) -> Sparse:
@@ -409,7 +410,7 @@ class Topology(Renderable):
             names: Sequence[str] = self.parties.at(kept)
         else:
             names = tuple(self.parties[i] for i in kept)
-        weights = frozen(self.weights[inside])
+        weights = frozen_array(self.weights[inside])
         return Topology(names, edges, weights, directed=self.directed)
 
     def renamed(self, names: Iterable[Hashable]) -> Topology:
@@ -418,7 +419,7 @@ class Topology(Renderable):
         if len(given) != self.n_parties or len(set(given)) != len(given):
             raise InvalidGraphError(
                 f"expected {self.n_parties} different party names, found "
-                f"{len(given)}: {listed(given)}",
+                f"{len(given)}: {listed_names(given)}",
                 code="names-not-different",
             )
         return replace(self, parties=given)
@@ -516,7 +517,7 @@ class Numbered(Sequence[str]):
         return hash(tuple(self))  # that of the tuple it equals
 
     def __repr__(self) -> str:
-        return f"<{len(self):,} names: {listed(self[:3])}, ...>"
+        return f"<{len(self):,} names: {listed_names(self[:3])}, ...>"
 
 
 def _pairs(edges: Iterable[Edge]) -> list[tuple[str, str]]:
@@ -554,13 +555,13 @@ def _party_names(
     loops = [a for a, b in pairs if a == b]
     if loops:
         raise InvalidGraphError(
-            f"found self-loops at {listed(loops)}; a party does not mask itself",
+            f"found self-loops at {listed_names(loops)}; a party does not mask itself",
             code="self-loops",
         )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise InvalidGraphError(
-            f"two parties have one name: {listed(twice)}; give each its own",
+            f"two parties have one name: {listed_names(twice)}; give each its own",
             code="duplicate-party",
         )
     if len(names) == 1:

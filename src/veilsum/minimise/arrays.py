@@ -37,7 +37,7 @@ from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.recentring import recentre
 from veilsum.minimise.methods.schedule import FLOAT_BYTES, Schedule
 from veilsum.minimise.rounds import MethodRounds
-from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, frozen
+from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, frozen_array
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.transcript import Drawn, Transcript
 from veilsum.progress import Advance
@@ -90,7 +90,7 @@ class MethodArrays(Arrays):
         cost = EffectiveCost(
             rounds[0].basis,
             # Frozen: an affine gradient is this very array.
-            frozen(np.array(plan.law.decode(masked))),
+            frozen_array(np.array(plan.law.decode(masked))),
             stack([one.remainder for one in rounds]),
         )
         task = Task(

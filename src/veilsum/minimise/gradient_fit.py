@@ -29,8 +29,8 @@ from veilsum.models.rows import Gram, RowMeasures, Rows
 from veilsum.models.systems import (
     check_intercept,
     column_names,
-    dependent,
-    penalties,
+    dependent_columns,
+    ridge_penalties,
 )
 from veilsum.numbers.arrays import Vector
 from veilsum.privacy.guarantee import Guarantee
@@ -234,7 +234,9 @@ def _costs(rows: Mapping[str, Rows], model: Model) -> dict[str, Cost]:
 
 
 def _penalty(model: Model) -> Vector:
-    return penalties(model.ridge, n_columns=len(model.names), intercept=model.intercept)
+    return ridge_penalties(
+        model.ridge, n_columns=len(model.names), intercept=model.intercept
+    )
 
 
 def _pooled(rows: Mapping[str, Rows], model: Model) -> Vector:
@@ -249,7 +251,9 @@ def _check_independent(curvature: Gram, names: Sequence[str]) -> None:
     null = vectors[:, values <= RANK_TOLERANCE * values[-1]]
     if null.size:
         shares = zip(names, np.linalg.norm(null, axis=1), strict=True)
-        raise dependent([one for one, share in shares if share > 1e-5], null.shape[1])
+        raise dependent_columns(
+            [one for one, share in shares if share > 1e-5], null.shape[1]
+        )
 
 
 def _curvature(rows: Mapping[str, Rows], model: Model, at: Vector) -> Gram:

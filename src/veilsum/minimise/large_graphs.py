@@ -56,7 +56,7 @@ from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, as_whole
 from veilsum.privacy.guarantee import Guarantee, against, epsilon_bound
 from veilsum.privacy.lattice import MOST_CYCLE_LINKS
 from veilsum.progress import Opening, Progress, silent, watched
-from veilsum.showing import Renderable, Rendering, Table, counted, in_line
+from veilsum.showing import Renderable, Rendering, Table, counted, numbers_in_line
 
 LargeMethod = Literal["dgd", "gradient-tracking", "extra"]
 # The weights of each.
@@ -221,7 +221,7 @@ class LargeRun(Renderable):
         heads = ("part", "seconds", "processor seconds", "peak GB so far")
         return Rendering(
             f"Minimiser over {self.topology.n_parties:,} parties: "
-            f"{in_line(self.minimiser.tolist())}",
+            f"{numbers_in_line(self.minimiser.tolist())}",
             [tuple(self._told()), Table(heads, rows, align="<>>>")],
             {"Limits": (SIMULATION,)},
         )

@@ -25,7 +25,7 @@ from veilsum.numbers.arrays import Vector
 from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import few_decimals, power_unit, unit_of
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.showing import Rendering, counted, in_line
+from veilsum.showing import Rendering, counted, numbers_in_line
 from veilsum.sums.recipes import Contribution, Sums
 from veilsum.sums.releases import (
     BY_PARTY,
@@ -135,7 +135,9 @@ class QuadraticResult(JobResult):
     def answered(self) -> Rendering:
         """Return the minimiser, to be seen."""
         many = counted(len(self.released.members), "cost")
-        title = f"Minimiser of the sum of {many}: {in_line(self.answer.tolist())}"
+        title = (
+            f"Minimiser of the sum of {many}: {numbers_in_line(self.answer.tolist())}"
+        )
         if not any(self.rounded.values()):
             return Rendering(title)
         return Rendering(

@@ -42,10 +42,17 @@ from veilsum.minimise.methods.one_shot import OneShot
 from veilsum.minimise.methods.schedule import Facts, Schedule
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.rounds import MethodRounds, Schedules
-from veilsum.numbers.arrays import Array, Vector, Vectors, as_floats, as_vector, listed
+from veilsum.numbers.arrays import (
+    Array,
+    Vector,
+    Vectors,
+    as_floats,
+    as_vector,
+    listed_names,
+)
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee, released_by
-from veilsum.showing import Rendering, counted, in_line
+from veilsum.showing import Rendering, counted, numbers_in_line
 from veilsum.sums.recipes import Contribution, Sums
 from veilsum.sums.releases import PossibleRound, Release
 from veilsum.sums.running import JobResult
@@ -325,7 +332,9 @@ class Minimised(JobResult):
 
     def answered(self) -> Rendering:
         many = counted(len(self.released.members), "party")
-        return Rendering(f"Minimiser over {many}: {in_line(self.minimiser.tolist())}")
+        return Rendering(
+            f"Minimiser over {many}: {numbers_in_line(self.minimiser.tolist())}"
+        )
 
     @property
     def road(self) -> str:
@@ -454,7 +463,7 @@ def check_costs(costs: Mapping[str, Cost], topology: Topology, domain: Domain) -
         )
     parts = components(topology)
     if len(parts) > 1:
-        pieces = "; ".join(listed(topology.names(part)) for part in parts[:4])
+        pieces = "; ".join(listed_names(topology.names(part)) for part in parts[:4])
         raise InvalidGraphError(
             f"the graph is in {len(parts)} pieces ({pieces}): estimates cannot spread "
             "and the sum cannot be minimised; add links between the pieces",

@@ -70,7 +70,7 @@ from veilsum.numbers.arrays import (
 )
 from veilsum.numbers.shapes import Bool, Float, Int
 from veilsum.progress import Progress, silent, watched
-from veilsum.showing import Renderable, Rendering, counted, in_line
+from veilsum.showing import Renderable, Rendering, counted, numbers_in_line
 
 # Mixing weights that follow from the degrees of two ends, or of all.
 BY_DEGREE = ("metropolis", "lazy-metropolis", "max-degree")
@@ -364,7 +364,7 @@ class RanksRun(Renderable):
     def showing(self) -> Rendering:
         return Rendering(
             f"Minimiser over {self.parties:,} parties: "
-            f"{in_line(self.minimiser.tolist())}",
+            f"{numbers_in_line(self.minimiser.tolist())}",
             [tuple(self._told())],
             {
                 "Limits": (

@@ -47,7 +47,7 @@ from veilsum.numbers.units import few_decimals
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.transcript import Drawn, Transcript, View, simulated
 from veilsum.progress import Progress
-from veilsum.showing import Renderable, Rendering, Table, counted, in_line
+from veilsum.showing import Renderable, Rendering, Table, counted, numbers_in_line
 from veilsum.sums.running import run_job
 from veilsum.sums.terms import (
     Options,
@@ -204,7 +204,7 @@ class RunRecord(Renderable):
         promise = self.guarantee.showing()
         return Rendering(
             f"Minimiser over {self.topology.n_parties} parties: "
-            f"{in_line(self.minimiser.tolist())}",
+            f"{numbers_in_line(self.minimiser.tolist())}",
             [
                 Table(heads, rows, align="<>>"),
                 tuple(self._told()),

@@ -43,16 +43,22 @@ from veilsum.models.least_squares import (
 )
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.models.systems import System, as_fmpq, check_rows, dependent, pinned
-from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.models.systems import (
+    System,
+    as_fmpq,
+    check_rows,
+    dependent_columns,
+    nearest_float_solution,
+)
+from veilsum.numbers.arrays import Array, Vector, listed_names
 from veilsum.numbers.layout import Layout, Statistic, number, vector
 from veilsum.numbers.units import (
     Integers,
     power_unit,
-    products,
-    square,
+    square_of_triangle,
     sum_bits,
-    triangle,
+    triangle_of_matrix,
+    units_of_products,
 )
 
 # Bits that a column keeps of its agreed range, and a product of two twice as many:
@@ -139,7 +145,7 @@ class Absorbing:
     def layout(self) -> Layout:
         """Products within parties, the sum of log weights, rows and parties."""
         p, rows = len(self.slopes), self.measures.row_bits
-        finest = zip(products(self.units), self.shifts.tolist(), strict=True)
+        finest = zip(units_of_products(self.units), self.shifts.tolist(), strict=True)
         units = tuple(unit * (1 << shift) for unit, shift in finest)
         gram, cross, square = units[: -p - 1], units[-p - 1 : -1], units[-1]
         # Weights are at most 4^root, up to the rounding of its logarithm.
@@ -173,7 +179,9 @@ class Absorbing:
 
     def matrix(self, total: Integers) -> Integers:
         """Return the products about means of a total, in the finest units."""
-        return square(total[: len(self.shifts)] << self.shifts, len(self.units))
+        return square_of_triangle(
+            total[: len(self.shifts)] << self.shifts, len(self.units)
+        )
 
     def vector(self, rows: Rows) -> Integers:
         """Return what one party gives: its products about its own means.
@@ -191,7 +199,9 @@ class Absorbing:
             for k, b in enumerate(kept[: j + 1]):
                 taken = Fraction(moments[a, one] * moments[b, one], moments[one, one])
                 left[j, k] = (moments[a, b] - taken) * scales[j] * scales[k]
-        given = zip(triangle(left).tolist(), self.shifts.tolist(), strict=True)
+        given = zip(
+            triangle_of_matrix(left).tolist(), self.shifts.tolist(), strict=True
+        )
         rounded = [round(exact / (1 << shift)) for exact, shift in given]
         further = [sums.log_weight_sum, sums.n_rows, 1]
         return np.array([*rounded, *further], dtype=object)
@@ -236,7 +246,7 @@ def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Absor
     flat = [name for k, name in enumerate(names) if not matrix[k, k] > 0]
     if flat:
         raise InvalidInputError(
-            f"{listed(flat)} is the same in all rows of each party, so that the "
+            f"{listed_names(flat)} is the same in all rows of each party, so that the "
             "parties' own effects cannot be told from it: leave it out, or fit "
             "without absorb",
             code="constant-within-parties",
@@ -257,12 +267,12 @@ def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Absor
             rest -= one * arb(int(right))
         return [rest * arb(as_fmpq(units[p] ** 2))]
 
-    coefficients = pinned(balls)
+    coefficients = nearest_float_solution(balls)
     bound, rounded = _rounding(
         absorbing, matrix, system, coefficients, n_rows, n_parties
     )
     left = n_rows - degrees
-    square_sum = float(pinned(residual)[0])
+    square_sum = float(nearest_float_solution(residual)[0])
     # Residuals that rounding alone explains are those of a perfect fit.
     perfect = square_sum <= rounded
     square_sum = 0.0 if perfect else square_sum
@@ -310,7 +320,7 @@ def _rounding(
     off, weights = _moved(absorbing, n_rows)
     off /= scale
     moved = np.outer(lengths, off) + np.outer(off, lengths) + np.outer(off, off)
-    units = square(1 << absorbing.shifts, p + 1).astype(float)
+    units = square_of_triangle(1 << absorbing.shifts, p + 1).astype(float)
     moved += np.outer(lengths, lengths) * weights + units * (n_parties / 2.0)
     # Columns of length 1, so that a row sum means the same for all of them.
     sizes = np.where(lengths > 0.0, lengths, 1.0)
@@ -319,7 +329,7 @@ def _rounding(
     if not (q := float((inverse @ moved[:p, :p]).sum(axis=1).max())) < 1.0:
         vectors = np.linalg.eigh(system.scaled_inverse)[1]
         parts = zip(system.names, np.abs(vectors[:, -1]), strict=True)
-        raise dependent([name for name, part in parts if part > SHARE], 1)
+        raise dependent_columns([name for name, part in parts if part > SHARE], 1)
     about = np.abs(coefficients) * scale[:p] * sizes[:p] / scale[p]
     found = inverse @ (moved[:p, p] * sizes[p] + moved[:p, :p] @ about) / (1.0 - q)
     found *= scale[p] / (scale[:p] * sizes[:p])

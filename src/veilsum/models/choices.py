@@ -47,11 +47,11 @@ from veilsum.models.newton import (
     Evaluation,
     endless_direction,
     fading_direction,
-    few_open,
-    greatest_parts,
+    few_rows_open,
+    greatest_coefficients,
     grows_endlessly,
     too_few_open,
-    weakest,
+    weakest_information,
 )
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import RowMeasures, Rows
@@ -60,12 +60,12 @@ from veilsum.models.systems import (
     as_balls,
     as_fmpq,
     check_rows,
-    dependent,
-    pinned,
-    symmetric,
+    dependent_columns,
+    nearest_float_covariances,
+    nearest_float_solution,
 )
-from veilsum.models.weights import note
-from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
+from veilsum.models.weights import note_row_weights
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
 from veilsum.numbers.elementary import exp, log1p
 from veilsum.numbers.layout import (
     Layout,
@@ -73,13 +73,20 @@ from veilsum.numbers.layout import (
     array,
     number,
     padding,
+    range_within_bits,
     symmetric as symmetric_sum,
-    union,
+    union_of_columns,
     vector,
-    within_bits,
 )
 from veilsum.numbers.shapes import Float
-from veilsum.numbers.units import CrossSum, GramSum, Integers, limbs_of, sum_bits, total
+from veilsum.numbers.units import (
+    CrossSum,
+    GramSum,
+    Integers,
+    limbs_of,
+    sum_bits,
+    total_of_counts,
+)
 
 # No predictor is farther from 0: agreed ranges prove it, or a step is halved.
 FAR_BITS = 40
@@ -338,7 +345,7 @@ class Ordinal(Choice):
                 ]
             return found
 
-        parts = [Fraction(one) for one in pinned(balls).tolist()]
+        parts = [Fraction(one) for one in nearest_float_solution(balls).tolist()]
         value, slopes = Fraction(0), [Fraction(0)] * len(exact)
         matrix: dict[tuple[int, int], Fraction] = {}
         for k in range(len(gaps)):
@@ -451,20 +458,20 @@ class ChoiceScales:
         once, levels = self.family.responses_once, array("level_rows", self.n_levels)
         everything = self.base.measures.columns
         response = self.base.measures.response.columns
-        roots = [within_bits(self.base.root_bits, everything)] * self.size
+        roots = [range_within_bits(self.base.root_bits, everything)] * self.size
         widths = [design[k].bits + self.base.pull_bits + 1 for k in self.columns]
-        along = [within_bits(one, everything) for one in widths]
+        along = [range_within_bits(one, everything) for one in widths]
         information = symmetric_sum("choice_information", scaled, square, roots)
         score = vector("chance_cross" if once else "choice_score", pulls, cross, along)
         loss = number(
             "choice_cumulants" if once else "choice_log_likelihood",
             Fraction(1, 1 << LOSS),
             sum_bits([LOSS + LOSS_ABOVE], rows),
-            within_bits(LOSS + LOSS_ABOVE, everything),
+            range_within_bits(LOSS + LOSS_ABOVE, everything),
         )
         levels = replace(levels, ranges=(RowRange(0, 1, response),) * self.n_levels)
         crossed = tuple(
-            within_bits(one, union(design[k].columns, response))
+            range_within_bits(one, union_of_columns(design[k].columns, response))
             for one, k in zip(widths, self.columns, strict=True)
         )
         first = padding(self.size)
@@ -529,7 +536,7 @@ class ChoiceScales:
             by = as_balls(columns)
             return by.transpose() * system.inverse_balls() * by
 
-        return symmetric(balls)
+        return nearest_float_covariances(balls)
 
 
 class ChoiceWeights:
@@ -542,7 +549,9 @@ class ChoiceWeights:
 
     def __init__(self, n_predictors: int) -> None:
         names = [f"the information of predictor {k + 1}" for k in range(n_predictors)]
-        noted = [note(name, 0.25) for name in (*names, "the information of all")]
+        noted = [
+            note_row_weights(name, 0.25) for name in (*names, "the information of all")
+        ]
         self._noted = [one for one in noted if one is not None]
 
     def add(self, roots: Sequence[FloatArray]) -> None:
@@ -601,7 +610,7 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
         for root in found.roots:
             parts = root[:, :, None] * columns[:, None, :]
             gram.add_scaled(scales.family.gather(parts, scales.ones), ones, factors)
-        loss += total(np.rint(found.loss * 2.0**LOSS), LOSS + LOSS_ABOVE)
+        loss += total_of_counts(np.rint(found.loss * 2.0**LOSS), LOSS + LOSS_ABOVE)
     slopes = scales.family.gather(np.stack([one.value for one in scores]), scales.ones)
     if request.stage == "first":
         return layout.pack(level_cross=slopes, level_rows=levels)
@@ -756,12 +765,12 @@ class ChoiceSearch:
         empty = [one for one, n in zip(self.levels, counts, strict=True) if n < 1]
         if empty:
             raise InvalidInputError(
-                f"no row of any party has {listed(empty)}: leave out levels that "
+                f"no row of any party has {listed_names(empty)}: leave out levels that "
                 "nobody has, or merge them with others",
                 code="empty-level",
             )
         check_rows(float(sum(counts)), float(self.scales.size))
-        predictors = pinned(
+        predictors = nearest_float_solution(
             lambda: [arb(one).log() for one in self.family.start(counts)]
         )
         parts = np.zeros(self.scales.shape)
@@ -827,7 +836,7 @@ class ChoiceSearch:
             return
         columns = zip(self.scales.columns, inflated.tolist(), strict=True)
         guilty = {k for k, one in columns if one >= 1e-3 * inflated.max()}
-        raise dependent([self.names[k] for k in sorted(guilty)], 1, ridge=False)
+        raise dependent_columns([self.names[k] for k in sorted(guilty)], 1, ridge=False)
 
     def _reference(self, state: ChoiceState) -> System:
         assert state.first is not None
@@ -866,8 +875,8 @@ class ChoiceSearch:
                 )
                 for matrix in (information, state.sums.information)
             )
-            if few_open(now, before, rarer, 0.25):
-                direction = weakest(system, self._reference(state))[1]
+            if few_rows_open(now, before, rarer, 0.25):
+                direction = weakest_information(system, self._reference(state))[1]
                 culprits = self._culprits(direction, state)
                 raise too_few_open(culprits, self.family.endless, ", or merge levels")
 
@@ -875,4 +884,4 @@ class ChoiceSearch:
         columns = self.scales.columns
         others = [k for k in columns if k != self.intercept]
         ignored = [k for k, at in enumerate(columns) if others and at == self.intercept]
-        return greatest_parts(direction, self._reference(state), ignored)
+        return greatest_coefficients(direction, self._reference(state), ignored)

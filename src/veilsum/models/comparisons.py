@@ -16,7 +16,7 @@ from math import inf, nan
 import numpy as np
 import scipy
 
-from veilsum.models.moments import Marginals, root
+from veilsum.models.moments import Marginals, exact_square_root
 from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.shapes import Float
 
@@ -96,7 +96,9 @@ def _of_f(name: str, ratio: Fraction, between: int, rest: Fraction | int) -> Gro
     degrees = float(between), float(rest)
     p = float(scipy.special.fdtrc(*degrees, float(ratio)))
     if between == 1:  # the same by Student's t, whose tail keeps its digits
-        p = 2.0 * float(scipy.special.stdtr(degrees[1], -float(root(ratio))))
+        p = 2.0 * float(
+            scipy.special.stdtr(degrees[1], -float(exact_square_root(ratio)))
+        )
     return GroupTest(name, float(ratio), degrees, p)
 
 
@@ -154,7 +156,7 @@ def difference_of_means(one: Marginals, other: Marginals, column: int) -> float:
     variance = scatters[0] / (counts[0] - 1) + scatters[1] / (counts[1] - 1)
     if not variance:
         return inf if apart else 0.0
-    return float(root(2 * apart**2 / variance))
+    return float(exact_square_root(2 * apart**2 / variance))
 
 
 def difference_of_shares(one: Levels, other: Levels) -> float:

@@ -43,14 +43,19 @@ from veilsum.models.newton import (
     Evaluation,
     endless_direction,
     fading_direction,
-    greatest_parts,
+    greatest_coefficients,
     grows_endlessly,
 )
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import PerRow, RowMeasures, Rows
-from veilsum.models.systems import System, as_balls, dependent, pinned
-from veilsum.models.weights import note
-from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
+from veilsum.models.systems import (
+    System,
+    as_balls,
+    dependent_columns,
+    nearest_float_solution,
+)
+from veilsum.models.weights import note_row_weights
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
 from veilsum.numbers.compiled import compiled
 from veilsum.numbers.elementary import exp, log
 from veilsum.numbers.layout import Layout, number, symmetric, vector
@@ -64,7 +69,7 @@ from veilsum.numbers.units import (
     Measure,
     bits_of,
     limbs_of,
-    total,
+    total_of_counts,
 )
 
 # Of what one event can contribute to the score and the likelihood, so many bits below
@@ -283,7 +288,7 @@ def statistics(
     hazard = np.concatenate([[0.0], np.cumsum(steps)])[rows.met]
     hazard[rows.events] -= np.bincount(when, rows.share * over, minlength=n_times)[when]
     expected = weights * np.maximum(hazard, 0.0)
-    if (noted := note("the information")) is not None:
+    if (noted := note_row_weights("the information")) is not None:
         # Expected events of each row: their sum is the number of events, and cannot
         # vanish. A row that outweighs the others at risk has the larger part of them.
         noted.add(expected)
@@ -293,7 +298,7 @@ def statistics(
     return scales.layout.pack(
         partial_information=_information(rows, weights, expected, over, scales.powers),
         partial_score=[_shifted(int(one), -b) for one, b in pairs],
-        partial_log_likelihood=total(logs, BELOW + BEYOND),
+        partial_log_likelihood=total_of_counts(logs, BELOW + BEYOND),
         rows=rows.n_rows if first else 0,
         events=len(rows.events) if first else 0,
     )
@@ -565,7 +570,7 @@ class CoxSearch:
         return CoxFit(
             names=self.names,
             coefficients=np.array(real),
-            covariance=systems.symmetric(balls),
+            covariance=systems.nearest_float_covariances(balls),
             t_degrees=None,
             ties=self.ties,
             log_likelihood=float(sums.log_likelihood),
@@ -584,7 +589,7 @@ class CoxSearch:
             return []
         reference = self._system(state.first)
         found = fading_direction(self._system(state.sums), reference)
-        return [] if found is None else greatest_parts(found, reference)
+        return [] if found is None else greatest_coefficients(found, reference)
 
     def _check_possible(self, sums: CoxSums, first: CoxSums) -> None:
         """Refuse a total that no rows within the agreed ranges have."""
@@ -619,21 +624,24 @@ class CoxSearch:
         ]
         if still:
             raise InvalidInputError(
-                f"{listed(still)} does not vary among a party's rows at risk, at any "
+                f"{listed_names(still)} does not vary among a party's rows at risk, at "
+                "any "
                 "party, so there is no coefficient: leave it out. Rows are compared "
                 "within parties only",
                 code="no-variation-at-risk",
             )
         system, n = self._system(sums), len(self.names)
         # Rounding may leave less than nothing in some direction.
-        alone = pinned(lambda: [system.inverse_balls()[k, k] for k in range(n)])
+        alone = nearest_float_solution(
+            lambda: [system.inverse_balls()[k, k] for k in range(n)]
+        )
         sizes = [float(one) for one in system.diagonal()]
         inflated = (np.array(sizes) * alone).tolist()
         if any(not 0.0 < one < DEPENDENT for one in inflated):
             most = max(map(abs, inflated))
             pairs = zip(self.names, inflated, strict=True)
             culprits = [name for name, one in pairs if abs(one) >= 1e-3 * most]
-            raise dependent(culprits, 1, ridge=False)
+            raise dependent_columns(culprits, 1, ridge=False)
 
     def _system(self, sums: CoxSums) -> System:
         unit = Fraction(1, 1 << SQUARED)
@@ -658,11 +666,11 @@ class CoxSearch:
         if found is None:
             return
         why = "for some of its values no event is ever seen, or always the next"
-        culprits = greatest_parts(found, reference)
+        culprits = greatest_coefficients(found, reference)
         raise grows_endlessly(culprits, why, ", or merge categories")
 
 
-def unstratified(
+def baseline_not_stratified(
     n_columns: int, *, rows: int, columns: int, times: int | None = None
 ) -> InvalidInputError:
     """Return why one baseline for all parties is not had exactly, with the ways out.

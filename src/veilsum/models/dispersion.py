@@ -52,8 +52,8 @@ from veilsum.models.newton import (
     Opening,
     Running,
     State,
-    asked,
     null_evaluation,
+    state_after_outside_asked,
 )
 from veilsum.models.rows import PerRow, Rows
 from veilsum.numbers.arrays import FloatArray, Vector
@@ -313,7 +313,7 @@ class DispersedNewton(Newton):
                 request = self.propose(state)
                 if request.stage == "outside":
                     outside = self.scales.outside(total)
-                    return asked(state, request.point[:-1], outside)
+                    return state_after_outside_asked(state, request.point[:-1], outside)
                 return self._settled(self._stepped(state, self._sums(state, total)))
             case _:
                 return super().advance(state, total)

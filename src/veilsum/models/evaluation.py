@@ -26,15 +26,21 @@ import scipy
 from veilsum.errors import InvalidInputError
 from veilsum.models import glm
 from veilsum.models.families import Family
-from veilsum.models.family_names import FAMILIES, canonical
+from veilsum.models.family_names import FAMILIES, canonical_family_name
 from veilsum.models.glm import Scales
 from veilsum.models.least_squares import Counting
 from veilsum.models.plausible import check_total
 from veilsum.models.rows import PerRow, RowMeasures, Rows
-from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
-from veilsum.numbers.layout import Layout, number, vector, within_bits
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
+from veilsum.numbers.layout import Layout, number, range_within_bits, vector
 from veilsum.numbers.shapes import Float, Int
-from veilsum.numbers.units import Integers, Measure, power_unit, sum_bits, total
+from veilsum.numbers.units import (
+    Integers,
+    Measure,
+    power_unit,
+    sum_bits,
+    total_of_counts,
+)
 
 # More bins than this nobody draws, and rows in each of them would be few.
 MOST_EDGES = 200
@@ -64,9 +70,9 @@ def links() -> Mapping[str, Family]:
     }
 
 
-def link_of(name: str) -> Family:
+def family_with_link(name: str) -> Family:
     """Return the family whose link turns predictors into means."""
-    found, known = canonical(name), links()
+    found, known = canonical_family_name(name), links()
     if found not in known:
         raise InvalidInputError(
             f"predictions of the family {name!r} are not known: choose from "
@@ -108,18 +114,18 @@ class Predictor:
         lacking = [name for name in names if name not in coefficients]
         unknown = [name for name in coefficients if name not in names]
         if lacking or unknown:
-            told = [f"{listed(lacking)} has none"] if lacking else []
-            told += [f"{listed(unknown)} is no column of it"] if unknown else []
+            told = [f"{listed_names(lacking)} has none"] if lacking else []
+            told += [f"{listed_names(unknown)} is no column of it"] if unknown else []
             raise InvalidInputError(
                 f"coefficients must name every column of the formula once, which are "
-                f"{listed(list(names))}: {', and '.join(told)}",
+                f"{listed_names(list(names))}: {', and '.join(told)}",
                 code="coefficients-not-columns",
             )
         values = tuple(float(coefficients[name]) for name in names)
         if not all(map(isfinite, values)):
             raise InvalidInputError(
                 f"coefficients must be finite numbers, found "
-                f"{listed([repr(one) for one in values])}",
+                f"{listed_names([repr(one) for one in values])}",
                 code="coefficients-not-finite",
             )
         made = cls(family, measures, intercept, values)
@@ -182,10 +188,10 @@ class Predictor:
         return np.concatenate(found) if found else np.zeros(0)
 
 
-def edges_of(given: Sequence[float], low: float = -inf, high: float = inf) -> Vector:
+def bin_edges(given: Sequence[float], low: float = -inf, high: float = inf) -> Vector:
     """Return agreed edges that ascend, strictly between two ends.
 
-    >>> edges_of([0.1, 0.5], 0.0, 1.0).tolist()
+    >>> bin_edges([0.1, 0.5], 0.0, 1.0).tolist()
     [0.1, 0.5]
     """
     found = np.array([float(one) for one in given])
@@ -204,7 +210,7 @@ def edges_of(given: Sequence[float], low: float = -inf, high: float = inf) -> Ve
     return found
 
 
-def places_of(edges: Vector, values: PerRow) -> Places:
+def bins_of_values(edges: Vector, values: PerRow) -> Places:
     return np.searchsorted(edges, values, side="right")
 
 
@@ -222,7 +228,7 @@ def bin_labels(edges: Vector) -> tuple[str, ...]:
 def sums_by_bin(values: PerRow, power: int, places: Places, n_bins: int) -> list[int]:
     whole = np.rint(values * 2.0**power)
     bits = power + 1
-    return [total(whole[places == k], bits) for k in range(n_bins)]
+    return [total_of_counts(whole[places == k], bits) for k in range(n_bins)]
 
 
 # Yes or no
@@ -499,7 +505,7 @@ class ErrorSums:
         """Sums of responses, predictions and errors, and the number of rows."""
         units, bits = self.units, sum_bits([CHANCE_BITS + 2])
         pairs = zip(SUMS, (units[:2], units[2:4], units[4:]), strict=True)
-        ranges = [within_bits(CHANCE_BITS + 1)] * 2
+        ranges = [range_within_bits(CHANCE_BITS + 1)] * 2
         sums = (vector(*pair, bits, ranges) for pair in pairs)
         return Layout((*sums, number("rows")))
 
@@ -514,7 +520,7 @@ class ErrorSums:
         for values, unit in zip(columns, self.units, strict=True):
             # A power of two: neither operation rounds.
             scale = float(unit.denominator) / float(unit.numerator)
-            found.append(total(np.rint(values * scale), CHANCE_BITS + 2))
+            found.append(total_of_counts(np.rint(values * scale), CHANCE_BITS + 2))
         return np.array([*found, len(response)], dtype=object)
 
     def check(self, parts: Mapping[str, Any]) -> None:

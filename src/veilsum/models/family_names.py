@@ -47,11 +47,11 @@ FAMILIES: dict[str, Listed] = {
 }
 
 
-def canonical(name: str) -> str:
+def canonical_family_name(name: str) -> str:
     """Return a family's one name; what is no alias stays as it is.
 
-    >>> canonical("Binomial"), canonical("gamma_inverse"), canonical("cauchy")
-    ('logistic', 'gamma-inverse', 'cauchy')
+    >>> canonical_family_name("Binomial"), canonical_family_name("gamma_inverse"),
+    canonical_family_name("cauchy") ('logistic', 'gamma-inverse', 'cauchy')
     """
     plain = name.strip().lower().replace("_", "-")
     return next((key for key, (_, known) in FAMILIES.items() if plain in known), plain)

@@ -47,8 +47,8 @@ from veilsum.models.families import (
 from veilsum.models.inference import Inference
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
-from veilsum.models.systems import System, as_balls, check_rows, dependent
-from veilsum.models.weights import note
+from veilsum.models.systems import System, as_balls, check_rows, dependent_columns
+from veilsum.models.weights import note_row_weights
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.compiled import compiled
 from veilsum.numbers.layout import (
@@ -58,10 +58,10 @@ from veilsum.numbers.layout import (
     Statistic,
     number,
     padding,
+    range_within_bits,
     symmetric,
-    union,
+    union_of_columns,
     vector,
-    within_bits,
 )
 from veilsum.numbers.units import (
     BLOCK_ROWS,
@@ -72,8 +72,8 @@ from veilsum.numbers.units import (
     Measure,
     limbs_of,
     sum_bits,
-    total,
-    triangle,
+    total_of_counts,
+    triangle_of_matrix,
 )
 
 # RowTotals have two words of 64 bits where the root of information has two limbs, and
@@ -471,37 +471,42 @@ class Scales:
             () if one is None else one.columns
             for one in (measures.weights, measures.offset)
         )
-        points = union(
+        points = union_of_columns(
             offset, *(() if at_start else (c.columns for c in measures.design))
         )
-        used = [union(one.columns, weights, points) for one in measures.design]
+        used = [
+            union_of_columns(one.columns, weights, points) for one in measures.design
+        ]
         # The observed information of other links depends on the response.
         observed = () if self.responses_once else response
-        roots = tuple(within_bits(self.root_bits, union(one, observed)) for one in used)
+        roots = tuple(
+            range_within_bits(self.root_bits, union_of_columns(one, observed))
+            for one in used
+        )
         once = self.responses_once and not at_start
         pulled = () if once else response
         if self.responses_once and at_start:  # X'y itself
-            used = [union(one.columns, weights) for one in measures.design]
+            used = [union_of_columns(one.columns, weights) for one in measures.design]
         pulls = tuple(
-            within_bits(self.pull_bits + of.bits, union(one, pulled))
+            range_within_bits(self.pull_bits + of.bits, union_of_columns(one, pulled))
             for of, one in zip(measures.design, used, strict=True)
         )
-        null = union(weights, offset)
+        null = union_of_columns(weights, offset)
         columns = {
             "n_rows": (),
             "weight_sum": weights,
-            "response_sum": union(weights, response),
+            "response_sum": union_of_columns(weights, response),
             "offset_sum": null,
-            "saturated": union(weights, response),
-            "peak": union(weights, response),
-            "response_offset_sum": union(null, response),
+            "saturated": union_of_columns(weights, response),
+            "peak": union_of_columns(weights, response),
+            "response_offset_sum": union_of_columns(null, response),
             "null_mean": null,
             "null_information": null,
             "null_cumulants": null,
-            "null_score": union(null, response),
-            "null_deviance": union(null, response),
+            "null_score": union_of_columns(null, response),
+            "null_deviance": union_of_columns(null, response),
             "null_outside": offset,
-            "cumulants": union(weights, points),
+            "cumulants": union_of_columns(weights, points),
         }
 
         def of_number(name: str) -> RowRange:
@@ -510,7 +515,7 @@ class Scales:
                 return RowRange(1, 1, ())
             if name in {"n_rows", "null_outside"}:
                 return replace(COUNTED, columns=few)
-            return within_bits(self.number_bits[self.places[name]], few)
+            return range_within_bits(self.number_bits[self.places[name]], few)
 
         return roots, pulls, of_number
 
@@ -777,7 +782,7 @@ class Scales:
 
     def covariance(self, system: System) -> Gram:
         """Return A^-1 I A^-1 of a system in V's coordinates as that of real ones."""
-        return systems.symmetric(lambda: self.real_balls(system))
+        return systems.nearest_float_covariances(lambda: self.real_balls(system))
 
     def real_balls(self, system: System) -> arb_mat:
         """Return the same in balls, at the precision of flint's context."""
@@ -804,7 +809,7 @@ class Scales:
         names = zip(system.names, sizes.tolist(), strict=True)
         culprits = [name for name, one in names if one >= SHARE * sizes.max()]
         values = np.linalg.eigvalsh(system.scaled_inverse)
-        raise dependent(culprits, int((values > 1e-6 * values[-1]).sum()))
+        raise dependent_columns(culprits, int((values > 1e-6 * values[-1]).sum()))
 
     def _real_diagonal(self, system: System) -> Vector:
         """Return the diagonal of A for real columns, in float64."""
@@ -999,7 +1004,7 @@ class RoundWeights:
     """
 
     def __init__(self, scales: Scales) -> None:
-        self._scales, self._noted = scales, note("the information")
+        self._scales, self._noted = scales, note_row_weights("the information")
         self._responses = self._rows = 0.0
 
     def add_rows(self, block: RowBlock) -> None:
@@ -1061,7 +1066,9 @@ class RowTotals:
         place = self.scales.places[name]
         scaled = np.rint(values * 2.0 ** self.scales.numbers[place])
         if times is None:
-            self._numbers[place] += total(scaled, self.scales.number_bits[place])
+            self._numbers[place] += total_of_counts(
+                scaled, self.scales.number_bits[place]
+            )
         else:
             pairs = zip(times, scaled.tolist(), strict=True)
             self._numbers[place] += sum(count * int(one) for count, one in pairs)
@@ -1072,7 +1079,11 @@ class RowTotals:
 
     @property
     def vector(self) -> Integers:
-        found = [*triangle(self._gram.value), *self._cross.value, *self._numbers]
+        found = [
+            *triangle_of_matrix(self._gram.value),
+            *self._cross.value,
+            *self._numbers,
+        ]
         found.append(self.outside)
         found += [0] * (self.scales.size - len(found))
         return np.array(found, dtype=object)
@@ -1129,7 +1140,7 @@ class RowContributions(RowTotals):
         pass
 
 
-def contributions(scales: Scales, rows: Rows, request: Request) -> FloatArray:
+def glm_contributions(scales: Scales, rows: Rows, request: Request) -> FloatArray:
     """Return each row's part of `statistics`, in units."""
     noted = RowContributions(scales, rows.n_rows)
     for block in row_blocks(scales.measures, rows):
@@ -1210,14 +1221,14 @@ def _add_outside(totals: RowTotals, block: RowBlock, point: Vector) -> None:
 
 def _predictor_inside(totals: RowTotals, block: RowBlock, point: Vector) -> PerRow:
     eta = block.predictor(point[:-1])
-    check_inside(totals.scales.limits, eta)
+    check_means_allowed(totals.scales.limits, eta)
     return eta
 
 
 def _add_round(totals: RowTotals, block: RowBlock, point: Vector) -> None:
     scales, eta = totals.scales, _predictor_inside(totals, block, point)
     null_eta = block.null_predictor(point[-1])
-    check_inside(scales.limits, null_eta)
+    check_means_allowed(scales.limits, null_eta)
     found = scales.family.terms(block.response, eta)
     totals.information(block, found.curvature)
     totals.pull(block, found.pull)
@@ -1242,7 +1253,7 @@ def _add_means(totals: RowTotals, block: RowBlock, point: Vector) -> None:
     totals.number("cumulants", block.weigh(family.cumulant(eta)))
     if block.offset is not None:
         null_eta = block.null_predictor(point[-1])
-        check_inside(totals.scales.limits, null_eta)
+        check_means_allowed(totals.scales.limits, null_eta)
         totals.number("null_mean", block.weigh(family.inverse_link(null_eta)))
         totals.number("null_information", block.weigh(family.expected(null_eta)))
         totals.number("null_cumulants", block.weigh(family.cumulant(null_eta)))
@@ -1280,7 +1291,7 @@ def _n_outside(limits: RowBounds, eta: PerRow, *, asked: bool = False) -> int:
     return int(np.count_nonzero(~inside))
 
 
-def check_inside(limits: RowBounds, eta: PerRow) -> None:
+def check_means_allowed(limits: RowBounds, eta: PerRow) -> None:
     """Refuse to go on where a row has no mean that the family allows."""
     if _n_outside(limits, eta):
         raise NumericalError(
@@ -1346,7 +1357,7 @@ class GlmOutcome:
     rounds: int
 
 
-def conclude(
+def glm_fit_from_outcome(
     scales: Scales,
     outcome: GlmOutcome,
     closing: ClosingStatistics,

@@ -22,7 +22,7 @@ from veilsum.models.dispersion import DispersedFit
 from veilsum.models.glm import GlmFit
 from veilsum.models.inference import Inference
 from veilsum.models.least_squares import LeastSquaresFit
-from veilsum.numbers.arrays import FloatArray, Vector, listed, nearest
+from veilsum.numbers.arrays import FloatArray, Vector, listed_names, nearest_name
 from veilsum.showing import Renderable, Rendering
 
 # Letters of a hypothesis, and equations in it: they are read, and shown, by people.
@@ -163,7 +163,7 @@ class _Reader:
             self._refuse("a name or a number is missing")
         self._refuse(
             f"no coefficient is called {word[0][:60]!r}; "
-            f"{nearest(word[0], self._names)}there are {listed(self._names)}"
+            f"{nearest_name(word[0], self._names)}there are {listed_names(self._names)}"
         )
 
     def _rest(self) -> str:
@@ -252,7 +252,7 @@ class TestOfFit(Renderable):
         return {**vars(self), "about": list(self.about)}
 
 
-def wald(fit: Inference, hypothesis: Hypothesis) -> TestOfFit:
+def wald_test(fit: Inference, hypothesis: Hypothesis) -> TestOfFit:
     """Return Wald's test that all combinations have their values together.
 
     (Rb - q)'(R V R')^-1 (Rb - q) is chi2 with a degree for each combination; over these

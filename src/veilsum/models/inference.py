@@ -77,7 +77,9 @@ class CoefficientRow:
     high: float
 
 
-def table(fit: Inference, level: float = 0.95) -> tuple[CoefficientRow, ...]:
+def coefficient_table(
+    fit: Inference, level: float = 0.95
+) -> tuple[CoefficientRow, ...]:
     columns = [
         fit.coefficients,
         fit.standard_errors,

@@ -32,25 +32,25 @@ from veilsum.models.systems import (
     check_intercept,
     check_rows,
     column_names,
-    dependent,
+    dependent_columns,
     is_regular,
-    over_common,
-    penalties,
-    pinned,
+    nearest_float_solution,
+    over_common_denominator,
+    ridge_penalties,
 )
-from veilsum.models.weights import note
+from veilsum.models.weights import note_row_weights
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.elementary import log
 from veilsum.numbers.layout import (
     Layout,
     RowRange,
     centred_range,
-    counted_in,
+    count_range_of_columns,
     number,
+    range_within_bits,
     symmetric,
-    union,
+    union_of_columns,
     vector,
-    within_bits,
 )
 from veilsum.numbers.units import (
     FLOAT_BITS,
@@ -64,7 +64,7 @@ from veilsum.numbers.units import (
     limbs_of,
     power_unit,
     sum_bits,
-    total,
+    total_of_counts,
 )
 
 # Bits of a number times the root of its weight: three limbs. Products of float64 are
@@ -209,7 +209,9 @@ class Counting:
                     [one * response for one in design],
                 ),
                 vector("response_and_weights", numbers, widest, further),
-                number("rows", bits=sum_bits([0], rows), row_range=counted_in()),
+                number(
+                    "rows", bits=sum_bits([0], rows), row_range=count_range_of_columns()
+                ),
             )
         )
 
@@ -221,18 +223,18 @@ class Counting:
         design = [centred_range(one) for one in measures.design]
         target = centred_range(self.target)
         if offset is not None:
-            both = union(measures.response.columns, offset.columns)
-            target = within_bits(self._plain_bits[-1], both)
+            both = union_of_columns(measures.response.columns, offset.columns)
+            target = range_within_bits(self._plain_bits[-1], both)
         if weights is None:
             nothing = RowRange(0, 0, ())
             return (*design, target, RowRange(1, 1, ()), nothing)
         reach = 1 << self._weighed_bits
         ones = RowRange(0, reach, weights.columns)
         weighed = [
-            RowRange(-reach, reach, union(one.columns, weights.columns))
+            RowRange(-reach, reach, union_of_columns(one.columns, weights.columns))
             for one in (*design, target)
         ]
-        logs = within_bits(LOG_BITS + LOG_WHOLE_BITS, weights.columns)
+        logs = range_within_bits(LOG_BITS + LOG_WHOLE_BITS, weights.columns)
         return (*weighed, ones, logs)
 
     def unpack(self, total: Integers) -> Statistics:
@@ -349,7 +351,7 @@ def statistics(rows: Rows, measures: RowMeasures) -> Integers:
     sums = GramSum(p, limbs_of(max(bits[:p])), limbs_of(bits[p]))
     means = GramSum(1, limbs_of(bits[-1]), limbs_of(bits[p]))
     logs, log_bits = 0, LOG_BITS + LOG_WHOLE_BITS
-    noted = None if measures.weights is None else note("the sums")
+    noted = None if measures.weights is None else note_row_weights("the sums")
     for block in measures.blocks(rows):
         design, target, ones = counting.block(block)
         sums.add(design, target)
@@ -360,7 +362,7 @@ def statistics(rows: Rows, measures: RowMeasures) -> Integers:
             if noted is not None:
                 noted.add(weights)
             scaled = log(weights) * 2.0**LOG_BITS
-            logs += total(np.rint(scaled), log_bits)
+            logs += total_of_counts(np.rint(scaled), log_bits)
     gram, cross, one = sums.value, sums.cross, counting.ones
     weighed = [means.cross[0], means.value[0, 0]]
     if one is not None:
@@ -371,7 +373,7 @@ def statistics(rows: Rows, measures: RowMeasures) -> Integers:
     )
 
 
-def contributions(rows: Rows, measures: RowMeasures) -> FloatArray:
+def least_squares_contributions(rows: Rows, measures: RowMeasures) -> FloatArray:
     """Return each row's part of `statistics`, in its units; rounding of float64 apart.
 
     Logarithms of weights are left at 0.
@@ -534,14 +536,14 @@ class Exact:
             found = self.system.exact(self.cross)
             return [one * scale for one, scale in zip(found, scales, strict=True)]
 
-        return pinned(balls, exact)
+        return nearest_float_solution(balls, exact)
 
     @cached_property
     def is_perfect(self) -> bool:
         # A ridge leaves residuals, unless there is nothing to be explained.
         if any(self.system.ridge):
             return not self.moments[self._p, self._p]
-        numbers, _ = over_common(self.moments.ravel().tolist())
+        numbers, _ = over_common_denominator(self.moments.ravel().tolist())
         return not is_regular(fmpz_mat(self._p + 1, self._p + 1, numbers))
 
     def residual_ball(self) -> arb:
@@ -559,7 +561,7 @@ class Exact:
     def covariance(self, left: float) -> Gram:
         if self.is_perfect:
             return np.zeros((self._p, self._p))
-        return systems.symmetric(
+        return systems.nearest_float_covariances(
             lambda: self.inverse_balls() * (self.residual_ball() / arb(left))
         )
 
@@ -730,7 +732,7 @@ def rounding_bound(
     s = 0.999999 / float(np.sqrt(values[-1])) - spread
     if not s > 0.0:
         parts = zip(system.names, np.abs(vectors[:, -1]), strict=True)
-        raise dependent([name for name, part in parts if part > SHARE], 1)
+        raise dependent_columns([name for name, part in parts if part > SHARE], 1)
     left = float(np.abs(about) @ columns) + moved.target
     pull = [
         float(more * unit**2)
@@ -763,7 +765,7 @@ def _check_moments(
     check_matrix("products", moments, labels, largest, max(n_rows, 1))
 
 
-def totals(
+def least_squares_totals(
     vector: Integers,
     measures: RowMeasures,
     *,
@@ -774,7 +776,7 @@ def totals(
     n_columns = len(measures.design)
     labels = column_names(names, n_columns)
     check_intercept(intercept, n_columns)
-    penalty = penalties(ridge, n_columns=n_columns, intercept=intercept)
+    penalty = ridge_penalties(ridge, n_columns=n_columns, intercept=intercept)
     if not penalty.any():
         check_rows(Counting(measures).unpack(vector).n_rows, n_columns)
     return Exact.of(
@@ -806,12 +808,14 @@ def fit(
     Raises:
         InvalidInputError: too few rows, or dependent columns, which it names.
     """
-    exact = totals(vector, measures, names=names, intercept=intercept, ridge=ridge)
+    exact = least_squares_totals(
+        vector, measures, names=names, intercept=intercept, ridge=ridge
+    )
     labels, n_rows, n_columns = exact.system.names, exact.sums.n_rows, len(exact.cross)
     degrees = exact.system.degrees
     check_rows(n_rows, degrees)
     left, coefficients = n_rows - degrees, exact.coefficients()
-    residual = float(pinned(lambda: [exact.residual_ball()])[0])
+    residual = float(nearest_float_solution(lambda: [exact.residual_ball()])[0])
     bound, rounded = rounding_bound(exact, coefficients, residual)
     # Residuals that rounding alone explains are those of a perfect fit.
     perfect = not any(exact.system.ridge) and residual <= rounded**2

@@ -21,7 +21,7 @@ import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.inference import Inference
-from veilsum.models.plausible import check_total, impossible
+from veilsum.models.plausible import check_total, impossible_sum
 from veilsum.numbers.layout import Statistic, vector
 from veilsum.numbers.units import Integers, bits_of, power_unit
 
@@ -168,7 +168,7 @@ class Totals:
         spread = both - max(abs(self.cross) - n * unit, Fraction(0)) ** 2
         if spread < 0:
             why = "together with other sums it gives a negative variance"
-            raise impossible("w y^2", why)
+            raise impossible_sum("w y^2", why)
 
     def check_random(self, sums: Integers) -> None:
         """Refuse second sums that no studies within the agreed ranges have."""

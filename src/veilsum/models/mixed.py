@@ -39,11 +39,11 @@ from veilsum.models.systems import (
     UNDETERMINED,
     as_fmpq,
     check_rows,
-    pinned,
+    nearest_float_solution,
 )
-from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed_names
 from veilsum.numbers.layout import Layout, array, number
-from veilsum.numbers.units import Integers, bits_of, power_unit, square
+from veilsum.numbers.units import Integers, bits_of, power_unit, square_of_triangle
 
 Method = Literal["reml", "ml"]
 Theta = tuple[int, ...]
@@ -203,7 +203,8 @@ class Mixing:
         ]
         if distant and not self.centred:
             raise InvalidInputError(
-                f"the agreed range of {listed(distant)} is far from 0 and short, so "
+                f"the agreed range of {listed_names(distant)} is far from 0 and short, "
+                "so "
                 "that its slope cannot be told from an intercept: add 1 to random, or "
                 "agree on a column from which a middle is taken off",
                 code="slope-like-intercept",
@@ -406,7 +407,7 @@ class Profile:
         found = 1.0
         for a in range(p + 1):
             for b in range(p + 1):
-                found += abs(as_float(self.weights[a, b]))
+                found += abs(mixed_model_float(self.weights[a, b]))
         return found
 
 
@@ -436,7 +437,7 @@ class MixedModel:
         # A party rounds once, and V^-1 shortens columns, none of which is beyond 1.
         rounding = n_parties << MIXED_BITS - at.bits
         largest, labels = [1 << MIXED_BITS // 2] * p, (*self.names, "the response")
-        products = square(parts["mixed_products"], p)
+        products = square_of_triangle(parts["mixed_products"], p)
         check_matrix("X'V^-1X", products, labels, largest, n_rows, rounding)
         reach = 1 << self.mixing.layout.bits
         check_total("log det V", parts["mixed_log_determinant"], -rounding, reach)
@@ -447,7 +448,10 @@ class MixedModel:
         slopes = zip(places, parts["mixed_slopes"], strict=True)
         for k, ((i, j), block) in enumerate(slopes, start=1):
             if i == j:
-                moved, what = square(-block[:-1], p), f"derivatives by theta {k}"
+                moved, what = (
+                    square_of_triangle(-block[:-1], p),
+                    f"derivatives by theta {k}",
+                )
                 check_matrix(what, moved, labels, [reach] * p, n_rows, rounding)
 
     def profile(self, at: At, total: Integers) -> Profile | None:
@@ -476,7 +480,7 @@ class MixedModel:
             if at.bits < MIXED_BITS:
                 return None
             raise InvalidInputError(
-                f"the columns {listed(flat or list(self.names))} are linearly "
+                f"the columns {listed_names(flat or list(self.names))} are linearly "
                 "dependent or 0, so their coefficients are not determined: leave out "
                 "one of them",
                 code="dependent-columns",
@@ -536,14 +540,16 @@ class MixedModel:
                         ),
                         fmpq(0),
                     )
-                rows[j][k] = rows[k][j] = as_float(value)
+                rows[j][k] = rows[k][j] = mixed_model_float(value)
         root = self.mixing.triangle(at.root, ROOT_BITS)
         return Profile(
             at=at,
             root=root,
-            covariance=within(root, self.mixing.covariance(at.theta)),
-            criterion=float(pinned(criterion)[0]),
-            gradient=tuple(as_float(one) for one in gradient),
+            covariance=random_effects_covariance(
+                root, self.mixing.covariance(at.theta)
+            ),
+            criterion=float(nearest_float_solution(criterion)[0]),
+            gradient=tuple(mixed_model_float(one) for one in gradient),
             second=tuple(tuple(row) for row in rows),
             products=sums,
             changes=tuple(changes),
@@ -563,7 +569,7 @@ class MixedModel:
         which is wrong by the square of the step only.
         """
         p = len(self.names)
-        covariance = within(here.root, self.mixing.covariance(theta))
+        covariance = random_effects_covariance(here.root, self.mixing.covariance(theta))
         step = covariance - here.covariance
         equal = here.spread.inv() * fmpq(here.n_parties)
         change = equal * (equal + step).inv() * equal - equal
@@ -572,7 +578,7 @@ class MixedModel:
         places = triangle_places(len(self.mixing.random))
         for k, (i, j) in enumerate(places):
             products += here.changes[k] * change[i, j]
-            slope += here.gradient[k] * as_float(step[i, j])
+            slope += here.gradient[k] * mixed_model_float(step[i, j])
         found, residual = _solved(products)
         return replace(
             here,
@@ -608,7 +614,7 @@ class MixedModel:
             t_degrees=None,
             random=tuple(self.names[k] for k in mixing.random),
             random_covariance=_floats(apart * random * apart.transpose() * variance),
-            residual_variance=as_float(variance),
+            residual_variance=mixed_model_float(variance),
             criterion=best.criterion + logs,
             method=self.method,
             n_rows=best.n_rows,
@@ -681,13 +687,14 @@ class MixedFit(Inference):
             which = "variance" if len(flat) == 1 else "variances"
             verb = "is" if len(flat) == 1 else "are"
             return (
-                f"the {which} of {listed(flat)} between parties {verb} 0. Leave "
-                f"{listed(flat)} out of random"
+                f"the {which} of {listed_names(flat)} between parties {verb} 0. Leave "
+                f"{listed_names(flat)} out of random"
             )
         if len(self.random) == 2:
             sign = "1" if self.random_covariance[1, 0] > 0.0 else "-1"
             return (
-                f"the correlation of {listed(list(self.random))} is {sign}, so that "
+                f"the correlation of {listed_names(list(self.random))} is {sign}, so "
+                "that "
                 "each follows from the other. Leave one of them out of random"
             )
         return (
@@ -710,7 +717,7 @@ def _solved(products: fmpq_mat) -> tuple[fmpq_mat, fmpq]:
     return found, products[p, p] - (right.transpose() * found)[0, 0]
 
 
-def within(root: fmpq_mat, covariance: fmpq_mat) -> fmpq_mat:
+def random_effects_covariance(root: fmpq_mat, covariance: fmpq_mat) -> fmpq_mat:
     back = root.inv()
     return back * covariance * back.transpose()
 
@@ -734,10 +741,10 @@ def _part(matrix: fmpq_mat, rows: Sequence[int], columns: Sequence[int]) -> fmpq
     return fmpq_mat(len(rows), len(columns), chosen)
 
 
-def as_float(number: fmpq) -> float:
+def mixed_model_float(number: fmpq) -> float:
     return int(number.p) / int(number.q)
 
 
 def _floats(matrix: fmpq_mat) -> FloatArray:
-    flat = [as_float(one) for one in matrix.entries()]
+    flat = [mixed_model_float(one) for one in matrix.entries()]
     return np.array(flat).reshape(matrix.nrows(), matrix.ncols())

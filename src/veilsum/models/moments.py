@@ -29,7 +29,7 @@ from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.layout import (
     Layout,
     centred_range,
-    counted_in,
+    count_range_of_columns,
     number,
     symmetric,
     vector,
@@ -122,7 +122,7 @@ class Marginals:
     def standard_deviation(self) -> Vector:
         return np.array(
             [
-                float(root(Fraction(n * q - s**2, n * (n - 1))) * m.unit)
+                float(exact_square_root(Fraction(n * q - s**2, n * (n - 1))) * m.unit)
                 if n > 1
                 else np.nan
                 for m, n, s, q in self._each
@@ -148,7 +148,7 @@ class Moments(Marginals):
         widest = max((one.bits for one in measures), default=0)
         single, double = sum_bits([widest]), sum_bits([widest] * 2)
         ranges = [centred_range(one) for one in measures]
-        rows = number("rows", bits=sum_bits([0]), row_range=counted_in())
+        rows = number("rows", bits=sum_bits([0]), row_range=count_range_of_columns())
         return Layout(
             (
                 rows,
@@ -211,7 +211,7 @@ class Moments(Marginals):
             scatter = int(self._scatter[i, j])
             squares = self._scatter[i, i] * self._scatter[j, j]
             if squares > 0 and self.count > 1:
-                size = float(root(Fraction(scatter**2, int(squares))))
+                size = float(exact_square_root(Fraction(scatter**2, int(squares))))
                 found[i, j] = -size if scatter < 0 else size
         return found
 
@@ -272,10 +272,10 @@ def marginal_of(values: ArrayLike, measure: Measure) -> tuple[int, int, int]:
     return len(counts), int(counts.sum()), squares
 
 
-def root(square: Fraction) -> Fraction:
+def exact_square_root(square: Fraction) -> Fraction:
     """Return the square root to 100 bits and more: a float64 of it is rounded once.
 
-    >>> float(root(Fraction(9, 4))), float(root(Fraction(2)))
+    >>> float(exact_square_root(Fraction(9, 4))), float(exact_square_root(Fraction(2)))
     (1.5, 1.4142135623730951)
     """
     top, bottom = square.numerator, square.denominator

@@ -61,8 +61,8 @@ from veilsum.models.glm import (
     ResponseStatistics,
     RoundStatistics,
     Scales,
-    conclude,
     estimated_dispersion,
+    glm_fit_from_outcome,
     statistics,
 )
 from veilsum.models.rows import RowMeasures, Rows
@@ -71,10 +71,10 @@ from veilsum.models.systems import (
     check_intercept,
     check_rows,
     column_names,
-    penalties,
-    pinned,
+    nearest_float_solution,
+    ridge_penalties,
 )
-from veilsum.numbers.arrays import FloatArray, Vector, listed
+from veilsum.numbers.arrays import FloatArray, Vector, listed_names
 from veilsum.numbers.elementary import exp
 from veilsum.numbers.units import Integers
 
@@ -360,7 +360,7 @@ class Newton:
 
     @cached_property
     def penalty(self) -> tuple[Fraction, ...]:
-        found = penalties(
+        found = ridge_penalties(
             self.ridge, n_columns=self.n_columns, intercept=self.intercept
         )
         return tuple(Fraction(one) for one in found.tolist())
@@ -403,7 +403,9 @@ class Newton:
             case Running():
                 request = self.propose(state)
                 if request.stage == "outside":
-                    return asked(state, request.point, self.scales.outside(total))
+                    return state_after_outside_asked(
+                        state, request.point, self.scales.outside(total)
+                    )
                 sums = self.scales.round(total, state.first, request.point)
                 return self._settle(self._shorten(self._move(state, sums)))
             case Closing(stage="pearson"):
@@ -425,7 +427,7 @@ class Newton:
             raise LocalProtocolError(
                 "a fit was asked for before its rounds were over", code="fit-not-done"
             )
-        return conclude(
+        return glm_fit_from_outcome(
             self.scales,
             state.outcome,
             state.closing,
@@ -453,7 +455,7 @@ class Newton:
             return []
         reference = self._reference(state.first, state.null.here)
         now = self._system(state.sums.information)
-        ratio, direction = weakest(now, reference)
+        ratio, direction = weakest_information(now, reference)
         return [] if ratio > most else self._columns(direction, reference)
 
     def _system(self, information: Integers) -> System:
@@ -694,16 +696,18 @@ class Newton:
         )
         events = first.response_sum / weight
         rarer = float(min(events, first.n_rows - events))
-        if few_open(now, before / state.model.lengthened, rarer, largest):
+        if few_rows_open(now, before / state.model.lengthened, rarer, largest):
             reference = self._reference(first, state.null.here)
-            _, direction = weakest(self._system(sums.information), reference)
+            _, direction = weakest_information(
+                self._system(sums.information), reference
+            )
             columns = self._columns(direction, reference)
             raise too_few_open(
                 columns, self.family.endless, ", merge categories, or use ridge"
             )
         # Newton's step from b makes b larger by b's / b'Ab, s being the score.
         growth = at.gain(model.here) / at.system.form(self._scaled(model.here))
-        factor = longer(float(growth), now / largest)
+        factor = longer_newton_step(float(growth), now / largest)
         return replace(model, trial=model.trial * factor, lengthened=factor)
 
     def _endless(self, culprits: Sequence[str]) -> InvalidInputError:
@@ -715,7 +719,7 @@ class Newton:
 
     def _columns(self, direction: Vector, reference: System) -> list[str]:
         ignored = [] if self.intercept is None else [self.intercept]
-        return greatest_parts(
+        return greatest_coefficients(
             direction, reference, ignored if self.n_columns > 1 else []
         )
 
@@ -731,7 +735,9 @@ def null_evaluation(sums: RoundStatistics, dispersion: float) -> Evaluation:
     )
 
 
-def asked(state: Running, point: Vector, outside: Outside) -> Running:
+def state_after_outside_asked(
+    state: Running, point: Vector, outside: Outside
+) -> Running:
     """Return the state after it was asked how many rows are outside at a point."""
     if not (outside.model or outside.null):
         return replace(state, anchor=point)
@@ -744,7 +750,7 @@ def asked(state: Running, point: Vector, outside: Outside) -> Running:
 
 
 def fading_direction(now: System, reference: System) -> Vector | None:
-    ratio, direction = weakest(now, reference)
+    ratio, direction = weakest_information(now, reference)
     return None if ratio > FADING else direction
 
 
@@ -764,7 +770,7 @@ def endless_direction(
         powers: of 2, by which coefficients are divided in these systems.
         weight: of an observation.
     """
-    ratio, direction = weakest(now, reference)
+    ratio, direction = weakest_information(now, reference)
     if ratio > FADING:
         return None
     if ratio <= GONE:
@@ -780,7 +786,7 @@ def endless_direction(
     return steps[1] if length >= STEADY * was and gained else None
 
 
-def few_open(now: float, before: float, rarer: float, largest: float) -> bool:
+def few_rows_open(now: float, before: float, rarer: float, largest: float) -> bool:
     """Return whether fewer than `LEAST_OPEN` rows would be open in the next round.
 
     Args:
@@ -797,12 +803,12 @@ def few_open(now: float, before: float, rarer: float, largest: float) -> bool:
     return now / growth < LEAST_OPEN * largest and now < OPEN_SHARE * rarer
 
 
-def longer(growth: float, n_open: float) -> float:
+def longer_newton_step(growth: float, n_open: float) -> float:
     """Return the factor for a trial whose coefficients are to grow much.
 
-    With the loss c / s + a s of `few_open`, a Newton step makes s at most 1.5 times as
-    large, and a Newton step of log s at most e times: far fewer rounds, to the same
-    answer. In proportion to 1 / s^2, enough rows must stay open.
+    With the loss c / s + a s of `few_rows_open`, a Newton step makes s at most 1.5
+    times as large, and a Newton step of log s at most e times: far fewer rounds, to the
+    same answer. In proportion to 1 / s^2, enough rows must stay open.
 
     Args:
         growth: of s by Newton's step, as a part of s.
@@ -820,7 +826,8 @@ def grows_endlessly(
     columns: Sequence[str], why: str, way_out: str
 ) -> InvalidInputError:
     return InvalidInputError(
-        f"the coefficient of {listed(columns)} grows without end ({why}), so there is "
+        f"the coefficient of {listed_names(columns)} grows without end ({why}), so "
+        "there is "
         f"no fit: leave the column out{way_out}",
         code="endless-coefficient",
     )
@@ -828,14 +835,15 @@ def grows_endlessly(
 
 def too_few_open(columns: Sequence[str], why: str, way_out: str) -> InvalidInputError:
     return InvalidInputError(
-        f"the coefficient of {listed(columns)} seems to grow without end ({why}), and "
+        f"the coefficient of {listed_names(columns)} seems to grow without end ("
+        f"{why}), and "
         f"the next sum would be about fewer than {LEAST_OPEN:.0f} rows: leave the "
         f"column out{way_out}",
         code="endless-coefficient",
     )
 
 
-def greatest_parts(
+def greatest_coefficients(
     direction: Vector, reference: System, ignored: Sequence[int] = ()
 ) -> list[str]:
     """Return what matters most in a direction, the greatest first.
@@ -849,7 +857,7 @@ def greatest_parts(
     return [reference.names[k] for k in order if parts[k] >= PART * parts.max()]
 
 
-def weakest(information: System, reference: System) -> tuple[float, Vector]:
+def weakest_information(information: System, reference: System) -> tuple[float, Vector]:
     """Return about the least d'Id / d'Rd over all directions d, and that d.
 
     By the power method on I^-1 R, whose entries are exact before they are rounded: the
@@ -862,7 +870,7 @@ def weakest(information: System, reference: System) -> tuple[float, Vector]:
         found = information.inverse_balls() * arb_mat(reference.matrix)
         return [one / bottom for one in found.entries()]
 
-    rows = pinned(balls).reshape(p, p).tolist()
+    rows = nearest_float_solution(balls).reshape(p, p).tolist()
     place = max(range(len(rows)), key=lambda k: rows[k][k])
     along = [row[place] for row in rows]
     for _ in range(POWER_STEPS):

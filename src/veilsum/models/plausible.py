@@ -30,7 +30,7 @@ def check_total(
     """
     if least <= total <= most:
         return
-    raise impossible(
+    raise impossible_sum(
         name,
         f"it is {_short(total)}, and by the agreed ranges it is at least "
         f"{_short(least)} and at most {_short(most)}",
@@ -62,7 +62,7 @@ def check_matrix(
     # A symmetric matrix of rounding errors has no eigenvalue below this.
     lines = matrix + rounding * len(columns) * np.identity(len(columns), dtype=object)
     if (place := _negative_pivot(lines.tolist())) is not None:
-        raise impossible(
+        raise impossible_sum(
             f"{name} for {columns[place]}",
             "together with those of other columns it gives a negative variance",
         )
@@ -74,7 +74,7 @@ def check_sums(name: str, total: int, n_rows: int, measure: Measure) -> None:
     check_total(f"sums of {name}", total, n_rows * low, n_rows * high)
 
 
-def impossible(name: str, why: str) -> NumericalError:
+def impossible_sum(name: str, why: str) -> NumericalError:
     return NumericalError(
         f"the total of {name} is impossible: {why}. No tables within the agreed ranges "
         "add up to it, so a party has contributed wrong numbers, or parties use "

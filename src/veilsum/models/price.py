@@ -38,14 +38,14 @@ from veilsum.numbers.arrays import (
     Vector,
     as_floats,
     as_whole,
-    frozen,
+    frozen_array,
 )
 from veilsum.numbers.layout import Layout, number, padding
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import Integers, power_unit
 
-NOTHING = frozen(np.empty(0))
+NOTHING = frozen_array(np.empty(0))
 
 # A quadratic cost below this has a slope that float64 cannot hold.
 LEAST_CURVATURE = 1e-300

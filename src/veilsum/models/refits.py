@@ -34,8 +34,8 @@ from veilsum.models.glm import GlmOutcome, Request, RowTotals, row_blocks
 from veilsum.models.newton import Closing, Done, Newton, State
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.layout import Layout, Statistic, array, within_bits
-from veilsum.numbers.units import Integers, power_unit, sum_bits, total
+from veilsum.numbers.layout import Layout, Statistic, array, range_within_bits
+from veilsum.numbers.units import Integers, power_unit, sum_bits, total_of_counts
 
 # Bits that are kept of a squared error: a mean may be 2^10 times the responses.
 SQUARE_BITS = 72
@@ -104,7 +104,7 @@ class Refits:
         units, bits = each.counts.units * n, each.bits
         most = sum_bits([SQUARE_BITS + 1], self.newton.measures.row_bits)
         fits = Statistic("fits", (n, each.size), units, bits)
-        squares = within_bits(SQUARE_BITS + 1)
+        squares = range_within_bits(SQUARE_BITS + 1)
         errors = array("fold_squared_errors", n, self.square_unit, most, squares)
         return Layout((fits, errors))
 
@@ -225,14 +225,14 @@ class Refits:
         by = float(self.square_unit.denominator) / float(self.square_unit.numerator)
         for block in row_blocks(scales.measures, rows):
             eta = block.predictor(point[:-1])
-            glm.check_inside(scales.limits, eta)
+            glm.check_means_allowed(scales.limits, eta)
             totals.weights.add(block, family.expected(eta))
             null = np.full_like(eta, point[-1])
             totals.number("deviance", family.terms(block.response, eta).deviance)
             null_terms = family.terms(block.response, null)
             totals.number("null_deviance", null_terms.deviance)
             away = block.response - family.inverse_link(eta)
-            squared += total(np.rint(away * away * by), SQUARE_BITS + 1)
+            squared += total_of_counts(np.rint(away * away * by), SQUARE_BITS + 1)
         return totals.vector, squared
 
 
@@ -282,7 +282,7 @@ class MeanLoss(NamedTuple):
         return cls(float(mean), sqrt(variance))
 
 
-def explained(losses: Sequence[Losses]) -> float:
+def deviance_explained(losses: Sequence[Losses]) -> float:
     """Return how much of the null models' deviance is gone; below 0 if none is."""
     whole = sum((one.null_deviance for one in losses), Fraction(0))
     rest = sum((one.deviance for one in losses), Fraction(0))

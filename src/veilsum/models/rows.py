@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.compiled import compiled
-from veilsum.numbers.layout import union
+from veilsum.numbers.layout import union_of_columns
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.numbers.units import (
     BLOCK_ROWS,
@@ -270,7 +270,7 @@ class RowMeasures:
         """Names of all the table's columns that a row is computed from, if known."""
         further = (self.response, self.weights, self.offset)
         used = [one for one in (*self.design, *further) if one is not None]
-        return union(*(one.columns for one in used))
+        return union_of_columns(*(one.columns for one in used))
 
     @property
     def terms(self) -> dict[str, Any]:

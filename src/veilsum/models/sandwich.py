@@ -46,8 +46,8 @@ from veilsum.numbers.layout import (
     Layout,
     number,
     padding,
+    range_within_bits,
     symmetric,
-    within_bits,
 )
 from veilsum.numbers.units import (
     CrossSum,
@@ -67,7 +67,7 @@ LEAST_LEFT_BITS = 10
 LEAST_LEFT = 2.0**-LEAST_LEFT_BITS
 
 
-def errors_of(name: str | None) -> Errors | None:
+def robust_errors_named(name: str | None) -> Errors | None:
     known = get_args(Errors)
     for one in known:
         if name is not None and name.lower() == one.lower():
@@ -126,7 +126,7 @@ class Meat:
         if self.by_party:
             bits = sum_bits([SCORE_BITS] * 2, PARTY_BITS)
         near = number("leverage_rows", bits=sum_bits([0], rows), row_range=COUNTED)
-        ranges = [within_bits(SCORE_BITS if self.by_party else ROOT_BITS)]
+        ranges = [range_within_bits(SCORE_BITS if self.by_party else ROOT_BITS)]
         n_columns = self.scales.n_columns
         scores = symmetric(self.key, (ONE,) * n_columns, bits, ranges * n_columns)
         return Layout((scores, near if self.needs_leverages else padding(1)))
@@ -147,7 +147,7 @@ class Meat:
                 by = as_balls(self._to_whole)
                 return by * bread() * by.transpose()
 
-            inverse = systems.symmetric(balls)
+            inverse = systems.nearest_float_covariances(balls)
         return MeatRequest(
             self.errors, np.array([float(one) for one in whole]), inverse
         )
@@ -287,7 +287,7 @@ class Meat:
             half = as_balls(self._to_whole) * bread()
             return half.transpose() * as_balls(scaled) * half * arb(factor)
 
-        return systems.symmetric(balls)
+        return systems.nearest_float_covariances(balls)
 
 
 def _shifted(whole: int, power: int) -> int:

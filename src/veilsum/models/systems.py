@@ -20,7 +20,7 @@ from flint import arb, arb_mat, ctx, fmpq, fmpz_mat, nmod_mat
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.rows import Gram
-from veilsum.numbers.arrays import Array, Vector, as_vector, listed
+from veilsum.numbers.arrays import Array, Vector, as_vector, listed_names
 
 Exact: TypeAlias = int | Fraction
 
@@ -78,17 +78,17 @@ class System:
         if empty:
             raise InvalidInputError(
                 "a column with nothing but zeros has no coefficient: leave out "
-                f"{listed(empty)}",
+                f"{listed_names(empty)}",
                 code="zero-column",
             )
-        numbers, denominator = over_common(table.ravel().tolist())
+        numbers, denominator = over_common_denominator(table.ravel().tolist())
         whole = fmpz_mat(n, n, numbers)
         if not is_regular(whole):
             null, dimension = nmod_mat(whole, PRIME).nullspace()
             parts = [[int(one) for one in part] for part in null.tolist()]
             if intercept is not None:
                 place, factors = intercept
-                by = over_common(factors)[0]
+                by = over_common_denominator(factors)[0]
                 columns = zip(*parts, strict=True)
                 parts[place] = [
                     sum(one * part for one, part in zip(by, column, strict=True))
@@ -98,7 +98,7 @@ class System:
             culprits = [
                 name for name, part in zip(names, parts, strict=True) if any(part)
             ]
-            raise dependent(culprits, dimension)
+            raise dependent_columns(culprits, dimension)
         return cls(whole, denominator, penalty, tuple(names))
 
     def entry(self, row: int, column: int) -> Fraction:
@@ -108,14 +108,16 @@ class System:
         return [self.entry(k, k) for k in range(len(self.names))]
 
     def form(self, direction: Vector) -> Fraction:
-        numbers, bottom = over_common([Fraction(one) for one in direction.tolist()])
+        numbers, bottom = over_common_denominator(
+            [Fraction(one) for one in direction.tolist()]
+        )
         along = fmpz_mat(len(numbers), 1, numbers)
         found = (along.transpose() * self.matrix * along)[0, 0]
         return Fraction(int(found), self.denominator * bottom * bottom)
 
     def balls(self, right: Sequence[Exact]) -> list[arb]:
         """Return A^-1 b in balls, at the precision of flint's context."""
-        numbers, denominator = over_common(right)
+        numbers, denominator = over_common_denominator(right)
         column = arb_mat(fmpz_mat(len(numbers), 1, numbers))
         scale = arb(self.denominator) / denominator
         found = arb_mat(self.matrix).solve(column, algorithm="lu")
@@ -123,13 +125,15 @@ class System:
 
     def exact(self, right: Sequence[Exact]) -> list[fmpq]:
         """Return A^-1 b in fractions, ten times the work of balls."""
-        numbers, denominator = over_common(right)
+        numbers, denominator = over_common_denominator(right)
         scale = fmpq(self.denominator, denominator)
         found = self.matrix.solve(fmpz_mat(len(numbers), 1, numbers))
         return [one * scale for one in found.entries()]
 
     def solve(self, right: Sequence[Exact]) -> Vector:
-        return pinned(lambda: self.balls(right), lambda: self.exact(right))
+        return nearest_float_solution(
+            lambda: self.balls(right), lambda: self.exact(right)
+        )
 
     @cached_property
     def _inverses(self) -> dict[int, arb_mat]:
@@ -154,7 +158,7 @@ class System:
         return inverse - inverse.transpose() * biased
 
     def inverse(self) -> Gram:
-        return symmetric(self.inverse_balls)
+        return nearest_float_covariances(self.inverse_balls)
 
     @cached_property
     def degrees(self) -> float:
@@ -169,7 +173,7 @@ class System:
             ]
             return [arb(len(self.names)) - sum(taken, arb(0))]
 
-        return float(pinned(balls)[0])
+        return float(nearest_float_solution(balls)[0])
 
     @cached_property
     def scaled_inverse(self) -> Gram:
@@ -196,11 +200,12 @@ class System:
         return float(np.linalg.eigvalsh(scaled)[-1] / least)
 
 
-def dependent(
+def dependent_columns(
     names: Sequence[str], dimension: int, *, ridge: bool = True
 ) -> InvalidInputError:
     return InvalidInputError(
-        f"the columns {listed(names)} are linearly dependent, so their coefficients "
+        f"the columns {listed_names(names)} are linearly dependent, so their "
+        "coefficients "
         f"are not determined: leave out {dimension} of them"
         + (" or use ridge" if ridge else ""),
         code="dependent-columns",
@@ -212,7 +217,7 @@ def is_regular(matrix: fmpz_mat) -> bool:
     return nmod_mat(matrix, PRIME).rank() == n or matrix.rank() == n
 
 
-def over_common(numbers: Sequence[Exact]) -> tuple[list[int], int]:
+def over_common_denominator(numbers: Sequence[Exact]) -> tuple[list[int], int]:
     bottom = lcm(*{one.denominator for one in numbers})
     if bottom == 1:
         return [int(one) for one in numbers], 1
@@ -230,7 +235,7 @@ def as_balls(lines: Sequence[Sequence[Exact]]) -> arb_mat:
 # From balls to float64
 
 
-def pinned(
+def nearest_float_solution(
     balls: Callable[[], Sequence[arb]],
     exact: Callable[[], Sequence[fmpq]] | None = None,
 ) -> Vector:
@@ -260,7 +265,7 @@ def pinned(
     )
 
 
-def symmetric(balls: Callable[[], arb_mat]) -> Gram:
+def nearest_float_covariances(balls: Callable[[], arb_mat]) -> Gram:
     """Return the float64 nearest to each entry of covariances, known as balls.
 
     What is below `NO_COVARIANCE` beside its variances is 0.
@@ -331,7 +336,7 @@ def _quotient(top: int, bottom: int) -> float:
 # What regressions check
 
 
-def penalties(
+def ridge_penalties(
     ridge: float | Sequence[float] | Vector, *, n_columns: int, intercept: int | None
 ) -> Vector:
     """Return what each squared coefficient costs.
@@ -354,7 +359,8 @@ def column_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]
     found = tuple(f"x{k}" for k in range(n_columns)) if names is None else tuple(names)
     if len(found) != n_columns or len(set(found)) != n_columns:
         raise InvalidInputError(
-            f"{n_columns} columns need as many different names, found {listed(found)}",
+            f"{n_columns} columns need as many different names, found "
+            f"{listed_names(found)}",
             code="names-not-different",
         )
     return found

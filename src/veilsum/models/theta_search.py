@@ -40,9 +40,9 @@ from veilsum.models.mixed import (
     MixedModel,
     Profile,
     Theta,
-    as_float,
+    mixed_model_float,
+    random_effects_covariance,
     triangle_places,
-    within,
 )
 from veilsum.models.systems import UNDETERMINED
 from veilsum.numbers.arrays import FloatArray
@@ -121,13 +121,21 @@ class ThetaSearch:
         """Return where the sum at `tried` leads."""
         here, best = self.model.profile(state.tried, total), state.best
         after = replace(state, rounds=state.rounds + 1)
-        if here is None or (here.at.bits < MIXED_BITS and rounding(here) > TOO_COARSE):
-            more = MORE_BITS if here is None else frexp(rounding(here) / COARSE)[1]
+        if here is None or (
+            here.at.bits < MIXED_BITS and theta_step_rounding(here) > TOO_COARSE
+        ):
+            more = (
+                MORE_BITS
+                if here is None
+                else frexp(theta_step_rounding(here) / COARSE)[1]
+            )
             bits = min(state.tried.bits + more, MIXED_BITS)
             return replace(after, tried=replace(state.tried, bits=bits))
         if best is None:
             return self._onwards(after, here)
-        uphill = here.criterion - best.criterion > 4.0 * (noise(best) + noise(here))
+        uphill = here.criterion - best.criterion > 4.0 * (
+            theta_criterion_noise(best) + theta_criterion_noise(here)
+        )
         return (
             self._shorter(after, best, here) if uphill else self._onwards(after, here)
         )
@@ -137,10 +145,12 @@ class ThetaSearch:
         gap = self.model.mixing.covariance(here.at.theta)
         gap -= self.model.mixing.covariance(best.at.theta)
         before, ahead = (
-            _sum_of_products(_slope(one), _floats(within(one.root, gap)))
+            _sum_of_products(
+                _slope(one), _floats(random_effects_covariance(one.root, gap))
+            )
             for one in (best, here)
         )
-        step = _floats(within(best.root, gap))
+        step = _floats(random_effects_covariance(best.root, gap))
         rise = here.criterion - best.criterion
         third = before + ahead - 2.0 * rise
         half = 3.0 * rise - 2.0 * before - ahead
@@ -176,7 +186,7 @@ class ThetaSearch:
         step = metric.real(found)
         after = replace(state, best=here, step=kind, size=size)
         finest = here.at.bits == MIXED_BITS
-        off = rounding(here)
+        off = theta_step_rounding(here)
         if (error <= END and off <= FINE) or (finest and size <= 8.0 * off):
             theta = self._theta(here, metric, step)
             return replace(after, answer=self.model.moved(here, theta))
@@ -194,12 +204,12 @@ class ThetaSearch:
         size = state.size
         # frexp is exact, and a logarithm is not the same everywhere.
         wanted = min(COARSE, max(size * size / 64.0, FINE / 4.0))
-        now = rounding(best) / shrinks
+        now = theta_step_rounding(best) / shrinks
         bits = best.at.bits + frexp(now / wanted)[1]
         bits = min(max(bits, best.at.bits), MIXED_BITS)
         root = _root(best, metric.whole + step)
         weights = [
-            round(as_float(best.weights[a, b] * fmpq(2) ** WEIGHT_BITS))
+            round(mixed_model_float(best.weights[a, b] * fmpq(2) ** WEIGHT_BITS))
             for a in range(best.weights.nrows())
             for b in range(a + 1)
         ]
@@ -252,12 +262,12 @@ def _root(best: Profile, whole: Matrix) -> tuple[int, ...]:
     return tuple(found)
 
 
-def rounding(at: Profile) -> float:
+def theta_step_rounding(at: Profile) -> float:
     """Return how far off rounding leaves a step, as a part of Q, about."""
-    return noise(at) / at.n_parties
+    return theta_criterion_noise(at) / at.n_parties
 
 
-def noise(at: Profile) -> float:
+def theta_criterion_noise(at: Profile) -> float:
     """Return how far off rounding leaves the criterion, about."""
     return sqrt(at.n_parties) * at.reach * 2.0 ** -(at.at.bits + 1)
 
@@ -307,9 +317,9 @@ def _slope(here: Profile) -> Matrix:
 class _Alike:
     """The criterion if all parties had the same Z'Z: a function of Q alone.
 
-    Products are `within` + sum of `between` times Q^-1, and log det V is that of Q for
-    each party. Responses are replaced by residuals, so that the first coefficients
-    are 0.
+    Products are `random_effects_covariance` + sum of `between` times Q^-1, and log det
+    V is that of Q for each party. Responses are replaced by residuals, so that the
+    first coefficients are 0.
     """
 
     def __init__(self, here: Profile, metric: _Metric, model: MixedModel) -> None:
@@ -334,8 +344,10 @@ class _Alike:
         products = _floats(about.transpose() * here.products * about)
         inner = [-1.0 if u == v else 0.0 for u, v in self.places]
         self.within = products + _weighed(inner, self.between)
-        self.residual = as_float(here.residual)
-        self.least_within = max(LEAST_WITHIN, 4.0 * noise(here) / self.degrees)
+        self.residual = mixed_model_float(here.residual)
+        self.least_within = max(
+            LEAST_WITHIN, 4.0 * theta_criterion_noise(here) / self.degrees
+        )
 
     def least(self, most: int) -> tuple[Matrix, float]:
         """Return the step to the minimum, and what part of the residual sum is left.
@@ -459,7 +471,7 @@ def _sum_of_products(left: Matrix, right: Matrix) -> float:
 
 def _floats(matrix: fmpq_mat) -> Matrix:
     shape = matrix.nrows(), matrix.ncols()
-    return np.array([as_float(one) for one in matrix.entries()]).reshape(shape)
+    return np.array([mixed_model_float(one) for one in matrix.entries()]).reshape(shape)
 
 
 def _product(left: Matrix, right: Matrix) -> Matrix:

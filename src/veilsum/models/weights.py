@@ -2,8 +2,9 @@
 
 The sums of a round are over rows with weights, and the weights follow from the point of
 the request: at some points one row carries nearly all of them, or all rows of a party
-carry nothing. A model notes its weights with `note` while it computes a sum; the party
-that called it collects them with `collected` and checks each of them.
+carry nothing. A model notes its weights with `note_row_weights` while it computes a
+sum; the party that called it collects them with `collect_row_weights` and checks each
+of them.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ _PEOPLE: ContextVar[Array[np.int64] | None] = ContextVar("people", default=None)
 
 
 @contextmanager
-def collected() -> Iterator[list[RowWeights]]:
+def collect_row_weights() -> Iterator[list[RowWeights]]:
     collection: list[RowWeights] = []
     token = _COLLECTING.set(collection)
     try:
@@ -122,7 +123,7 @@ def collected() -> Iterator[list[RowWeights]]:
 
 
 @contextmanager
-def of_people(people: Array[np.int64]) -> Iterator[None]:
+def note_weights_of_people(people: Array[np.int64]) -> Iterator[None]:
     """Say whose the rows are of which models note weights inside."""
     token = _PEOPLE.set(people)
     try:
@@ -131,7 +132,7 @@ def of_people(people: Array[np.int64]) -> Iterator[None]:
         _PEOPLE.reset(token)
 
 
-def note(label: str, full: float | None = None) -> RowWeights | None:
+def note_row_weights(label: str, full: float | None = None) -> RowWeights | None:
     """Return weights to be added to, for whoever collects them; None if nobody does."""
     collection = _COLLECTING.get()
     if collection is None:

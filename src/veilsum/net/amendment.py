@@ -43,7 +43,7 @@ from veilsum.net.receipt import (
     read_signed_file_as,
 )
 from veilsum.net.trust import check_identity
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 
 # What members hold a copy of.
 Agreement: TypeAlias = Consortium | AgreedStudy
@@ -269,7 +269,7 @@ class Amendment:
         ):
             raise InvalidInputError(
                 f"the files differ in more than certificates, namely in "
-                f"{listed(differ)}: that is a new agreement; join it as one",
+                f"{listed_names(differ)}: that is a new agreement; join it as one",
                 code="more-than-certificates-changed",
             )
         willing = {(one.former, one.certificate) for one in self.renewals}
@@ -382,7 +382,7 @@ def check_amendment(file: Path, agreed: Agreement) -> None:
         )
     if missing := found.missing(agreed):
         raise InvalidInputError(
-            f"{listed(missing)} did not agree to {file} yet: each runs veilsum "
+            f"{listed_names(missing)} did not agree to {file} yet: each runs veilsum "
             f"consortium agree, and everybody gets the {path.name} that all signed",
             code="amendment-not-agreed",
         )

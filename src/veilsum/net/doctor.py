@@ -77,7 +77,7 @@ from veilsum.net.tunnel import (
     dial_through_relay,
     relay_failure,
 )
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Checkup:
     def summary(self) -> str:
         bad = sum(check.state is Health.BAD for check in self.checks)
         unseen = {one.about: None for one in self.checks if one.state is Health.OPEN}
-        later = f"not seen yet: {listed(list(unseen))}" if unseen else ""
+        later = f"not seen yet: {listed_names(list(unseen))}" if unseen else ""
         if bad:
             problems = "1 problem" if bad == 1 else f"{bad} problems"
             return f"{problems}; {later}" if later else problems
@@ -378,7 +378,7 @@ def _agreement(way: Way, hello: Hello, own: Hello) -> Check:
     if hello.consortium == own.consortium:
         words = "it holds the same consortium file"
         return way.checked("agreement", Health.GOOD, words)
-    sections = listed(sections_unlike_peer(hello.sections, own.sections))
+    sections = listed_names(sections_unlike_peer(hello.sections, own.sections))
     detail = f"its consortium file differs from this party's in: {sections}"
     return way.checked("agreement", Health.BAD, detail, _ONE_FILE)
 
@@ -843,7 +843,8 @@ class Doctor(Secret):
         if not missing:
             return []
         advice = (
-            f"if it was {listed(missing)}, compare fingerprints and the digests of the "
+            f"if it was {listed_names(missing)}, compare fingerprints and the digests "
+            "of the "
             "files by telephone"
         )
         return [

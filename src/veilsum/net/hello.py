@@ -17,7 +17,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from veilsum.errors import InvalidInputError
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +286,7 @@ def _disagreement(hello: Hello, own: Hello) -> Refusal | None:
         return Refusal(Close.ELSEWHERE, reason)
     if hello.consortium != own.consortium:
         sections = sections_unlike_peer(hello.sections, own.sections)
-        reason = f"its consortium file differs in {listed(sections)}"
+        reason = f"its consortium file differs in {listed_names(sections)}"
         return Refusal(Close.AGREEMENT, reason, sections)
     if hello.plan and own.plan and hello.plan != own.plan:
         versions = f"it runs version {hello.version}, this party {own.version}"

@@ -30,7 +30,7 @@ from veilsum.files.contents import contents
 from veilsum.files.output import as_json
 from veilsum.locale import in_words, released_sum, without_words
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
-from veilsum.numbers.arrays import FloatArray, is_number, listed
+from veilsum.numbers.arrays import FloatArray, is_number, listed_names
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Numbers
 from veilsum.showing import Renderable, Rendering, Table, counted
@@ -385,7 +385,7 @@ def released_line(release: Mapping[str, Any]) -> str:
         return (
             f"round {release.get('round')}, summed over all guests of the set: {words}"
         )
-    return f"{release.get('key')} of {listed(release.get('parties') or ['all'])}"
+    return f"{release.get('key')} of {listed_names(release.get('parties') or ['all'])}"
 
 
 # What a field may be, and how to say so.
@@ -560,7 +560,7 @@ def verify_receipts(
 
 
 def _finding(check: str, wrong: Sequence[str], right: str) -> Finding:
-    return Finding(check, not wrong, listed(wrong) if wrong else right)
+    return Finding(check, not wrong, listed_names(wrong) if wrong else right)
 
 
 def finding_for_each_receipt(
@@ -633,7 +633,7 @@ def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
             camps.append((value, [one.party]))
         else:
             camp.append(one.party)
-    against = " against ".join(listed(names) for _, names in camps)
+    against = " against ".join(listed_names(names) for _, names in camps)
     return _finding(ALIKE[field], [against][: len(camps) - 1], _all_of(receipts))
 
 
@@ -644,7 +644,7 @@ def _agreed_to(receipts: Sequence[Receipt]) -> Finding:
         camps = pages.setdefault(one.version, {})
         camps.setdefault(one.consent, []).append(one.party)
     wrong = [
-        " against ".join(map(listed, camps.values()))
+        " against ".join(map(listed_names, camps.values()))
         for camps in pages.values()
         if len(camps) > 1
     ]
@@ -726,7 +726,7 @@ def _why_not(
     everybody = left | lost
     if 2 * len(left) > len(everybody):
         return None
-    names = listed(sorted(left)) or "nobody"
+    names = listed_names(sorted(left)) or "nobody"
     return f"{names} of {len(everybody)} parties are not more than half"
 
 
@@ -747,7 +747,9 @@ def _missing(receipts: Sequence[Receipt], consortium: Consortium | None) -> Find
     absent = expected - {one.party for one in receipts}
     excused = absent & _lost(receipts)
     wrong = [f"none of {name}" for name in sorted(absent - excused)]
-    right = f"none missing but of lost {listed(sorted(excused))}" if excused else ""
+    right = (
+        f"none missing but of lost {listed_names(sorted(excused))}" if excused else ""
+    )
     return _finding("receipts of all parties", wrong, right or _all_of(receipts))
 
 

@@ -36,7 +36,7 @@ from veilsum.files.sqlite import (
     sync,
 )
 from veilsum.net.hello import sections_unlike_peer
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.protocol.effects import Persist
 
 STORE = Kind(
@@ -296,7 +296,7 @@ def _check_owner(
             raise
         damaged = ", or is damaged, since this party's key did not seal it"
     if of_other_file:
-        sections = listed(sections_unlike_peer(found.sections, wanted.sections))
+        sections = listed_names(sections_unlike_peer(found.sections, wanted.sections))
         raise StoreError(
             f"{path} belongs to a run that began with another consortium file, which "
             f"differs from this one in {sections}{damaged}: {WHAT_TO_DO}",

@@ -18,7 +18,7 @@ from veilsum.net.identity import (
     fingerprint,
     public_key,
 )
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 
 
 def server_context(
@@ -60,7 +60,7 @@ def check_identity(identity: Identity, certificates: Mapping[str, str]) -> None:
     if agreed is None:
         raise InvalidInputError(
             f"{name!r} is no member of this consortium; its members are "
-            f"{listed(list(certificates))}: give the key of one of them with "
+            f"{listed_names(list(certificates))}: give the key of one of them with "
             "--identity",
             code="not-a-member",
         )

@@ -58,7 +58,7 @@ def as_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
             f"{what} must be one number or {dim} numbers, found shape {array.shape}",
             code="wrong-shape",
         )
-    return frozen(np.broadcast_to(array, (dim,)).copy())
+    return frozen_array(np.broadcast_to(array, (dim,)).copy())
 
 
 def as_rows(values: ArrayLike, *, n_parties: int, what: str) -> PartyRows:
@@ -74,7 +74,7 @@ def as_rows(values: ArrayLike, *, n_parties: int, what: str) -> PartyRows:
     return rows
 
 
-def apart(found: Vector, own: Vector) -> float:
+def largest_difference(found: Vector, own: Vector) -> float:
     """Return how far numbers are from one's own, each by itself, the farthest counts.
 
     Two machines round differently, and large numbers by more: what is above 1 differs
@@ -107,7 +107,7 @@ def as_whole(found: object, *, what: str, least: int) -> int:
     return int(found)
 
 
-def frozen(array: FloatArray) -> FloatArray:
+def frozen_array(array: FloatArray) -> FloatArray:
     array.setflags(write=False)
     return array
 
@@ -116,12 +116,12 @@ def frozen(array: FloatArray) -> FloatArray:
 LONGEST_COMPARED, MOST_COMPARED = 60, 200
 
 
-def nearest(name: object, known: Collection[str]) -> str:
+def nearest_name(name: object, known: Collection[str]) -> str:
     """Return a question about the known name that looks most like this one, if any.
 
     Both may come out of a file: a hint is given only where it is quickly found.
 
-    >>> nearest("complet", ["complete", "ring"])
+    >>> nearest_name("complet", ["complete", "ring"])
     "did you mean 'complete'? "
     """
     text = str(name)
@@ -132,6 +132,6 @@ def nearest(name: object, known: Collection[str]) -> str:
     return f"did you mean {near[0]!r}? " if near else ""
 
 
-def listed(names: Sequence[str], *, most: int = 8) -> str:
+def listed_names(names: Sequence[str], *, most: int = 8) -> str:
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -30,10 +30,10 @@ from veilsum.numbers.units import (
     Counts,
     Integers,
     Measure,
-    products,
-    square,
+    square_of_triangle,
     sum_bits,
-    triangle,
+    triangle_of_matrix,
+    units_of_products,
 )
 
 ONE = Fraction(1)
@@ -43,7 +43,7 @@ COUNT_BITS = sum_bits([1])
 PADDING = ""
 
 
-def union(*columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def union_of_columns(*columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Return all of several sets of columns, sorted; None if one is not known."""
     if None in columns:
         return None
@@ -66,7 +66,7 @@ class RowRange:
 
     def __mul__(self, other: RowRange) -> RowRange:
         """Return the range of the product of two contributions."""
-        columns = union(self.columns, other.columns)
+        columns = union_of_columns(self.columns, other.columns)
         some, others = (self.low, self.high), (other.low, other.high)
         ends = [a * b for a in some for b in others if not (a is None or b is None)]
         if len(ends) < len(some) * len(others):
@@ -97,7 +97,7 @@ class RowRange:
 COUNTED = RowRange(0, 1)
 
 
-def counted_in(*columns: str) -> RowRange:
+def count_range_of_columns(*columns: str) -> RowRange:
     """Return the range of a count of rows that depends on these columns."""
     return RowRange(0, 1, tuple(sorted(columns)))
 
@@ -108,7 +108,7 @@ def centred_range(measure: Measure) -> RowRange:
     return RowRange(low, high, measure.columns)
 
 
-def within_bits(bits: int, columns: tuple[str, ...] | None = None) -> RowRange:
+def range_within_bits(bits: int, columns: tuple[str, ...] | None = None) -> RowRange:
     """Return the range of numbers with an absolute value of at most 2^bits."""
     return RowRange(-(1 << bits), 1 << bits, columns)
 
@@ -173,14 +173,16 @@ class Statistic:
                 f"{whole.dtype} of shape {whole.shape}",
                 code="layout-shape-differs",
             )
-        return (triangle(whole) if self.symmetric else whole.ravel()).astype(object)
+        return (triangle_of_matrix(whole) if self.symmetric else whole.ravel()).astype(
+            object
+        )
 
     def restore(self, numbers: Array[Any]) -> Any:
         """Return the array of the numbers that travelled; an int for a single one."""
         if self.shape == ():
             return int(numbers[0])
         if self.symmetric:
-            return square(numbers, self.shape[0])
+            return square_of_triangle(numbers, self.shape[0])
         return numbers.reshape(self.shape)
 
 
@@ -227,7 +229,7 @@ def vector(
 def symmetric(
     key: str, units: Sequence[Fraction], bits: int, ranges: Sequence[RowRange] = ()
 ) -> Statistic:
-    side, both = len(units), tuple(products(units))
+    side, both = len(units), tuple(units_of_products(units))
     return Statistic(
         key, (side, side), both, bits, symmetric=True, ranges=tuple(ranges)
     )

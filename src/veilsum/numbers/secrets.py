@@ -34,7 +34,7 @@ class Secret:
 
 
 @contextmanager
-def discreet() -> Iterator[None]:
+def hide_secrets_in_errors() -> Iterator[None]:
     """Let an error out without the variables on its way: they hold private data.
 
     Whoever reports a crash may write down the variables of every call.

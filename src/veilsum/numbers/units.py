@@ -3,8 +3,8 @@
 A total of numbers that each party rounded for itself carries every party's rounding
 errors, and names its givers. So every private number becomes, where it enters, a whole
 number of a public unit (`Measure.whole`), what a row contributes is whole too, and sums
-over rows are exact (`GramSum`, `CrossSum`, `total`): they do not depend on who has
-which row, on the order of rows, on blocks or on threads.
+over rows are exact (`GramSum`, `CrossSum`, `total_of_counts`): they do not depend on
+who has which row, on the order of rows, on blocks or on threads.
 
 Whole numbers travel in float64 arrays as long as they are below 2^53, where float64
 has every one of them, and beyond that as Python integers. A product of matrices is left
@@ -367,7 +367,9 @@ def limbs_of(bits: int) -> int:
     return max(1, -(-bits // LIMB_BITS))
 
 
-def split(whole: Array[Any], limbs: int, bits: int = LIMB_BITS) -> list[Array[Any]]:
+def split_into_limbs(
+    whole: Array[Any], limbs: int, bits: int = LIMB_BITS
+) -> list[Array[Any]]:
     """Return limbs, the lowest first: whole = sum limb_k 2^(bits k).
 
     All are at most 2^(bits - 1), but the last, which has what is left. They are
@@ -391,10 +393,10 @@ def split(whole: Array[Any], limbs: int, bits: int = LIMB_BITS) -> list[Array[An
 
 
 def _split_into(room: FloatArray, rows: WholeRows) -> list[FloatArray]:
-    """Return what `split` does, in memory that is used again; the last is spare."""
+    """Return limbs as `split_into_limbs` does, in reused memory; the last is spare."""
     limbs = len(room) - 1
     if rows.dtype == object or limbs == 1:
-        return split(rows, limbs)
+        return split_into_limbs(rows, limbs)
     found = [one[: len(rows)] for one in room[:-1]]
     rest, spare = rows, room[-1, : len(rows)]
     quick = compiled(_two_limbs, rows.size) if limbs == 2 else None
@@ -495,7 +497,7 @@ class GramSum:
         )
         pieces: list[Array[Any]] = []
         if right is not None:
-            pieces = split(right, self._n_pieces, LIMB_BITS * self.limbs)
+            pieces = split_into_limbs(right, self._n_pieces, LIMB_BITS * self.limbs)
         if quick is None:
             limbs = _split_into(self._room, self._joined(rows, pieces))
         else:  # in one pass, the sum of both limbs too
@@ -590,7 +592,7 @@ class CrossSum:
     def add(self, rows: WholeRows, right: WholeColumn) -> None:
         for start in range(0, len(rows), BLOCK_ROWS):
             piece = slice(start, start + BLOCK_ROWS)
-            others = np.stack(split(right[piece], self._sums.shape[1]))
+            others = np.stack(split_into_limbs(right[piece], self._sums.shape[1]))
             for j, left in enumerate(_split_into(self._room, rows[piece])):
                 self._sums[j] += (others @ left).astype(np.int64)
             self._blocks += 1
@@ -610,16 +612,16 @@ class CrossSum:
         return self._whole.copy()
 
 
-def total(whole: WholeColumn, bits: int) -> int:
+def total_of_counts(whole: WholeColumn, bits: int) -> int:
     found = 0
     for start in range(0, len(whole), BLOCK_ROWS):
-        parts = split(whole[start : start + BLOCK_ROWS], limbs_of(bits))
+        parts = split_into_limbs(whole[start : start + BLOCK_ROWS], limbs_of(bits))
         for place, limb in enumerate(parts):
             found += int(limb.sum()) << (LIMB_BITS * place)
     return found
 
 
-def products(units: Sequence[Fraction]) -> list[Fraction]:
+def units_of_products(units: Sequence[Fraction]) -> list[Fraction]:
     """Return the units of all products of two columns: a lower triangle, row by row.
 
     Raises:
@@ -641,11 +643,11 @@ def products(units: Sequence[Fraction]) -> list[Fraction]:
     return [found[i][j] if i > j else found[j][i] for i, j in pairs]
 
 
-def triangle(matrix: Integers) -> Integers:
+def triangle_of_matrix(matrix: Integers) -> Integers:
     return np.asarray(matrix[np.tril_indices(len(matrix))])
 
 
-def square(numbers: Integers, n: int) -> Integers:
+def square_of_triangle(numbers: Integers, n: int) -> Integers:
     matrix = np.empty((n, n), dtype=object)
     rows, columns = np.tril_indices(n)
     matrix[rows, columns] = numbers
@@ -694,7 +696,7 @@ class Counts:
     @cached_property
     def runs(self) -> list[tuple[Fraction, int, int]]:
         """Stretches of numbers with one unit: the unit, their start and their end."""
-        return runs_of(self.units)
+        return runs_of_equal_objects(self.units)
 
     def values(self, numbers: Iterable[int]) -> FloatArray:
         given = numbers if isinstance(numbers, np.ndarray) else [*numbers]
@@ -705,7 +707,7 @@ class Counts:
         return np.concatenate([np.empty(0), *parts])
 
 
-def runs_of(objects: Sequence[T]) -> list[tuple[T, int, int]]:
+def runs_of_equal_objects(objects: Sequence[T]) -> list[tuple[T, int, int]]:
     """Return stretches of one and the same object: it, their start and their end."""
     if not objects:
         return []

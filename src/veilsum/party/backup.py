@@ -29,7 +29,7 @@ from veilsum.files.output import write_files
 from veilsum.files.sqlite import files_beside
 from veilsum.net.passes import TOKEN_FILE
 from veilsum.net.receipt import Receipt, read_receipt
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.party.own_rules import FILE_NAME
 from veilsum.party.own_survey import STORE, SUBMISSIONS
 from veilsum.surveys.delegate import AnsweredSurvey, survey_to_answer
@@ -112,7 +112,7 @@ def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
         name = check_name(next(iter(keys), ""))
         if odd := [one for one in found if one not in _wanted(name)]:
             raise InvalidInputError(
-                f"it holds {listed([printable(one) for one in odd])}",
+                f"it holds {listed_names([printable(one) for one in odd])}",
                 code="backup-of-other-content",
             )
     except (tarfile.TarError, ValueError) as error:
@@ -226,7 +226,8 @@ def resume_surveys(
             missing.append(receipt.run)
     if missing:
         raise InvalidInputError(
-            f"{store} knows nothing of {listed(sorted({*missing}))}, of which there "
+            f"{store} knows nothing of {listed_names(sorted({*missing}))}, of which "
+            "there "
             "are receipts beside it: give the folder with each one's closed file and "
             "submissions.jsonl (--closed); if nobody has them any more, name it with "
             "--uncounted, and be a delegate of no survey that asks guests of it",
@@ -302,7 +303,8 @@ def resume_party_ledger(
         missing = sorted(near - known - {*uncounted})
         if missing:
             raise InvalidInputError(
-                f"{ledger} knows nothing of {listed(missing)}, of which there are "
+                f"{ledger} knows nothing of {listed_names(missing)}, of which there "
+                "are "
                 "receipts beside it: none of the numbers that became known in them are "
                 "counted. If there is no newer copy, give each with --uncounted",
                 code="run-not-known",

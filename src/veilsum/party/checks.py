@@ -16,7 +16,7 @@ from veilsum.drivers.driver import Assignment
 from veilsum.errors import BudgetError, InvalidInputError, VeilsumError
 from veilsum.files.ledger import Ledger, Wanted
 from veilsum.locale import catalogue
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.party.consent import Part
 from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, OwnTable
@@ -251,7 +251,7 @@ def files_asked_before(
             if then.get(key) != now.get(key)
         ]
         word = "you refused it" if one.file in refused else "you did not refuse it"
-        lines.append(f"- {one.when}, {word}: {listed(told, most=MOST_SHOWN)}")
+        lines.append(f"- {one.when}, {word}: {listed_names(told, most=MOST_SHOWN)}")
     if not lines:
         return ()
     return (
@@ -344,7 +344,7 @@ def guarantee_for_consent(task: Assignment) -> Guarantee:
     Colluders know what they gave themselves, and so the sum of the others.
     """
     promise, who = task.promise, task.promise.corrupted
-    knowing = f"with what {listed(who)} {'knows' if len(who) == 1 else 'know'}: "
+    knowing = f"with what {listed_names(who)} {'knows' if len(who) == 1 else 'know'}: "
     view = [f"{knowing}{line}" for line in promise.released if who]
     return replace(promise, released=(*task.shown, *view))
 
@@ -356,7 +356,7 @@ def _guarantee(promise: Guarantee, *, own_data: bool) -> Iterator[str]:
     yield f"masks: {promise.status} against every coalition of {size}; epsilon {told}"
     yield from (f"sums: {line}" for line in promise.limits if line in SUM_LIMITS)
     if worst is not None and worst.worst_coalition:
-        yield f"the worst of them: {listed(worst.worst_coalition)}"
+        yield f"the worst of them: {listed_names(worst.worst_coalition)}"
     if not own_data:
         yield promise.sentence
     yield "released in the first sum:"

@@ -22,9 +22,9 @@ from veilsum.files.scenarios import read_toml
 from veilsum.files.tables import agreed_table
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.minimise.question import Minimised
-from veilsum.numbers.arrays import listed
-from veilsum.numbers.secrets import Secret, discreet
-from veilsum.questions.job_file import JobFile, job_of
+from veilsum.numbers.arrays import listed_names
+from veilsum.numbers.secrets import Secret, hide_secrets_in_errors
+from veilsum.questions.job_file import JobFile, question_job_of
 from veilsum.sums.kinds import agreed_question_of
 from veilsum.sums.running import JobResult
 from veilsum.tables.fingerprints import Source
@@ -115,9 +115,9 @@ class OwnTable(Secret):
         return None if schema is None else schema.rules(self.consortium.rules.rules)
 
     def job(self, party: str, **options: Any) -> JobFile:
-        return job_of(self.consortium, {party: self.table}, **options)
+        return question_job_of(self.consortium, {party: self.table}, **options)
 
-    @discreet()
+    @hide_secrets_in_errors()
     def run(
         self, driver: Driver, ledger: Ledger | None, *, rules: Rules | None = None
     ) -> JobResult:
@@ -171,7 +171,7 @@ class OwnCost(Secret):
     def rules(self) -> None:
         """Nothing is agreed about tables where there is none."""
 
-    @discreet()
+    @hide_secrets_in_errors()
     def run(self, driver: Driver, ledger: Ledger | None) -> Minimised:
         """Check the cost against what was agreed, then take part."""
         content = (canonical(plain(self.entries, "cost")),)
@@ -202,7 +202,7 @@ def _lines(part: OwnTable | OwnCost) -> Iterator[str]:
 OwnPart: TypeAlias = "OwnTable | OwnCost | OwnSurvey"
 
 
-@discreet()
+@hide_secrets_in_errors()
 def party_contribution(
     consortium: Consortium,
     *,
@@ -243,7 +243,8 @@ def party_contribution(
         name = Path(given).name
     elif how:
         raise InvalidInputError(
-            f"{listed([*how])} says how a file is written, and this is a table in "
+            f"{listed_names([*how])} says how a file is written, and this is a table "
+            "in "
             "memory: leave it out",
             code="format-option-unused",
         )

@@ -41,7 +41,7 @@ from veilsum.net.runner import (
 )
 from veilsum.net.store import RunStore, run_store_has_begun
 from veilsum.net.trust import check_identity
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.effects import Persist
@@ -126,7 +126,8 @@ class Networked(Secret):
         alone = self.consortium.only_relayed(self.party)
         if alone and self.token is None and self.drop is None:
             raise NotReadyError(
-                f"{self.party} and {listed(alone)} meet at a relay only, which admits "
+                f"{self.party} and {listed_names(alone)} meet at a relay only, which "
+                "admits "
                 f"who has its token: ask the organiser for it, and keep it as "
                 f"{TOKEN_FILE} beside the key, or give --relay-token FILE",
                 code="token-missing",

@@ -28,7 +28,7 @@ from veilsum.consortium.kinds import headings
 from veilsum.consortium.sections import PolicySection, RulesSection
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_toml
-from veilsum.numbers.arrays import listed, nearest
+from veilsum.numbers.arrays import listed_names, nearest_name
 from veilsum.reading import Names, Section, Whole, read
 from veilsum.sums.kinds import agreed_job, agreed_question_of
 from veilsum.sums.wording import exact_number_words
@@ -197,8 +197,8 @@ class OwnRules:
                 yield "this file does not say who wrote it (organiser)"
             elif beyond:
                 yield (
-                    f"{key} = {listed(allowed) or 'none'}, and this file has "
-                    f"{listed(beyond)}"
+                    f"{key} = {listed_names(allowed) or 'none'}, and this file has "
+                    f"{listed_names(beyond)}"
                 )
 
     def allows_constants(self, consortium: Consortium) -> bool:
@@ -220,7 +220,7 @@ class OwnRules:
         if not aimed or self.allows_constants(consortium):
             return
         yield (
-            f"the question uses constants: {listed(aimed)}. {CONSTANTS_AIM}. The "
+            f"the question uses constants: {listed_names(aimed)}. {CONSTANTS_AIM}. The "
             "organiser can ask for a column with these values instead, as [schema] "
             "describes it; or allow constants: "
             f"{own_rule_allowing_constants(consortium)}"
@@ -247,7 +247,7 @@ class OwnRules:
     @property
     def _constants_words(self) -> str:
         if isinstance(self.constants, tuple):
-            return f"allowed to {listed(self.constants) or 'nobody'}"
+            return f"allowed to {listed_names(self.constants) or 'nobody'}"
         return f"allowed to {'everybody' if self.constants else 'nobody'}"
 
     @property
@@ -264,7 +264,7 @@ class OwnRules:
         return (
             f"from {self.source}; nothing in a consortium file changes them",
             *(
-                f"- {key}: {listed(names, most=40) or 'none'}"
+                f"- {key}: {listed_names(names, most=40) or 'none'}"
                 for key, names in said.items()
                 if names is not None
             ),
@@ -291,7 +291,7 @@ def read_own_rules(path: str | Path) -> OwnRules:
             for name in getattr(file, key) or ():
                 if name not in known:
                     raise InvalidScenarioError(
-                        f"{key} has {name!r}; {nearest(name, known)}choose from "
+                        f"{key} has {name!r}; {nearest_name(name, known)}choose from "
                         f"{', '.join(known)}",
                         code="unknown-key",
                     )

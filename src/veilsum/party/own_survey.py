@@ -21,7 +21,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.secrets import Secret, discreet
+from veilsum.numbers.secrets import Secret, hide_secrets_in_errors
 from veilsum.party.agreed import resolve_agreed_question
 from veilsum.protocol.effects import Emission
 from veilsum.surveys.delegate import DelegateStore, masked_sums
@@ -134,7 +134,7 @@ class OwnSurvey(Secret):
         yield "your key opens one share of each of them, and a share alone says nothing"
         yield "nothing of this half of the page is sent or signed"
 
-    @discreet()
+    @hide_secrets_in_errors()
     def run(self, driver: Driver, ledger: Ledger | None) -> SurveyResult:
         """Check everything, then take part; erase the key once nothing can come."""
         party, survey = driver.party, self.survey

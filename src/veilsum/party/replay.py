@@ -36,12 +36,12 @@ from veilsum.net.receipt import (
     receipts_promise_alike,
     sums_digest,
 )
-from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.arrays import Array, Vector, listed_names
 from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.checks import AtHomeError, HomeDriver
 from veilsum.party.consent import consent_to
 from veilsum.protocol.plan import Plan
-from veilsum.sums.kinds import Asked, question_of
+from veilsum.sums.kinds import Asked, agreed_question_of
 from veilsum.sums.running import JobResult
 
 # The file of sums that join keeps beside a result, for members alone.
@@ -153,7 +153,7 @@ def replay(
     released = Released(
         sums=sums, answer=answer, members=members, rounds=0, bytes=0, sum_of_masks=None
     )
-    _, kind = question_of(consortium)
+    _, kind = agreed_question_of(consortium)
     return kind.run_without_data(asked, Replayed(released))
 
 
@@ -208,7 +208,7 @@ def _members(
 
 def plan_to_replay(consortium: Consortium, asked: Asked) -> Plan:
     try:
-        _, kind = question_of(consortium)
+        _, kind = agreed_question_of(consortium)
         kind.run_without_data(asked, HomeDriver("nobody"))
     except AtHomeError as home:
         return home.assignment.plan
@@ -278,11 +278,11 @@ def result_findings(
     keys = sorted((again.keys() | result.keys()) - OWN)
     odd = [key for key in keys if not _equal(key, again, result)]
     version = sorted({one.version for one in receipts} - {__version__})
-    hint = f" (written by version {listed(version)}, this is {__version__})"
+    hint = f" (written by version {listed_names(version)}, this is {__version__})"
     yield Finding(
         "everything in the result file follows from the sums",
         good=not odd,
-        detail=f"not {listed(odd)}{hint if version else ''}"
+        detail=f"not {listed_names(odd)}{hint if version else ''}"
         if odd
         else f"{len(keys)} of {len(keys)} entries",
     )

@@ -42,7 +42,7 @@ from veilsum.files.owners import why_open
 from veilsum.net.amendment import Agreement, check_amendment
 from veilsum.net.identity import Identity
 from veilsum.net.metrics import Metric
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.party.checks import ASKED_BEFORE
 from veilsum.party.consent import Consent
@@ -502,7 +502,7 @@ class PartyServer(Secret):
         if agreed.digest in self._suspicious:
             why = (*why, SAME_WITHIN_OTHER_BOUNDS)
         if others:
-            names = listed([json.dumps(one.name) for one, _ in others])
+            names = listed_names([json.dumps(one.name) for one, _ in others])
             why = (f"{ANOTHER_FILE}, {names}: a person says which is meant", *why)
         if by_person or not why:
             self._begin(path, agreed, rules, by_person=by_person)
@@ -769,7 +769,7 @@ def log_run_event(event: RunEvent) -> None:
         "phase": event.phase,
         "epoch": event.epoch,
         "round": event.round,
-        "names": listed(event.names) if event.names else "",
+        "names": listed_names(event.names) if event.names else "",
         "file": event.file,
         "reason": withheld_words(event.names)
         if event.what == "withheld"

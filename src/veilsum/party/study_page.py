@@ -13,7 +13,7 @@ from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy
 from veilsum.errors import printable
 from veilsum.net.identity import fingerprint_in_groups
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import Consent, Part, consent_to
 from veilsum.party.own_rules import relaxed_rules
@@ -162,7 +162,7 @@ def _head(study: AgreedStudy, *, drawn: bool) -> Iterator[str]:
             "behind you there are not run again"
         )
     parties = study.first.topology.parties
-    yield f"members: {len(parties)}: {listed(parties, most=len(parties))}"
+    yield f"members: {len(parties)}: {listed_names(parties, most=len(parties))}"
     yield f"questions: {len(study.questions)}: {', '.join(study.questions)}"
     if len(study.editions) > 1:
         yield f"new in this edition: {', '.join(study.new)}"
@@ -191,10 +191,12 @@ def _sum(pages: Mapping[str, Consent], total: Total) -> Iterator[str]:
         f"{sum(_numbers(page)[1] for page in pages.values())} numbers in all"
     )
     for name, page in pages.items():
+        columns = listed_names(
+            [quoted_for_release(one) for one in page.facts["columns"]]
+        )
         yield (
             f"- {name}: {page.facts['question']}, at most {_numbers(page)[1]} numbers, "
-            "about "
-            f"{listed([quoted_for_release(one) for one in page.facts['columns']])}"
+            f"about {columns}"
         )
     if total.epsilon is None:
         yield f"masks: no bound holds for all of them together: {total.reason}"

@@ -37,8 +37,8 @@ from veilsum.files.ledger import Ledger, Wanted
 from veilsum.files.output import as_json, prepare_folder, write_files
 from veilsum.net.identity import Identity
 from veilsum.net.trust import check_identity
-from veilsum.numbers.arrays import listed, nearest
-from veilsum.numbers.secrets import Secret, discreet
+from veilsum.numbers.arrays import listed_names, nearest_name
+from veilsum.numbers.secrets import Secret, hide_secrets_in_errors
 from veilsum.party.checks import (
     ASKED_BEFORE,
     AtHomeError,
@@ -248,7 +248,7 @@ STAY_AWAY = (
 )
 
 
-@discreet()
+@hide_secrets_in_errors()
 def study_at_home(
     study: AgreedStudy,
     part: OwnTable,
@@ -277,7 +277,8 @@ def study_at_home(
     odd = [name for name in without if name not in study.questions]
     if odd:
         raise InvalidInputError(
-            f"there is no question {odd[0]!r}; {nearest(odd[0], study.questions)}the "
+            f"there is no question {odd[0]!r}; "
+            f"{nearest_name(odd[0], study.questions)}the "
             f"study has {', '.join(study.questions)}",
             code="unknown-question",
         )
@@ -401,7 +402,7 @@ class PreparedStudy(Secret):
     out: Path
     inputs: Inputs
 
-    @discreet()
+    @hide_secrets_in_errors()
     def run(
         self,
         consent: Consenting,
@@ -489,7 +490,7 @@ class PreparedStudy(Secret):
     def _own(self, home: StudyAtHome, ledger: Ledger) -> tuple[Part, ...]:
         """Return what the page says to its owner alone: all of it was checked."""
         away = [*home.refused, *home.left_out]
-        said = (STAY_AWAY.format(listed(away, most=len(away))),) if away else ()
+        said = (STAY_AWAY.format(listed_names(away, most=len(away))),) if away else ()
         before = tuple(
             line
             for name in home.wanted

@@ -33,7 +33,7 @@ from veilsum.net.receipt import (
     verify_receipts,
 )
 from veilsum.net.trust import check_identity
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.party.replay import (
     SUMS,
     agreed_findings,
@@ -275,7 +275,8 @@ def survey_member_letters(
         if invited.get(name) != made.get(name)
     ):
         raise InvalidInputError(
-            f"the survey's file and these codes differ about {listed(odd[:5])}: whom "
+            f"the survey's file and these codes differ about {listed_names(odd[:5])}: "
+            "whom "
             f"{member!r} vouches for was changed on the way; send nothing, and speak "
             "with whoever wrote the file",
             code="codes-changed",
@@ -326,7 +327,8 @@ def published_survey_run(
     names = [member.name for member in closed.members]
     if missing := [name for name in names if name not in {one.party for one in signed}]:
         raise InvalidInputError(
-            f"there is no receipt of {listed(missing)}: guests are shown what every "
+            f"there is no receipt of {listed_names(missing)}: guests are shown what "
+            "every "
             "delegate has signed; give it with --receipt",
             code="missing-receipt",
         )

@@ -20,7 +20,7 @@ from math import ceil, inf, isfinite
 from typing import Any, Literal, TypeAlias
 
 from veilsum.errors import BudgetError, InvalidInputError
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.privacy.composition import (
     Charge,
     Total,
@@ -532,9 +532,11 @@ def _given_away(
     if found is None:
         return None
     return (
-        f"{new.statistic!r} over {listed(new.parties)}, added to and subtracted from "
+        f"{new.statistic!r} over {listed_names(new.parties)}, added to and subtracted "
+        "from "
         f"what is known over other sets of parties, could give away "
-        f"{listed(found)}: what follows from a data set's sums must be about at least "
+        f"{listed_names(found)}: what follows from a data set's sums must be about at "
+        "least "
         f"{limits.few + 1} parties (minimum_honest = {limits.minimum_honest} and "
         f"tolerate = {limits.tolerate}); keep to one set of parties{_or_new(known)}"
     )
@@ -658,7 +660,8 @@ def _full_sentence(
 ) -> str:
     return (
         f"{new.statistic!r} may need {numbers} numbers, {spent} were released or "
-        f"reserved about {listed(sorted(columns))} of this data set before, and all of "
+        f"reserved about {listed_names(sorted(columns))} of this data set before, and "
+        "all of "
         f"them must stay below release_fraction = {limits.release_fraction:g} of the "
         f"{held} numbers that honest parties' rows hold at least: ask for fewer "
         "columns or rounds, or agree on more minimum_rows; whoever wants more released "

@@ -24,7 +24,7 @@ import scipy
 from veilsum.errors import InvalidGraphError, MissingExtraError, installing
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.numbers.arrays import FloatArray, Matrix, Vector, frozen
+from veilsum.numbers.arrays import FloatArray, Matrix, Vector, frozen_array
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.remaining import BATCH_ENTRIES, mu2_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
@@ -217,7 +217,7 @@ def _allocation(
         network=Topology(
             names,
             topology.edges[used],
-            frozen(best.weights[used]),
+            frozen_array(best.weights[used]),
             directed=topology.directed,
         ),
     )
@@ -234,7 +234,9 @@ class _Problem:
         if comb(n, t) > MOST_LISTED:
             # From the search, whose lower bound is certified.
             edges = self.topology.edges
-            weighted = Topology(self.topology.parties, edges, frozen(weights.copy()))
+            weighted = Topology(
+                self.topology.parties, edges, frozen_array(weights.copy())
+            )
             found = worst_mu2(weighted, tolerate=self.tolerate)
             return _Point(
                 weights, found.lower or 0.0, ((found.coalition, found.upper),)

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from veilsum.errors import InvalidInputError
 from veilsum.masks.laws import LAWS
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.privacy.guarantee import Component, Guarantee, Status
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
@@ -176,8 +176,9 @@ class Charge:
             strangers = sorted({*exposure.coalition} - {*self.parties})
             if strangers:
                 raise InvalidInputError(
-                    f"epoch {self.epoch!r} has a coalition with {listed(strangers)}, "
-                    f"not among its parties {listed(self.parties)}",
+                    f"epoch {self.epoch!r} has a coalition with "
+                    f"{listed_names(strangers)}, "
+                    f"not among its parties {listed_names(self.parties)}",
                     code="coalition-of-strangers",
                 )
 
@@ -264,7 +265,7 @@ def coalitions(charges: Iterable[Charge]) -> tuple[tuple[str, ...] | int, ...]:
 def in_words(coalition: tuple[str, ...] | int) -> str:
     if isinstance(coalition, int):
         return f"any {coalition} {'party' if coalition == 1 else 'parties'}"
-    return listed(coalition) or "nobody"
+    return listed_names(coalition) or "nobody"
 
 
 def party_set(names: Iterable[str], *, least: int = 0) -> tuple[str, ...]:
@@ -279,7 +280,8 @@ def party_set(names: Iterable[str], *, least: int = 0) -> tuple[str, ...]:
         check_name(name, what="a party")
     if len(set(ordered)) < len(ordered):
         raise InvalidInputError(
-            f"a party is named twice among {listed(ordered)}", code="duplicate-party"
+            f"a party is named twice among {listed_names(ordered)}",
+            code="duplicate-party",
         )
     if len(ordered) < least:
         raise InvalidInputError(

@@ -25,7 +25,7 @@ from veilsum.graphs.connectivity import (
     vertex_connectivity,
 )
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.privacy.remaining import values_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 from veilsum.progress import Opening, Progress, silent, staged, watched
@@ -60,11 +60,13 @@ class Cut:
 
     @property
     def sentence(self) -> str:
-        pieces = " from ".join(f"{{{listed(one, most=5)}}}" for one in self.pieces)
+        pieces = " from ".join(
+            f"{{{listed_names(one, most=5)}}}" for one in self.pieces
+        )
         if not self.parties:
             return f"no link joins {pieces.replace(' from ', ' and ')}"
         verb = "separates" if len(self.parties) == 1 else "separate"
-        return f"{listed(self.parties, most=5)} {verb} {pieces}"
+        return f"{listed_names(self.parties, most=5)} {verb} {pieces}"
 
 
 @dataclass(frozen=True, slots=True)

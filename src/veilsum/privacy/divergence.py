@@ -51,7 +51,7 @@ from veilsum.errors import (
 from veilsum.graphs.connectivity import components, is_connected
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.masks.laws import check_sigma
-from veilsum.numbers.arrays import FloatArray, PartyRows, as_floats, listed
+from veilsum.numbers.arrays import FloatArray, PartyRows, as_floats, listed_names
 from veilsum.numbers.shapes import Float
 
 # Two sums are equal when they differ by rounding error of what was added up: for each
@@ -178,7 +178,8 @@ def effective_resistance(
     ends = topology.indices([first, second])
     if ends & colluders:
         raise InvalidPairError(
-            f"{listed(topology.names(ends & colluders))} is corrupted and knows its "
+            f"{listed_names(topology.names(ends & colluders))} is corrupted and knows "
+            "its "
             "own value; choose two honest parties",
             code="party-corrupted",
         )
@@ -239,7 +240,7 @@ def check_agreement(
     if moved:
         raise InvalidPairError(
             "A and B must agree on every corrupted party, which knows its own "
-            f"coefficients; they differ on {listed(topology.names(moved))}",
+            f"coefficients; they differ on {listed_names(topology.names(moved))}",
             code="corrupted-differ",
         )
 

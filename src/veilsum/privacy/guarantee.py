@@ -37,7 +37,7 @@ from veilsum.masks.laws import (
     Masks,
     UniformMasks,
 )
-from veilsum.numbers.arrays import FloatArray, listed
+from veilsum.numbers.arrays import FloatArray, listed_names
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.lattice import (
     epsilon_excess,
@@ -120,7 +120,7 @@ class Worst:
 
     @property
     def sentence(self) -> str:
-        who = listed(self.worst_coalition) or "nobody"
+        who = listed_names(self.worst_coalition) or "nobody"
         if self.cut == ():
             return "The graph is in pieces before anybody colludes. See veilsum doctor."
         if self.cut is not None:
@@ -180,9 +180,10 @@ class Guarantee(Renderable):
                 "each of them stands alone."
             )
         if self.status == "partial":
-            pieces = [f"{{{listed(one.parties)}}}" for one in self.components]
+            pieces = [f"{{{listed_names(one.parties)}}}" for one in self.components]
             return (
-                f"{self._who} can learn the sums over each of {listed(pieces)} by "
+                f"{self._who} can learn the sums over each of {listed_names(pieces)} "
+                "by "
                 "itself, for nothing links these pieces but the coalition."
             )
         others = f"the {len(self.honest)} others"
@@ -208,14 +209,14 @@ class Guarantee(Renderable):
             return "Whoever stands outside and overhears every masked number"
         if len(self.corrupted) == 1:
             return self.corrupted[0]
-        return f"The coalition of {listed(self.corrupted)}"
+        return f"The coalition of {listed_names(self.corrupted)}"
 
     def showing(self) -> Rendering:
         """Return the sentence, the number, and all that it rests on folded."""
         blocks: list[Block] = []
         if len(self.components) > 1:
             rows = [
-                (listed(one.parties, most=12), one.status, one.epsilon, one.mu2)
+                (listed_names(one.parties, most=12), one.status, one.epsilon, one.mu2)
                 for one in self.components
             ]
             blocks.append(Table(("honest parties", "status", "epsilon", "mu2"), rows))
@@ -574,7 +575,7 @@ def _released(parts: tuple[Component, ...], masks: Masks) -> tuple[str, ...]:
 def released_by(parties: Sequence[str]) -> Line:
     """Return in words what connected parties cannot hide."""
     if len(parties) > MOST_NAMED:
-        words = f"the sum of the coefficients of {listed(parties)}"
+        words = f"the sum of the coefficients of {listed_names(parties)}"
         return Line(words, key="coefficients", parties=len(parties))
     words = f"the sum of the coefficients of {', '.join(parties)}"
     if len(parties) == 1:

@@ -106,7 +106,14 @@ from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.masks.fixed_point import Grid, IntegerArray, as_python_integers
 from veilsum.masks.laws import check_sigma
-from veilsum.numbers.arrays import Array, FloatArray, Sparse, as_rows, as_vector, listed
+from veilsum.numbers.arrays import (
+    Array,
+    FloatArray,
+    Sparse,
+    as_rows,
+    as_vector,
+    listed_names,
+)
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import check_divergence
 from veilsum.privacy.divergence import Circuit, check_agreement
@@ -196,7 +203,7 @@ def flow_divergence(
     deviation, rows = _deviations(topology, deviations), _whole_rows(topology, shift)
     for part in components(topology):
         if rows[list(part)].sum(axis=0).any():
-            names = listed(topology.names(part))
+            names = listed_names(topology.names(part))
             raise InvalidPairError(
                 f"the shift must add up to zero over {names}", code="shift-not-zero"
             )

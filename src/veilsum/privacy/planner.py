@@ -36,7 +36,7 @@ from veilsum.masks.fixed_point import (
     fitting_bits,
 )
 from veilsum.masks.laws import LawName, check_sigma
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.privacy.conversions import (
     attacker_success as success_of,
     divergence_for_success,
@@ -388,8 +388,11 @@ class _Planning:
             return "it is in pieces, each of whose sums is exposed"
         left = topology.without(cut)
         pieces = sorted(components(left), key=len)
-        names = [f"{{{listed(left.names(piece), most=4)}}}" for piece in pieces]
-        return f"{{{listed(topology.names(cut))}}} separates {' from '.join(names[:2])}"
+        names = [f"{{{listed_names(left.names(piece), most=4)}}}" for piece in pieces]
+        return (
+            f"{{{listed_names(topology.names(cut))}}} separates "
+            f"{' from '.join(names[:2])}"
+        )
 
     def _rated(self, candidate: Candidate) -> WorstMu2:
         """Return the worst mu2; a search that tried all coalitions need not repeat."""
@@ -528,7 +531,7 @@ class NetworkPlan(Renderable):
 
     def showing(self) -> Rendering:
         """Return the network, its noise, and what that promises."""
-        worst = listed(self.worst_coalition) or "nobody"
+        worst = listed_names(self.worst_coalition) or "nobody"
         mu2 = "" if self.worst_mu2 is None else f"; worst mu2 {self._mu2}"
         blocks: list[Block] = [
             f"{len(self.edges)} links, {_span(self.links_per_party)} of each party; "

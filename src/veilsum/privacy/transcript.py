@@ -38,7 +38,7 @@ from veilsum.graphs.spreading import spanning_tree
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Law
 from veilsum.masks.masking import MaskRows, ShareArray, Shares, at_both_ends
-from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed_names
 from veilsum.numbers.limbs import add, subtract, to_integers, total, type_name
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float, Shaped
@@ -89,7 +89,7 @@ class View(Renderable):
     def showing(self) -> Rendering:
         """Return how much there is in it, and no number of it."""
         return Rendering(
-            f"View of {listed(self.corrupted) or 'nobody'}: private",
+            f"View of {listed_names(self.corrupted) or 'nobody'}: private",
             [
                 f"{len(self.known_edges)} known links, masked numbers of "
                 f"{counted(len(self.honest), 'honest party')}, estimates heard of "
@@ -179,7 +179,7 @@ class Transcript(Renderable, Secret):
 
     def showing(self) -> Rendering:
         """Return how much there is in it, and no number of it."""
-        of = listed(self.corrupted) or "nobody"
+        of = listed_names(self.corrupted) or "nobody"
         epochs = counted(len(self.rounds), "epoch")
         cut = "" if self.whole else "; it grew too long, and what came later is missing"
         return Rendering(f"Transcript of {of}: private; {epochs}{cut}")
@@ -318,7 +318,7 @@ def _view(transcript: Transcript, exchange: Exchange) -> View:
     missing += [name for name in corrupted if name not in exchange.own]
     if missing:
         raise InvalidInputError(
-            f"epoch {exchange.epoch} is not whole: what {listed(missing)} had is "
+            f"epoch {exchange.epoch} is not whole: what {listed_names(missing)} had is "
             "missing; it was given up, or the party was stopped and began again",
             code="epoch-incomplete",
         )

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from veilsum.errors import PeerProtocolError, UntimelyError
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.evidence import (
     Contradiction,
@@ -344,7 +344,7 @@ class Book:
         if (why := self._plan.refusal(left)) is not None:
             raise PeerProtocolError(
                 record.party,
-                f"goes on without {listed(record.lost)}, against the plan: {why}",
+                f"goes on without {listed_names(record.lost)}, against the plan: {why}",
                 code="loss-not-allowed",
             )
 

@@ -21,7 +21,7 @@ from veilsum.errors import PeerProtocolError, UntimelyError
 from veilsum.graphs.spreading import Tree, spanning_tree
 from veilsum.graphs.topology import Topology
 from veilsum.masks.masking import Streams
-from veilsum.numbers.arrays import Vector, listed
+from veilsum.numbers.arrays import Vector, listed_names
 from veilsum.numbers.limbs import Moduli, add, subtract
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import Keys
@@ -270,8 +270,8 @@ class Epoch(Secret):
         if share.lost != self.lost:
             raise UntimelyError(
                 sender,
-                f"goes on without {listed(share.lost) or 'nobody'}, "
-                f"{self.place.me!r} without {listed(self.lost) or 'nobody'}",
+                f"goes on without {listed_names(share.lost) or 'nobody'}, "
+                f"{self.place.me!r} without {listed_names(self.lost) or 'nobody'}",
                 code="loss-differs",
             )
         self.check_kind(sender, share.numbers)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.protocol.effects import Abort
 from veilsum.protocol.messages import Lost, Quit
 from veilsum.protocol.phases import BEFORE_READY
@@ -76,7 +76,7 @@ class Situation:
         left = [f"{one.party!r} left: {one.reason}" for one in first or quits]
         if first:
             return f"{'; '.join(left)}; this party was {self.phase}"
-        missing = listed(self.lacks) or "nobody"
+        missing = listed_names(self.lacks) or "nobody"
         withheld = [withheld_words(self.withheld)] if self.withheld else []
         told = f"waited for {missing} while {self.phase}"
         return "; ".join((told, *withheld, *left))
@@ -100,7 +100,8 @@ class Situation:
 def withheld_words(names: Sequence[str]) -> str:
     """Say that masked vectors have not come, and that this accuses nobody."""
     return (
-        f"withheld by {listed(names)}: Ready was signed and the masked vector has not "
+        f"withheld by {listed_names(names)}: Ready was signed and the masked vector "
+        "has not "
         "come; a crash or a slow connection looks the same"
     )
 

@@ -44,7 +44,7 @@ from veilsum.errors import (
     VeilsumError,
 )
 from veilsum.masks.masking import Streams
-from veilsum.numbers.arrays import Vector, apart, listed
+from veilsum.numbers.arrays import Vector, largest_difference, listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import EPOCHAL, Book, Keys
 from veilsum.protocol.codec import MalformedMessageError
@@ -333,7 +333,8 @@ class Machine(Secret):
         self._check_started()
         if reason not in (known := (*Quit.refusals, *Quit.reasons)):
             raise LocalProtocolError(
-                f"a party leaves for one of {listed(known, most=99)}, found {reason!r}",
+                f"a party leaves for one of {listed_names(known, most=99)}, found "
+                f"{reason!r}",
                 code="unknown-leave-reason",
             )
         if self.phase not in CLOSED:
@@ -574,7 +575,8 @@ class Machine(Secret):
         others = [name for name in self.members if name in over]
         if self._sums.totals and others:
             self._suspect(
-                f"{listed(others)} signed an answer, and this party was asked for "
+                f"{listed_names(others)} signed an answer, and this party was asked "
+                "for "
                 "another sum; nothing was shown in answer to that"
             )
 
@@ -607,7 +609,8 @@ class Machine(Secret):
         others = self._book.asked_otherwise(self.epoch, self.members, own)
         if others:
             self._suspect(
-                f"{listed(others)} computed another next request from the same sums "
+                f"{listed_names(others)} computed another next request from the same "
+                "sums "
                 "than this party; nothing was shown in answer to either: compare the "
                 "versions of the programs",
             )
@@ -745,7 +748,8 @@ class Machine(Secret):
         mine = ("Agreed", 0, self.me) in self._book
         if mine and (others := self._book.otherwise(self.members)):
             self._suspect(
-                f"{listed(others)} signed another answer than this party, or other sums"
+                f"{listed_names(others)} signed another answer than this party, or "
+                "other sums"
             )
         if self.phase == AGREEING and (quits := self._book.objections(self.members)):
             self._leave_with(quits[0])
@@ -756,7 +760,7 @@ class Machine(Secret):
         if proposed is None or ("Agreed", 0, self.me) in self._book:
             return
         assert self._answer is not None
-        gap = apart(proposed.numbers, self._answer)
+        gap = largest_difference(proposed.numbers, self._answer)
         if not gap <= self.plan.tolerance < inf:
             told = f"{proposed.party!r} found another answer, {gap:.3g} away from this"
             allowed = self.plan.tolerance
@@ -1043,7 +1047,7 @@ class Machine(Secret):
         # Who comes back has its own signature, and not yet the answer that it is under.
         signed = ("Agreed", 0, self.me) in book and book.proposed(members) is not None
         if self.phase == AGREEING and (who := book.dissenters(members)):
-            self._abort("result", f"{listed(who)} found another answer")
+            self._abort("result", f"{listed_names(who)} found another answer")
         elif self.phase == AGREEING and signed:
             self._enter(self._finish())
         elif self.phase in BEFORE_COMMIT and not self._sums.totals:

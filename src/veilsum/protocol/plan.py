@@ -14,7 +14,7 @@ from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.spreading import Spread
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Law
-from veilsum.numbers.arrays import Vector, listed
+from veilsum.numbers.arrays import Vector, listed_names
 from veilsum.numbers.limbs import type_name
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Numbers
@@ -206,10 +206,13 @@ class Plan:
         least = self.policy.quorum(len(self.parties))
         if not self.policy.drop and len(members) < len(self.parties):
             lost = [name for name in self.parties if name not in members]
-            return f"[policy] has no drop, so nobody goes on without {listed(lost)}"
+            return (
+                f"[policy] has no drop, so nobody goes on without {listed_names(lost)}"
+            )
         if len(members) < least:
             return (
-                f"only {listed(members) or 'nobody'} would go on, and the plan wants "
+                f"only {listed_names(members) or 'nobody'} would go on, and the plan "
+                "wants "
                 f"{least} of {len(self.parties)} at least"
             )
         return self._weak_spot(members)
@@ -221,5 +224,5 @@ class Plan:
             return f"with {tolerate} colluding, too few of {len(members)} are honest"
         left = self.topology.induced(kept)
         if vertex_connectivity(left, at_most=tolerate + 1) <= tolerate:
-            return f"{tolerate} of {listed(members)} could separate the others"
+            return f"{tolerate} of {listed_names(members)} could separate the others"
         return None

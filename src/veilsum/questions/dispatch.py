@@ -310,7 +310,7 @@ def dispatch(
         options: how to sum; see `Options`.
     """
     held = parties_data_by_name(sites)
-    search = search_of(
+    search = dispatch_price_search(
         prices, tolerance, max_rounds, unit, price_unit, total_cost=total_cost
     )
     if search.unit is None and is_simulated_sum(options):
@@ -346,7 +346,7 @@ def dispatch(
     )
 
 
-def search_of(
+def dispatch_price_search(
     prices: Sequence[float],
     tolerance: float = 1e-9,
     max_rounds: int = 200,
@@ -584,7 +584,11 @@ def dispatch_periods(
 
 
 def dispatch_recipe(**asked: Any) -> PriceRecipe | PeriodsRecipe:
-    return _recipe(**asked) if "periods" in asked else PriceRecipe(search_of(**asked))
+    return (
+        _recipe(**asked)
+        if "periods" in asked
+        else PriceRecipe(dispatch_price_search(**asked))
+    )
 
 
 def _recipe(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.models.inference import Inference, table
+from veilsum.models.inference import Inference, coefficient_table
 from veilsum.models.moments import Moments
 from veilsum.models.rows import Gram
 from veilsum.numbers.arrays import (
@@ -27,7 +27,7 @@ from veilsum.numbers.arrays import (
     as_floats,
     as_whole,
     is_number,
-    listed,
+    listed_names,
 )
 from veilsum.showing import Cell, Renderable, Rendering, Table, counted
 from veilsum.tables.frames import load_pandas, load_table_package
@@ -75,7 +75,7 @@ class Path(Renderable):
         if not places.size:
             raise InvalidInputError(
                 f"the path has no alpha {alpha:g}; choose one of "
-                f"{listed([f'{one:g}' for one in self.alphas])}",
+                f"{listed_names([f'{one:g}' for one in self.alphas])}",
                 code="unknown-alpha",
             )
         k = int(places[0])
@@ -275,7 +275,7 @@ class TwoStageFit(Renderable, Inference):
         head = ["name", "coef", "std err", "t", "p", "low", "high"]
         rows = [
             [name, *(f"{value:.5g}" for value in values)]
-            for name, *values in (astuple(one) for one in table(self))
+            for name, *values in (astuple(one) for one in coefficient_table(self))
         ]
         title = f"Least squares in two stages, {self.n_rows} rows"
         return Rendering(title, [Table(head, rows, align="<>>>>>>")])
@@ -312,7 +312,7 @@ def two_stage(
     scale = 1.0 / np.sqrt(np.diag(inner))
     if np.linalg.cond(inner * np.outer(scale, scale)) > 1.0 / NEGLIGIBLE:
         raise InvalidInputError(
-            f"the instruments {listed(instruments)} depend on each other: leave "
+            f"the instruments {listed_names(instruments)} depend on each other: leave "
             "one out",
             code="dependent-instruments",
         )
@@ -321,8 +321,8 @@ def two_stage(
     sizes = 1.0 / np.sqrt(np.diag(system))
     if not np.linalg.cond(system * np.outer(sizes, sizes)) < 1.0 / NEGLIGIBLE:
         raise InvalidInputError(
-            f"the instruments {listed(instruments)} do not tell the columns "
-            f"{listed(on)} apart: add one that goes with each",
+            f"the instruments {listed_names(instruments)} do not tell the columns "
+            f"{listed_names(on)} apart: add one that goes with each",
             code="weak-instruments",
         )
     slopes = np.linalg.solve(system, (first.T @ whole[np.ix_(z, y)])[:, 0])
@@ -362,14 +362,14 @@ def _check_response(response: str, names: Sequence[str]) -> None:
 def _places(found: ReleasedMoments, names: Sequence[str]) -> list[int]:
     if not names:
         raise InvalidInputError(
-            f"no column is named: choose from {listed(found.columns)}",
+            f"no column is named: choose from {listed_names(found.columns)}",
             code="no-columns",
         )
     for name in names:
         if name not in found.columns:
             raise InvalidInputError(
                 f"nothing was released about {name!r}; there are moments of "
-                f"{listed(found.columns)}",
+                f"{listed_names(found.columns)}",
                 code="column-not-released",
             )
     return [found.columns.index(name) for name in names]
@@ -384,7 +384,7 @@ def _parts(
     _check_response(response, names)
     if len(set(names)) < len(names):
         raise InvalidInputError(
-            f"a column is in {listed(names)} twice: name each column once",
+            f"a column is in {listed_names(names)} twice: name each column once",
             code="duplicate-column",
         )
     x, (y,) = _places(found, names), _places(found, [response])
@@ -396,7 +396,7 @@ def _check_varies(names: Sequence[str], variances: Vector) -> None:
     flat = [one for one, size in zip(names, variances, strict=True) if not size > 0.0]
     if flat:
         raise InvalidInputError(
-            f"{listed(flat)} is the same in all rows: leave it out",
+            f"{listed_names(flat)} is the same in all rows: leave it out",
             code="constant-column",
         )
 

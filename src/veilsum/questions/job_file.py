@@ -21,7 +21,7 @@ from veilsum.errors import InvalidScenarioError
 from veilsum.files.datasets import DATASETS
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.files.tables import agreed_table
-from veilsum.numbers.arrays import nearest
+from veilsum.numbers.arrays import nearest_name
 from veilsum.numbers.secrets import Secret
 from veilsum.sums.kinds import agreed_options, question_kind_of, sum_options
 from veilsum.sums.running import JobResult
@@ -134,7 +134,7 @@ def read_job(path: str | Path, kind: str, *, alone: bool = False) -> JobFile:
     )
 
 
-def job_of(
+def question_job_of(
     consortium: Consortium, tables: Mapping[str, Frame], **options: Any
 ) -> JobFile:
     """Return the job that parties agreed on, for those whose tables are here."""
@@ -188,7 +188,7 @@ def _check_parties(section: DataSection, files: Collection[str]) -> None:
             if party not in files:
                 raise InvalidScenarioError(
                     f"[data] {key} is about {party!r}, which has no file of its own; "
-                    f"{nearest(party, files)}[data] files names "
+                    f"{nearest_name(party, files)}[data] files names "
                     f"{', '.join(files) or 'none'}",
                     code="party-without-file",
                 )

@@ -30,9 +30,9 @@ from veilsum.fits.fitted import table_cells, table_rows
 from veilsum.fits.formula_job import FormulaJob, FormulaRows, OnFormula, inferred_schema
 from veilsum.fits.model import family_of
 from veilsum.locale import limit
-from veilsum.models.inference import table
+from veilsum.models.inference import coefficient_table
 from veilsum.models.meta import STUDY_BITS, Pooled, Ranges, Totals
-from veilsum.numbers.arrays import Vector, listed
+from veilsum.numbers.arrays import Vector, listed_names
 from veilsum.numbers.layout import Layout, number as scalar, vector
 from veilsum.numbers.units import BITS, Integers
 from veilsum.reading import Text, Whole
@@ -231,7 +231,7 @@ class MetaJob(OnFormula[Study]):
         if coefficient not in columns:
             raise InvalidInputError(
                 f"coefficient is {coefficient!r}, which is no column of the formula's "
-                f"design: choose from {listed(columns)}",
+                f"design: choose from {listed_names(columns)}",
                 code="unknown-coefficient",
             )
         if (effects is None) != (errors is None):
@@ -337,7 +337,7 @@ class PooledResult(ComparedResult):
 
     def forest(self, *, level: float = 0.95, width: int = 60) -> str:
         """Return both pooled estimates and their intervals as a plot of letters."""
-        rows = [table(one, level)[0] for one in self.pooled]
+        rows = [coefficient_table(one, level)[0] for one in self.pooled]
         low, high = (
             min([0.0, *(r.low for r in rows)]),
             max([0.0, *(r.high for r in rows)]),

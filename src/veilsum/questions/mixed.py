@@ -33,8 +33,8 @@ from veilsum.models.mixed import (
     Mixing,
 )
 from veilsum.models.theta_search import ThetaSearch, ThetaState
-from veilsum.models.weights import note
-from veilsum.numbers.arrays import Vector, listed
+from veilsum.models.weights import note_row_weights
+from veilsum.numbers.arrays import Vector, listed_names
 from veilsum.numbers.layout import Layout, number as scalar
 from veilsum.numbers.units import BITS, Integers
 from veilsum.reading import Names, Text, Whole
@@ -202,7 +202,7 @@ class MixedJob(OnFormula[OwnProducts]):
                 raise InvalidInputError(
                     f"random names {name!r}, which is no column of the formula's "
                     f"design: write it into the formula too, or choose from "
-                    f"{listed(known)}",
+                    f"{listed_names(known)}",
                     code="unknown-column",
                 )
         chosen = tuple(known[k] for k in range(len(known)) if known[k] in random)
@@ -246,7 +246,7 @@ class MixedJob(OnFormula[OwnProducts]):
 
     def answer(self, own: OwnProducts, request: At) -> Integers:
         """Return what one party gives at a theta; all rows have the same weight."""
-        if (noted := note("the sums")) is not None:
+        if (noted := note_row_weights("the sums")) is not None:
             noted.add(np.ones(own.rows.n_rows))
         found = self.model.mixing.vector(own.moments, own.rows.n_rows, request)
         return np.append(found, own.table.n_dropped)

@@ -26,7 +26,7 @@ from veilsum.numbers.units import (
     Measure,
     decimal_unit,
     power_unit,
-    runs_of,
+    runs_of_equal_objects,
     unit_of,
 )
 from veilsum.showing import (
@@ -35,8 +35,8 @@ from veilsum.showing import (
     Rendering,
     Table,
     counted,
-    figure,
-    in_line,
+    figure_text,
+    numbers_in_line,
 )
 from veilsum.sums.recipes import Contribution, OneRound
 from veilsum.sums.releases import BY_PARTY, ReleaseLimit
@@ -101,12 +101,12 @@ class SumResult(JobResult):
         many = counted(len(self.released.members), "party")
         title = f"{'Average' if self.averaged else 'Sum'} over {many}{of}"
         if self.value.size <= MOST_IN_LINE and self.value.ndim < 2:
-            title = f"{title}: {in_line(self.value.ravel().tolist())}"
+            title = f"{title}: {numbers_in_line(self.value.ravel().tolist())}"
             shown = Rendering(title)
         else:
             places = [*np.ndindex(self.value.shape)][:MOST_ROWS]
             rows = [
-                (", ".join(map(str, at)), figure(self.value[at].item()))
+                (", ".join(map(str, at)), figure_text(self.value[at].item()))
                 for at in places
             ]
             shown = Rendering(title, [Table(("place", "value"), rows, align="<>")])
@@ -226,7 +226,7 @@ class _Job:
         n = graph.n_parties if isinstance(graph, Topology) else len(arrays)
         most = (WIDE_REACH if wide else WORD_REACH if whole else UNIT_REACH * n) // n
         measures = _measures(flat, Fraction(1) if whole else given, most, options)
-        runs = runs_of(measures)
+        runs = runs_of_equal_objects(measures)
         places = _places(runs)
         reach = n * max((measure.reach for measure, _, _ in runs), default=0)
         alike = (repeat(one.unit, stop - start) for one, start, stop in runs)

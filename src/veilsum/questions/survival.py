@@ -26,7 +26,7 @@ from veilsum.fits.formula_job import inferred_schema
 from veilsum.models import survival as models
 from veilsum.models.survival import ConfType, Ends, LogRank, SurvivalCurve, TimeGrid
 from veilsum.models.tallies import MOST_CELLS
-from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers
 from veilsum.showing import Block, Rendering, Table
@@ -497,7 +497,7 @@ class SurvivalResult(TableResult):
         lines.append(told)
         empty = [one for one in self.job.labels if one not in self.curves]
         if empty:
-            lines.append(f"No row has {self.job.group} = {listed(empty)}.")
+            lines.append(f"No row has {self.job.group} = {listed_names(empty)}.")
         return [*lines, self.rows_sentence]
 
     def _too_wide(self) -> list[str]:

@@ -20,7 +20,14 @@ from veilsum import page as pages
 from veilsum.errors import MissingExtraError, installing, printable
 from veilsum.locale import Line, catalogue, meaning
 from veilsum.report.plan_facts import PlanFacts, SumFacts
-from veilsum.report.sentences import day, risks, rounded_down, said, values, words
+from veilsum.report.sentences import (
+    report_day,
+    report_number_rounded_down,
+    report_risks,
+    report_sentences_in,
+    report_values,
+    report_words,
+)
 from veilsum.sums.wording import quoted_for_release
 
 if TYPE_CHECKING:
@@ -89,7 +96,7 @@ class Paper:
     parts: tuple[PaperPart, ...]
 
 
-def titled(name: str, facts: PlanFacts) -> str:
+def paper_title(name: str, facts: PlanFacts) -> str:
     """Return what a paper is called: which paper, and of which plan."""
     own = facts.title or ("" if facts.survey is None else facts.survey.terms.title)
     plan = (
@@ -98,20 +105,21 @@ def titled(name: str, facts: PlanFacts) -> str:
     return f"{name}: {plan}"
 
 
-def texts(facts: PlanFacts, part: str, language: str) -> tuple[str, ...]:
+def paper_texts(facts: PlanFacts, part: str, language: str) -> tuple[str, ...]:
     """Return what is said of a plan in one place."""
-    return tuple(one.text(facts, language) for one in said(facts, part))
+    return tuple(one.text(facts, language) for one in report_sentences_in(facts, part))
 
 
-def left_open(facts: PlanFacts, language: str) -> tuple[str, ...]:
+def unprotected_in_paper(facts: PlanFacts, language: str) -> tuple[str, ...]:
     """Return what is not protected, with what each kind of question adds."""
     own = dict.fromkeys(line for one in facts.questions for line in one.own_limits)
     if facts.survey is not None:
         own = {}  # all of it is among the sentences about surveys
     return (
-        *texts(facts, "open", language),
+        *paper_texts(facts, "open", language),
         *(
-            f"{words(language, 'words')['own']}{own_limit(one, language)}."
+            f"{report_words(language, 'words')['own']}"
+            f"{paper_limit_of_party(one, language)}."
             for one in own
         ),
     )
@@ -121,12 +129,12 @@ def who_learns_what(
     facts: PlanFacts, language: str
 ) -> dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Return who learns what of a plan: name, what it learns, and what not."""
-    filled, names = values(facts, language), words(language, "who")
+    filled, names = report_values(facts, language), report_words(language, "who")
     found = {}
     for key in WHO:
-        learns = texts(facts, f"{key}+", language)
+        learns = paper_texts(facts, f"{key}+", language)
         if learns:
-            missing = texts(facts, f"{key}-", language)
+            missing = paper_texts(facts, f"{key}-", language)
             found[key] = (names[key].format_map(filled), learns, missing)
     return found
 
@@ -135,46 +143,49 @@ def annex(facts: PlanFacts, language: str, now: datetime | None = None) -> Paper
     """Return the annex about a plan, with the date if one is given."""
 
     def plain(part: str, look: str = "items") -> Lines:
-        return Lines(texts(facts, part, language), look)
+        return Lines(paper_texts(facts, part, language), look)
 
     blocks: dict[str, tuple[Block, ...]] = {
         "purpose": (plain("purpose"),),
         "who": (who_table(facts, language),),
-        "number": (plain("number", "plain"), *chances(facts, language)),
+        "number": (plain("number", "plain"), *paper_chance_bars(facts, language)),
         "check": (plain("check"),),
-        "open": (Lines(left_open(facts, language), "items"),),
+        "open": (Lines(unprotected_in_paper(facts, language), "items"),),
         "risks": (risk_table(facts, language),),
         "keep": (plain("keep"),),
         "verify": (plain("verify"),),
         "judge": (
-            Lines((*texts(facts, "judge", language), *_made(now, language)), "items"),
+            Lines(
+                (*paper_texts(facts, "judge", language), *_made(now, language)), "items"
+            ),
         ),
-        "sums": (every_sum(facts, language),),
+        "sums": (paper_of_sums(facts, language),),
     }
     lead = plain("alarm", "alarm")
     # Grades of risk are another matter than what is said of columns.
     told = [lead, *(one for key, one in blocks.items() if key != "judge")]
     blocks["words"] = (glossary(facts, str(told), language),)
     return Paper(
-        title=titled(words(language, "words")["title"], facts),
+        title=paper_title(report_words(language, "words")["title"], facts),
         language=language,
         lead=(lead,),
         parts=tuple(
-            PaperPart(words(language, "words")[key], one) for key, one in blocks.items()
+            PaperPart(report_words(language, "words")[key], one)
+            for key, one in blocks.items()
         ),
     )
 
 
 def _made(now: datetime | None, language: str) -> Iterator[str]:
     if now is not None:
-        made = day(now.astimezone(UTC).date().isoformat(), language)
-        yield words(language, "words")["made"].format(day=made)
+        made = report_day(now.astimezone(UTC).date().isoformat(), language)
+        yield report_words(language, "words")["made"].format(day=made)
 
 
 def glossary(facts: PlanFacts, told: str, language: str) -> SentenceTable:
     """Return what the words of a paper mean, of those that occur in it."""
     rows = []
-    for one in said(facts, "word"):
+    for one in report_sentences_in(facts, "word"):
         name, meaning = one.written(language).split(": ", 1)
         if re.search(rf"\b{re.escape(name)}", told, re.IGNORECASE):
             rows.append(((name,), (meaning,)))
@@ -183,7 +194,7 @@ def glossary(facts: PlanFacts, told: str, language: str) -> SentenceTable:
 
 def who_table(facts: PlanFacts, language: str) -> SentenceTable:
     columns = tuple(
-        words(language, "words")[key] for key in ("person", "learns", "not")
+        report_words(language, "words")[key] for key in ("person", "learns", "not")
     )
     found = who_learns_what(facts, language).values()
     rows = tuple(((name,), *cells) for name, *cells in found)
@@ -194,31 +205,31 @@ def risk_table(facts: PlanFacts, language: str) -> SentenceTable:
     """Return the table of risks that remain, with proposed levels."""
     columns = ("risk", "what", "likelihood", "severity")
     return SentenceTable(
-        tuple(words(language, "words")[key] for key in columns),
+        tuple(report_words(language, "words")[key] for key in columns),
         tuple(
             (
                 (one.heading(language),),
                 (one.text(facts, language),),
-                (level(one.likelihood(facts), language),),
-                (level(one.severity(facts), language),),
+                (risk_level_word(one.likelihood(facts), language),),
+                (risk_level_word(one.severity(facts), language),),
             )
-            for one in risks(facts)
+            for one in report_risks(facts)
         ),
         (15, 57, 15, 13),
     )
 
 
-def level(number: int, language: str) -> str:
-    return f"{words(language, 'grades')[str(number)]} ({number}/4)"
+def risk_level_word(number: int, language: str) -> str:
+    return f"{report_words(language, 'grades')[str(number)]} ({number}/4)"
 
 
-def every_sum(facts: PlanFacts, language: str) -> Block:
+def paper_of_sums(facts: PlanFacts, language: str) -> Block:
     """Return every sum, in words: a table, or what guests' numbers are added to."""
     if facts.survey is not None:
-        return Lines(texts(facts, "sums", language), "items")
-    columns, named = ("question", "often", "names"), words(language, "questions")
+        return Lines(paper_texts(facts, "sums", language), "items")
+    columns, named = ("question", "often", "names"), report_words(language, "questions")
     return SentenceTable(
-        tuple(words(language, "words")[key] for key in columns),
+        tuple(report_words(language, "words")[key] for key in columns),
         tuple(
             (
                 (
@@ -227,8 +238,8 @@ def every_sum(facts: PlanFacts, language: str) -> Block:
                     if question.name == question.heading
                     else question.name,
                 ),
-                (times(one),),
-                summed(one, language),
+                (paper_times(one),),
+                paper_sum_lines(one, language),
             )
             for question in facts.questions
             for one in question.sums
@@ -237,7 +248,7 @@ def every_sum(facts: PlanFacts, language: str) -> Block:
     )
 
 
-def summed(found: SumFacts, language: str) -> tuple[str, ...]:
+def paper_sum_lines(found: SumFacts, language: str) -> tuple[str, ...]:
     told = partial(meaning, first=found.first, zero=not found.drops, officer=True)
     return tuple(
         f"{count}: {told(key, language)}"
@@ -246,39 +257,43 @@ def summed(found: SumFacts, language: str) -> tuple[str, ...]:
     )
 
 
-def own_limit(line: str, language: str) -> str:
+def paper_limit_of_party(line: str, language: str) -> str:
     if not isinstance(line, Line):
         return line  # of a cost that somebody else wrote
     text: str = catalogue(language)["limits"][line.facts["key"]]
     return text.format_map(line.facts)
 
 
-def times(one: SumFacts) -> str:
+def paper_times(one: SumFacts) -> str:
     return f"{one.least}" if one.least == one.most else f"{one.least} - {one.most}"
 
 
-def chances(facts: PlanFacts, language: str) -> Iterator[Bars]:
+def paper_chance_bars(facts: PlanFacts, language: str) -> Iterator[Bars]:
     """Yield the number as a picture, where there is one."""
     if facts.tolerate < 1 or facts.epsilon is None:
         return
-    filled = values(facts, language)
-    bars: list[tuple[str, float | None]] = [(words(language, "words")["coin"], 0.5)]
+    filled = report_values(facts, language)
+    bars: list[tuple[str, float | None]] = [
+        (report_words(language, "words")["coin"], 0.5)
+    ]
     if facts.survey is not None:
         bars.append((filled["guessers"], 0.5))
         if facts.tolerate < facts.others():
-            bars.append((words(language, "words")["more"].format_map(filled), None))
-        bars.append((words(language, "words")["all"].format_map(filled), 1.0))
+            bars.append(
+                (report_words(language, "words")["more"].format_map(filled), None)
+            )
+        bars.append((report_words(language, "words")["all"].format_map(filled), 1.0))
         yield Bars(
-            words(language, "words")["chart"],
+            report_words(language, "words")["chart"],
             tuple(bars),
-            words(language, "words")["none"],
+            report_words(language, "words")["none"],
         )
         return
     if facts.distances:
         bars += [
             (
-                words(language, "words")["below"].format(
-                    distance=rounded_down(far, language)
+                report_words(language, "words")["below"].format(
+                    distance=report_number_rounded_down(far, language)
                 ),
                 chance,
             )
@@ -287,19 +302,21 @@ def chances(facts: PlanFacts, language: str) -> Iterator[Bars]:
     else:
         bars.append((filled["guessers"], 0.5))
     if facts.tolerate + 1 < facts.others():
-        bars.append((words(language, "words")["some"].format_map(filled), None))
-    bars.append((words(language, "words")["more"].format_map(filled), 1.0))
+        bars.append((report_words(language, "words")["some"].format_map(filled), None))
+    bars.append((report_words(language, "words")["more"].format_map(filled), 1.0))
     if facts.may_lose and facts.fewest < len(facts.parties):
-        bars.append((words(language, "words")["left"].format_map(filled), 1.0))
+        bars.append((report_words(language, "words")["left"].format_map(filled), 1.0))
     yield Bars(
-        words(language, "words")["chart"], tuple(bars), words(language, "words")["none"]
+        report_words(language, "words")["chart"],
+        tuple(bars),
+        report_words(language, "words")["none"],
     )
 
 
 # HTML
 
 
-def as_html(paper: Paper) -> bytes:
+def paper_html(paper: Paper) -> bytes:
     """Return a paper as one page that fetches nothing."""
     return pages.page(
         paper.title,
@@ -309,7 +326,7 @@ def as_html(paper: Paper) -> bytes:
         ),
         lead=[_html(one) for one in paper.lead],
         language=paper.language,
-        contents=words(paper.language, "words")["contents"],
+        contents=report_words(paper.language, "words")["contents"],
     )
 
 
@@ -350,7 +367,7 @@ def _html(block: Block) -> pages.Html:
             f"{name}: {block.nothing if chance is None else f'{chance:.0%}'}"
             for name, chance in block.bars
         )
-        return pages.figure(drawn(block), alt=told, caption=block.caption)
+        return pages.figure(paper_bars_svg(block), alt=told, caption=block.caption)
     rows = [[_cell(cell) for cell in row] for row in block.rows]
     if not block.widths:
         return pages.words((name, meaning) for name, meaning in rows)
@@ -361,7 +378,7 @@ def _cell(cell: tuple[str, ...]) -> pages.Part:
     return cell[0] if len(cell) == 1 else pages.listing(cell)
 
 
-def drawn(block: Bars) -> bytes:
+def paper_bars_svg(block: Bars) -> bytes:
     """Return bars as a small drawing: plain SVG, read in grey and on a telephone."""
     room, right, each = 300, 60, 40
     height = each * len(block.bars)
@@ -389,7 +406,7 @@ def drawn(block: Bars) -> bytes:
 # A text document
 
 
-def as_docx(paper: Paper, now: datetime) -> bytes:
+def paper_docx(paper: Paper, now: datetime) -> bytes:
     """Return a paper as a text document (DOCX).
 
     Raises:

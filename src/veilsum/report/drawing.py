@@ -29,8 +29,8 @@ from veilsum.minimise.question import Minimised
 from veilsum.minimise.solve import Run, RunRecord, Trace
 from veilsum.minimise.sweeps import Sweep
 from veilsum.models.choices import Choice
-from veilsum.models.inference import Inference, table
-from veilsum.numbers.arrays import listed, nearest
+from veilsum.models.inference import Inference, coefficient_table
+from veilsum.numbers.arrays import listed_names, nearest_name
 from veilsum.privacy.allocation import Allocation
 from veilsum.privacy.conversions import Leakage, attacker_success
 from veilsum.privacy.diagnosis import Diagnosis
@@ -77,21 +77,22 @@ def draw(shown: object, **options: Any) -> Any:
     >>> [axis.get_ylabel() for axis in draw(Leakage(0.25)).axes]
     ['hits']
     """
-    way = drawn.dispatch(type(shown))
-    if way is not drawn.dispatch(object):
+    way = figure_of_result.dispatch(type(shown))
+    if way is not figure_of_result.dispatch(object):
         known = [*signature(way).parameters][1:]
         for name in options:
             if name not in known:
                 raise InvalidInputError(
                     f"a figure of a {type(shown).__name__} has no option {name!r}; "
-                    f"{nearest(name, known)}it takes {listed(known) or 'none'}",
+                    f"{nearest_name(name, known)}it takes "
+                    f"{listed_names(known) or 'none'}",
                     code="unknown-figure-option",
                 )
     return way(shown, **options)
 
 
 @singledispatch
-def drawn(shown: object, **options: Any) -> Any:
+def figure_of_result(shown: object, **options: Any) -> Any:
     """Return the figure; every kind of result has a function of its own.
 
     A result of another distribution draws itself, with the module of figures.
@@ -99,7 +100,7 @@ def drawn(shown: object, **options: Any) -> Any:
     own = getattr(shown, "draw_with", None)
     if own is not None:
         return own(figures, **options)
-    kinds = [one.__name__ for one in drawn.registry if one is not object]
+    kinds = [one.__name__ for one in figure_of_result.registry if one is not object]
     raise InvalidInputError(
         f"there is no figure of a {type(shown).__name__}; figures are drawn of "
         f"{', '.join(sorted(kinds))}",
@@ -131,12 +132,12 @@ def _colluders(tolerate: int) -> str:
 # Runs
 
 
-@drawn.register
+@figure_of_result.register
 def _(run: Run, *, title: str | None = None) -> Any:
     return draw(run.record(), title=title)
 
 
-@drawn.register
+@figure_of_result.register
 def _(run: RunRecord, *, title: str | None = None) -> Any:
     promise, found = run.guarantee, f"the worst party is {run.max_error:.2g} away"
     who = counted(run.topology.n_parties, "party")
@@ -154,7 +155,7 @@ def _(run: RunRecord, *, title: str | None = None) -> Any:
     return figures.error_figure(run, _title(title, usual), caption)
 
 
-@drawn.register
+@figure_of_result.register
 def _(trace: Trace, *, title: str | None = None) -> Any:
     if trace.sent is None:
         raise InvalidInputError(
@@ -165,17 +166,17 @@ def _(trace: Trace, *, title: str | None = None) -> Any:
     return figures.error_figure(trace, _title(title, "How near everybody is"))
 
 
-@drawn.register
+@figure_of_result.register
 def _(fit: GradientFit, *, title: str | None = None) -> Any:
     return draw(fit.run, title=title)
 
 
-@drawn.register
+@figure_of_result.register
 def _(result: Minimised, *, title: str | None = None) -> Any:
     return _coordinates(result, title, "The minimiser of the summed costs")
 
 
-@drawn.register
+@figure_of_result.register
 def _(result: QuadraticResult, *, title: str | None = None) -> Any:
     return _coordinates(result, title, "The minimiser of the summed quadratic costs")
 
@@ -194,14 +195,14 @@ def _left_out(number: int) -> str:
     return f" {left:,} more {'is' if left == 1 else 'are'} not drawn." * (left > 0)
 
 
-@drawn.register
+@figure_of_result.register
 def _(report: PaperReport, *, densities: bool = False) -> Any:
     if densities:
         return figures.density_figure(report)
     return figures.convergence_figure(report)
 
 
-@drawn.register
+@figure_of_result.register
 def _(found: Executions, *, coefficient: int = 0, title: str | None = None) -> Any:
     """Histograms of what a coalition is left with of every honest party."""
     if not 0 <= coefficient < found.stripped.shape[2]:
@@ -236,7 +237,7 @@ AXES = {
 }
 
 
-@drawn.register
+@figure_of_result.register
 def _(
     found: Sweep,
     *,
@@ -248,7 +249,7 @@ def _(
     for name in (x, y):
         if name not in AXES:
             raise InvalidInputError(
-                f"no numbers are called {name!r}; {nearest(name, tuple(AXES))}"
+                f"no numbers are called {name!r}; {nearest_name(name, tuple(AXES))}"
                 f"there are {', '.join(AXES)}",
                 code="unknown-numbers",
             )
@@ -314,7 +315,7 @@ def _forest(
     left_out: Callable[[str], bool] | None = None,
 ) -> Any:
     """`ratio`: what exp of a coefficient is; `left_out`: says so of a name."""
-    every = [vars(one) for one in table(fit)]
+    every = [vars(one) for one in coefficient_table(fit)]
     # What there is beside intercepts, or these if there is nothing.
     rows = [one for one in every if left_out is None or not left_out(one["name"])]
     rows = rows or every
@@ -334,7 +335,7 @@ def _forest(
     )
 
 
-@drawn.register(Fitted)
+@figure_of_result.register(Fitted)
 def _(
     result: Fitted[Any],
     *,
@@ -388,11 +389,11 @@ def _ratio_of(result: Fitted[Any], *, exponentiate: bool | None) -> str:
     return ""
 
 
-@drawn.register
+@figure_of_result.register
 def _(
     result: PooledResult, *, title: str | None = None, exponentiate: bool = False
 ) -> Any:
-    rows = [vars(one) for pooled in result.pooled for one in table(pooled)]
+    rows = [vars(one) for pooled in result.pooled for one in coefficient_table(pooled)]
     caption = (
         f"{result.studies}; I^2 = {100.0 * result.fixed.i_squared:.0f} %; no study's "
         f"own estimate is known. {_rests_on(result)}"
@@ -404,20 +405,20 @@ def _(
     )
 
 
-@drawn.register
+@figure_of_result.register
 def _(fit: TwoStageFit, *, title: str | None = None) -> Any:
     rows = counted(fit.n_rows, "row")
     usual = "Two-stage least squares"
     return _forest(fit, _title(title, usual), f"{rows} of all parties.")
 
 
-@drawn.register
+@figure_of_result.register
 def _(found: Tested, *, title: str | None = None) -> Any:
     usual = "Combinations of coefficients"
     return _forest(found.fit, _title(title, usual), "")
 
 
-@drawn.register
+@figure_of_result.register
 def _(path: Path, *, title: str | None = None) -> Any:
     sizes = np.abs(path.coefficients).max(axis=0)
     largest = np.argsort(-sizes, kind="stable")[: len(figures.PALETTE)]
@@ -438,12 +439,12 @@ def _(path: Path, *, title: str | None = None) -> Any:
     )
 
 
-@drawn.register
+@figure_of_result.register
 def _(found: Components, *, title: str | None = None) -> Any:
     shares = found.shares.tolist()[:MOST_SHOWN]
     values = {f"component {k + 1}": 100.0 * one for k, one in enumerate(shares)}
     usual = f"Variance of {counted(len(found.names), 'column')} by component"
-    caption = f"of {listed(found.names)}"
+    caption = f"of {listed_names(found.names)}"
     return figures.values_figure(
         values, "% of all variance", _title(title, usual), caption
     )
@@ -452,7 +453,7 @@ def _(found: Components, *, title: str | None = None) -> Any:
 # Sums and statistics
 
 
-@drawn.register
+@figure_of_result.register
 def _(result: SumResult, *, title: str | None = None) -> Any:
     found = np.atleast_1d(np.asarray(result.value, dtype=np.float64))
     names = [", ".join(str(k) for k in place) for place in np.ndindex(found.shape)]
@@ -468,7 +469,7 @@ def _(result: SumResult, *, title: str | None = None) -> Any:
     )
 
 
-@drawn.register
+@figure_of_result.register
 def _(result: SurveyResult, *, title: str | None = None) -> Any:
     label, totals = result.survey.label, result.totals.ravel().tolist()
     known = {label(k): one for k, one in enumerate(totals) if not isnan(one)}
@@ -484,7 +485,7 @@ def _(result: SurveyResult, *, title: str | None = None) -> Any:
     )
 
 
-@drawn.register
+@figure_of_result.register
 def _(
     result: StatisticsResult,
     *,
@@ -500,8 +501,8 @@ def _(
         asked = "of" if wanted is None else f"of {wanted!r}"
         raise InvalidInputError(
             f"nothing {asked} can be drawn; "
-            f"{nearest(str(wanted), tuple(names))}there is "
-            f"{listed(names) or 'nothing'}",
+            f"{nearest_name(str(wanted), tuple(names))}there is "
+            f"{listed_names(names) or 'nothing'}",
             code="nothing-to-draw",
         )
     return ways[wanted](title)
@@ -612,7 +613,7 @@ def _statistics(result: StatisticsResult) -> dict[Any, Any]:
     return found
 
 
-@drawn.register
+@figure_of_result.register
 def _(
     result: SurvivalResult, *, title: str | None = None, life_table: bool = False
 ) -> Any:
@@ -624,14 +625,14 @@ def _(
 # How well something predicts
 
 
-@drawn.register
+@figure_of_result.register
 def _(result: ChanceEvaluation, *, title: str | None = None) -> Any:
     usual = "How well chances are predicted"
     caption = _rests_on(result, result.count)
     return figures.evaluation_figure(result, _title(title, usual), caption)
 
 
-@drawn.register
+@figure_of_result.register
 def _(result: NumberEvaluation, *, title: str | None = None) -> Any:
     caption = _rests_on(result, result.count)
     if result.folds:
@@ -654,7 +655,7 @@ def _(result: NumberEvaluation, *, title: str | None = None) -> Any:
     )
 
 
-@drawn.register
+@figure_of_result.register
 def _(result: FoldsEvaluation, *, title: str | None = None) -> Any:
     halves = 2 if result.job.is_chance else 1
     word = "log-loss" if result.job.is_chance else "deviance"
@@ -675,7 +676,7 @@ def _(result: FoldsEvaluation, *, title: str | None = None) -> Any:
     )
 
 
-@drawn.register
+@figure_of_result.register
 def _(result: ConcordanceEvaluation, *, title: str | None = None) -> Any:
     found = result.concordance
     values = {"concordance": found.value}
@@ -693,13 +694,13 @@ def _(result: ConcordanceEvaluation, *, title: str | None = None) -> Any:
 # Prices
 
 
-@drawn.register
+@figure_of_result.register
 def _(result: DispatchResult, *, title: str | None = None) -> Any:
     usual = f"The prices tried: it balances at {result.price:.6g}"
     return figures.supply_figure(result, _title(title, usual), _rests_on(result))
 
 
-@drawn.register
+@figure_of_result.register
 def _(result: PeriodsResult, *, title: str | None = None) -> Any:
     usual = f"Prices of {counted(len(result.prices), 'period')}"
     return figures.schedule_figure(result, _title(title, usual), _rests_on(result))
@@ -713,7 +714,7 @@ DANGER = (
 )
 
 
-@drawn.register
+@figure_of_result.register
 def _(
     topology: Topology,
     *,
@@ -733,7 +734,7 @@ def _(
     links = counted(topology.n_edges, "link")
     usual = f"{counted(topology.n_parties, 'party')}, {links}"
     if bad:
-        usual += f"; {listed(bad)} {'colludes' if len(bad) == 1 else 'collude'}"
+        usual += f"; {listed_names(bad)} {'colludes' if len(bad) == 1 else 'collude'}"
     return figures.network_figure(
         topology,
         _title(title, usual),
@@ -754,7 +755,7 @@ def _danger(topology: Topology, found: Mapping[str, float]) -> str:
     return said + DANGER.format(2 * topology.shares_per_edge, max(finite))
 
 
-@drawn.register
+@figure_of_result.register
 def _(found: Diagnosis, *, title: str | None = None) -> Any:
     added = [tuple(sorted(one)) for one in found.links_to_add]
     graph = found.repaired
@@ -786,7 +787,7 @@ def _(found: Diagnosis, *, title: str | None = None) -> Any:
     )
 
 
-@drawn.register
+@figure_of_result.register
 def _(found: Allocation, *, title: str | None = None) -> Any:
     usual = f"Noise by link: epsilon falls by a factor of {found.gain:.3g}"
     names = [" - ".join(link) for link in found.links]
@@ -799,7 +800,7 @@ def _(found: Allocation, *, title: str | None = None) -> Any:
     return figures.values_figure(values, "weight", _title(title, usual), caption)
 
 
-@drawn.register
+@figure_of_result.register
 def _(
     promise: Guarantee, *, topology: GraphLike | None = None, title: str | None = None
 ) -> Any:
@@ -810,7 +811,7 @@ def _(
     against = (
         _colluders(worst.tolerate)
         if worst is not None
-        else f"{listed(promise.corrupted) or 'nobody'} colluding"
+        else f"{listed_names(promise.corrupted) or 'nobody'} colluding"
     )
     if promise.epsilon is None:
         pieces = {
@@ -844,7 +845,8 @@ def _network_of(promise: Guarantee, topology: Topology, title: str | None) -> An
     unknown = {*promise.corrupted, *promise.honest} ^ set(topology.parties)
     if unknown:
         raise InvalidInputError(
-            f"the guarantee is about another network: {listed(sorted(unknown))} is in "
+            f"the guarantee is about another network: {listed_names(sorted(unknown))} "
+            "is in "
             "one of them only",
             code="network-differs",
         )
@@ -864,12 +866,12 @@ def _network_of(promise: Guarantee, topology: Topology, title: str | None) -> An
     )
 
 
-@drawn.register
+@figure_of_result.register
 def _(found: NetworkPlan, *, title: str | None = None) -> Any:
     return _epsilons(found, len(found.worst_coalition), None, title)
 
 
-@drawn.register
+@figure_of_result.register
 def _(found: Plans, *, network: bool = False, title: str | None = None) -> Any:
     """`network`: draw the best network instead of what it promises."""
     best = found.best
@@ -920,7 +922,7 @@ def _epsilons(
 # Attackers
 
 
-@drawn.register
+@figure_of_result.register
 def _(told: Leakage, *, title: str | None = None) -> Any:
     usual = f"The best attacker is right in {told.attacker_success:.1%} of guesses"
     caption = (
@@ -929,7 +931,7 @@ def _(told: Leakage, *, title: str | None = None) -> Any:
     return figures.roc_figure(told.divergence, _title(title, usual), caption)
 
 
-@drawn.register
+@figure_of_result.register
 def _(curve: TradeOff, *, title: str | None = None) -> Any:
     alarms, hits = curve.rates
     places = np.linspace(0.0, 1.0, 201)
@@ -938,7 +940,7 @@ def _(curve: TradeOff, *, title: str | None = None) -> Any:
         "measured": np.interp(places, alarms, hits),
         "by a coin": places,
     }
-    who = listed(curve.coalition) or "anybody"
+    who = listed_names(curve.coalition) or "anybody"
     return figures.lines_figure(
         places,
         shown,
@@ -948,11 +950,11 @@ def _(curve: TradeOff, *, title: str | None = None) -> Any:
     )
 
 
-@drawn.register
+@figure_of_result.register
 def _(found: Audit) -> Any:
     return figures.audit_figure(found)
 
 
-@drawn.register
+@figure_of_result.register
 def _(compared: LiteratureTable) -> Any:
     return figures.literature_figure([compared])

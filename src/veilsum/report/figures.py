@@ -68,12 +68,12 @@ def _kind() -> Any:
         """A figure that a notebook shows, whether or not it has heard of pyplot."""
 
         def _repr_png_(self) -> bytes:
-            return render(self)["png"]
+            return figure_png_and_svg(self)["png"]
 
     return ShownFigure
 
 
-def panels(
+def figure_panels(
     *heights: float,
     title: str = "",
     caption: str = "",
@@ -89,7 +89,10 @@ def panels(
 
     `headed`: panels have titles of their own.
     """
-    above, below = wrapped(title, width), wrapped(caption, width, size=SMALL)
+    above, below = (
+        figure_text_lines(title, width),
+        figure_text_lines(caption, width, size=SMALL),
+    )
     top = 0.25 + 0.19 * (above.count("\n") + 1 if above else 0) + 0.22 * headed
     foot = 0.1 + 0.165 * (below.count("\n") + 1) if below else 0.0
     height = top + sum(heights) + gap * (len(heights) - 1) + bottom + foot
@@ -114,26 +117,26 @@ def panels(
     return figure, axes[:, 0]
 
 
-def wrapped(text: str, width: float, *, size: float = 11) -> str:
+def figure_text_lines(text: str, width: float, *, size: float = 11) -> str:
     """Return somebody's text as lines that fit, in which no letter is an order."""
     letters = int((width - 0.2) / (LETTER * size / 10))
     lines = textwrap.wrap(printable(text), letters)
     return "\n".join(lines).replace("$", r"\$")
 
 
-def named(name: object, most: int = LONGEST) -> str:
+def figure_name(name: object, most: int = LONGEST) -> str:
     """Return somebody's name for a place that has room for so many letters."""
     text = printable(str(name))
     text = text if len(text) <= most else f"{text[: most - 1]}\u2026"
     return text.replace("$", r"\$")
 
 
-def beside(names: Iterable[object], most: int = LONGEST) -> float:
+def figure_name_width(names: Iterable[object], most: int = LONGEST) -> float:
     """Return the inches that the longest of some names takes, with its axis."""
     return 0.3 + LETTER * max((min(len(str(one)), most) for one in names), default=0)
 
 
-def render(figure: Any) -> dict[str, bytes]:
+def figure_png_and_svg(figure: Any) -> dict[str, bytes]:
     """Return the figure as PNG and SVG, the same bytes for the same figure."""
     from matplotlib import rc_context
 
@@ -144,7 +147,7 @@ def render(figure: Any) -> dict[str, bytes]:
     return {kind: one.getvalue() for kind, one in files.items()}
 
 
-def as_svg(figure: Any) -> bytes:
+def figure_svg(figure: Any) -> bytes:
     """Return the figure for a page: letters are the reader's own, and bytes few."""
     from matplotlib import rc_context
 
@@ -161,7 +164,7 @@ def convergence_figure(report: PaperReport) -> Any:
     """Fig. 1: each agent's error, plain DGD beside Function Sharing."""
     title = "Masked or not, every agent's error vanishes like 1/k"
     look: dict[str, Any] = {"bottom": 0.5, "gap": 0.4, "headed": True, "sharex": True}
-    figure, axes = panels(2.5, 2.5, title=title, **look)
+    figure, axes = figure_panels(2.5, 2.5, title=title, **look)
     runs = (("DGD, no masks", report.plain), ("Function Sharing", report.veiled))
     for axis, (name, run) in zip(axes, runs, strict=True):
         for agent, style in enumerate(AGENT_STYLES):
@@ -184,10 +187,10 @@ def error_figure(run: Run | RunRecord | Trace, title: str, caption: str = "") ->
     """
     trace = run if isinstance(run, Trace) else run.trace
     assert trace.sent is not None, "one exchange leaves no curve"
-    figure, axes = panels(2.6, 2.6, title=title, caption=caption, left=0.95)
+    figure, axes = figure_panels(2.6, 2.6, title=title, caption=caption, left=0.95)
     names = trace.parties
     if len(names) <= FEW_PARTIES:
-        drawn = dict(zip(map(named, names), trace.errors.T, strict=True))
+        drawn = dict(zip(map(figure_name, names), trace.errors.T, strict=True))
         sent = dict(zip(drawn, trace.sent.T, strict=True))
     else:
         order = np.sort(trace.errors, axis=1)
@@ -213,7 +216,7 @@ def error_figure(run: Run | RunRecord | Trace, title: str, caption: str = "") ->
 
 def answers_figure(run: Run | RunRecord, title: str, caption: str = "") -> Any:
     """Return what parties found in one exchange beside the pooled minimiser."""
-    figure, (axis,) = panels(2.6, title=title, caption=caption)
+    figure, (axis,) = figure_panels(2.6, title=title, caption=caption)
     places = np.arange(1, len(run.reference) + 1)
     look: dict[str, Any] = {"markersize": 9, "fillstyle": "none", "color": ORANGE}
     axis.plot(places, run.minimiser, "o", color=BLUE, markersize=4, label="found")
@@ -249,7 +252,7 @@ def density_figure(report: PaperReport) -> Any:
         f"{report.executions:,} executions each (bars) and theory (lines)"
     )
     look: dict[str, Any] = {"bottom": 0.5, "gap": 0.4, "headed": True, "sharex": True}
-    figure, axes = panels(2.4, 2.4, title=title, **look)
+    figure, axes = figure_panels(2.4, 2.4, title=title, **look)
     readings = (
         (r"as sent: $\tilde\alpha_1$, variance 4", 4.0, "effective"),
         (r"as agent 3 sees it: $\bar\alpha_1$, variance 2", 2.0, "stripped"),
@@ -302,7 +305,7 @@ def network_figure(
     low, high = places[:, 1].min() - 0.3, places[:, 1].max() + 0.2
     side: dict[str, Any] = {"left": 0.2, "right": 0.2, "bottom": 0.75}
     tall = (WIDTH - 0.4) * (high - low) / 2.9
-    figure, (axis,) = panels(tall, title=title, caption=caption, **side)
+    figure, (axis,) = figure_panels(tall, title=title, caption=caption, **side)
     ends = [(topology.parties[i], topology.parties[j]) for i, j in topology.edges]
     thin = 1.4 if len(ends) <= 200 else 0.5
     free = [one for one in ends if not bad.intersection(one)]
@@ -389,12 +392,14 @@ def _party_names(
         look: dict[str, Any] = {"fontsize": SMALL, "ha": "center", "zorder": 3}
         if inside:
             look |= {"va": "center", "color": "white" if name in bad else BLACK}
-            axis.text(*place, named(name), **look)
+            axis.text(*place, figure_name(name), **look)
             continue
         # On white, so that links behind it do not cross it out.
         under = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.3}
         below: dict[str, Any] = {"xytext": (0, -11), "textcoords": "offset points"}
-        axis.annotate(named(name, 14), place, va="top", bbox=under, **below, **look)
+        axis.annotate(
+            figure_name(name, 14), place, va="top", bbox=under, **below, **look
+        )
 
 
 def epsilon_figure(
@@ -410,7 +415,7 @@ def epsilon_figure(
 
     `chosen` is a sigma with its epsilon, `target` an epsilon that was asked for.
     """
-    figure, (axis,) = panels(3.2, title=title, caption=caption)
+    figure, (axis,) = figure_panels(3.2, title=title, caption=caption)
     middle = 1.0 if chosen is None else chosen[0]
     sigmas = np.geomspace(middle / 4.0, 4.0 * middle, 60)
     for place, (tolerate, least) in enumerate(mu2.items()):
@@ -444,7 +449,7 @@ def success_figure(
         title: what to notice.
         caption: what it rests on.
     """
-    figure, (axis,) = panels(2.9, title=title, caption=caption)
+    figure, (axis,) = figure_panels(2.9, title=title, caption=caption)
     distances = np.linspace(0.0, furthest, 161)
     heights = [success(float(one)) for one in distances]
     axis.plot(distances, heights, color=BLUE)
@@ -458,7 +463,7 @@ def success_figure(
 
 def roc_figure(divergence: float, title: str, caption: str = "") -> Any:
     """Return the ROC curve of the best test between two views, by their divergence."""
-    figure, (axis,) = panels(3.4, title=title, caption=caption)
+    figure, (axis,) = figure_panels(3.4, title=title, caption=caption)
     alarms = np.linspace(0.0, 1.0, 401)
     with np.errstate(all="ignore"):
         hits = ndtr(gaussian_mu(divergence) + ndtri(alarms))
@@ -486,7 +491,7 @@ def literature_figure(tables: Sequence[LiteratureTable]) -> Any:
     lines = (len(tables[0].rows) + 1) // 2
     caption = "filled: the sum is released; open: the sum is hidden, too"
     side: dict[str, Any] = {"gap": 0.12, "bottom": 0.65 + 0.19 * lines}
-    figure, (upper, lower) = panels(
+    figure, (upper, lower) = figure_panels(
         2.7, 1.3, title=title, caption=caption, sharex=True, **side
     )
     marks, untouched = "oDs^vPX", tables[0].untouched
@@ -557,7 +562,7 @@ def supply_figure(result: DispatchResult, title: str, caption: str = "") -> Any:
     Between two prices nothing is known but that the surplus does not fall: the curve
     is somewhere in the shaded boxes.
     """
-    figure, (axis,) = panels(3.0, title=title, caption=caption)
+    figure, (axis,) = figure_panels(3.0, title=title, caption=caption)
     tried = result.tried[np.argsort(result.tried[:, 0], kind="stable")]
     prices, least, most = tried[:, 0], tried[:, 1], tried[:, 2]
     for k in range(len(tried) - 1):
@@ -596,7 +601,7 @@ def schedule_figure(result: PeriodsResult, title: str, caption: str = "") -> Any
     """
     known = {party: one.sum(axis=0) for party, one in result.outputs.items()}
     given = {party: one for party, one in known.items() if one.any()}
-    figure, (upper, *others) = panels(
+    figure, (upper, *others) = figure_panels(
         1.6,
         *([2.3] if given else []),
         title=title,
@@ -615,7 +620,7 @@ def schedule_figure(result: PeriodsResult, title: str, caption: str = "") -> Any
         look: dict[str, Any] = {"color": PALETTE[place % len(PALETTE)], "width": 0.8}
         look |= {"edgecolor": "white", "hatch": HATCHES[place % len(HATCHES)]}
         base = np.where(output < 0.0, below, above)
-        lower.bar(places, output, bottom=base, **look, label=named(party))
+        lower.bar(places, output, bottom=base, **look, label=figure_name(party))
         above, below = above + np.maximum(output, 0), below + np.minimum(output, 0)
     if given:
         lower.axhline(0.0, color=GREY, linewidth=0.8)
@@ -646,7 +651,9 @@ def float_leak_figure(
     drawn = {f"values {held}": rates for held, rates in curves.items()}
     drawn["any of them,\non a lattice"] = lattice
     longest = [line for name in drawn for line in name.split("\n")]
-    figure, (axis,) = panels(3.0, title=title, right=0.9 * beside(longest, 30))
+    figure, (axis,) = figure_panels(
+        3.0, title=title, right=0.9 * figure_name_width(longest, 30)
+    )
     colours = (*(BLUE, ORANGE, PURPLE)[: len(curves)], GREEN)
     styles = (*("o-", "s--", "^:")[: len(curves)], "D-")
     for rates, colour, style in zip(drawn.values(), colours, styles, strict=True):
@@ -667,13 +674,13 @@ def audit_figure(found: Audit) -> Any:
     """
     chosen = [one for one in found.outcomes if one.looked_at == "masks"][:MOST_BARS]
     names = [f"{one.attack}: {', '.join(one.coalition) or 'anybody'}" for one in chosen]
-    figure, (upper, lower) = panels(
+    figure, (upper, lower) = figure_panels(
         2.9,
         0.2 * max(len(chosen), 2) + 0.2,
         title=found.verdict.split(". ")[0].rstrip("."),
         gap=0.9,
         headed=True,
-        left=max(0.85, beside(names, 26)),
+        left=max(0.85, figure_name_width(names, 26)),
     )
     curves = sorted(found.curves, key=lambda one: -one.area)[: len(LINES)]
     alarms = np.linspace(0.0, 1.0, 201)
@@ -688,7 +695,7 @@ def audit_figure(found: Audit) -> Any:
             drawn.add(curve.promised)
         at = [[one[key] for one in curve.points] for key in ("false_alarms", "misses")]
         look: dict[str, Any] = {"ms": 4, "mfc": "none", "color": colour}
-        upper.plot(*at, mark, **look, label=f"{named(name, 16)}: measured")
+        upper.plot(*at, mark, **look, label=f"{figure_name(name, 16)}: measured")
     upper.plot([0, 1], [1, 0], ":", color=GREY, lw=1, label="by a coin")
     upper.set(xlabel="false alarms", ylabel="misses")
     upper.set_title("Telling two inputs apart", fontsize=10)
@@ -702,7 +709,7 @@ def audit_figure(found: Audit) -> Any:
         lower.plot([low, high], [place, place], "-", color=colour, lw=2)
         lower.plot(one.rate, place, mark, color=colour, ms=7 if above else 4)
         lower.plot(one.promised, place, "|", color=BLACK, ms=12)
-    lower.set_yticks(places, [named(one, 26) for one in names], fontsize=SMALL)
+    lower.set_yticks(places, [figure_name(one, 26) for one in names], fontsize=SMALL)
     lower.set(xlabel="success", xlim=(-0.03, 1.03), ylim=(-0.7, len(chosen) - 0.3))
     lower.set_title("| promised, o measured, X more", fontsize=10)
     return figure
@@ -761,11 +768,11 @@ def survival_figure(
         if life_table
         else f"Steps at {agreed}; too high between them, where events lie."
     )
-    figure, (axis,) = panels(
+    figure, (axis,) = figure_panels(
         3.2,
         title=title,
         caption=f"{told} {caption}",
-        left=max(0.85, 0.25 + beside(["at risk", *curves], 12)),
+        left=max(0.85, 0.25 + figure_name_width(["at risk", *curves], 12)),
         right=0.35,
         bottom=0.95 + 0.2 * len(curves),
     )
@@ -783,14 +790,14 @@ def survival_figure(
             look |= {"marker": MARKS[place % len(MARKS)], "ms": 4}
         axis.plot(times, heights, drawstyle=style, **look)
     axis.set(xlim=(0.0, 1.02 * times[-1]), ylim=(0.0, 1.02), ylabel="survival")
-    axis.set_xlabel(named(result.job.formula.time, 40))
+    axis.set_xlabel(figure_name(result.job.formula.time, 40))
     axis.grid(visible=True, alpha=0.3)
     words = f"{'life tables' if life_table else 'Kaplan-Meier'}, 95 % log-log limits"
     if result.log_rank is not None:
         words = f"{words}\nlog-rank p = {result.log_rank.p:.2g}"
     axis.text(0.02, 0.03, words, transform=axis.transAxes, fontsize=SMALL, color=GREY)
     if result.job.group is not None:
-        axis.legend(frameon=False, title=named(result.job.group), fontsize=SMALL)
+        axis.legend(frameon=False, title=figure_name(result.job.group), fontsize=SMALL)
     _numbers_at_risk(axis, curves)
     return figure
 
@@ -813,7 +820,7 @@ def _numbers_at_risk(axis: Any, curves: Mapping[str, SurvivalCurve]) -> None:
     for line, (label, curve) in enumerate(curves.items()):
         height, colour = -46 - 14.4 * (line + 1), PALETTE[line % len(PALETTE)]
         where = {"xytext": (-20, height), "color": colour}
-        axis.annotate(named(label, 12), (0.0, 0.0), **where, **side, **small)
+        axis.annotate(figure_name(label, 12), (0.0, 0.0), **where, **side, **small)
         numbers = [*curve.at_risk.tolist(), curve.later]
         for k in kept:
             where = {"xytext": (0, height), "xycoords": ("data", "axes fraction")}
@@ -826,7 +833,7 @@ def evaluation_figure(
     result: ChanceEvaluation, title: str = "", caption: str = ""
 ) -> Any:
     """Return the ROC curve, and below it what was predicted and what happened."""
-    figure, (upper, lower) = panels(3.1, 3.1, title=title, caption=caption)
+    figure, (upper, lower) = figure_panels(3.1, 3.1, title=title, caption=caption)
     false, true = result.found.roc()
     # Between two edges the curve may be anywhere in the box that they span.
     for a, b in pairwise(zip(false.tolist(), true.tolist(), strict=True)):
@@ -868,8 +875,11 @@ def coefficients_figure(
         title: what to notice.
     """
     names = [str(row["name"]) for row in rows]
-    figure, (axis,) = panels(
-        0.3 * len(rows) + 0.3, title=title, left=max(0.85, beside(names)), bottom=0.85
+    figure, (axis,) = figure_panels(
+        0.3 * len(rows) + 0.3,
+        title=title,
+        left=max(0.85, figure_name_width(names)),
+        bottom=0.85,
     )
     places = np.arange(len(rows))[::-1]
     ring: dict[str, Any] = {"color": ORANGE, "markersize": 9, "fillstyle": "none"}
@@ -882,7 +892,7 @@ def coefficients_figure(
     axis.plot([], [], "o-", color=BLUE, markersize=4, label="under masks, 95 %")
     axis.plot([], [], "o", **ring, label="pooled")
     axis.axvline(0.0, color=GREY, linewidth=0.8)
-    axis.set_yticks(places, list(map(named, names)))
+    axis.set_yticks(places, list(map(figure_name, names)))
     axis.set_xlabel("coefficient, in standard errors")
     _legend_below(axis, *axis.get_legend_handles_labels())
     return figure
@@ -912,12 +922,12 @@ def forest_figure(
     if scaled:
         units = [row["standard_error"] or 1.0 for row in rows]
         lines = [line / unit for line, unit in zip(lines, units, strict=True)]
-    figure, (axis,) = panels(
+    figure, (axis,) = figure_panels(
         0.33 * len(rows) + 0.25,
         title=title,
         caption=caption,
-        left=max(0.7, beside(names, 22)),
-        right=0.92 * beside(words, 40) - 0.1,
+        left=max(0.7, figure_name_width(names, 22)),
+        right=0.92 * figure_name_width(words, 40) - 0.1,
     )
     for place, (low, middle, high), told in zip(
         range(len(rows))[::-1], lines, words, strict=True
@@ -926,7 +936,7 @@ def forest_figure(
         axis.plot(middle, place, "s", color=BLUE, markersize=6)
         _write_beside(axis, place, told, at=1.03)
     axis.axvline(1.0 if ratio else 0.0, color=GREY, linewidth=0.8)
-    axis.set_yticks(range(len(rows))[::-1], [named(one, 22) for one in names])
+    axis.set_yticks(range(len(rows))[::-1], [figure_name(one, 22) for one in names])
     axis.set_ylim(-0.6, len(rows) - 0.4)
     if ratio:
         axis.set_xscale("log")
@@ -971,7 +981,9 @@ def boxes_figure(
     outermost quantiles beyond them its whiskers.
     """
     wide = max(WIDTH, 1.0 + 0.75 * len(groups))
-    figure, (axis,) = panels(2.7, title=title, caption=caption, width=wide, bottom=0.95)
+    figure, (axis,) = figure_panels(
+        2.7, title=title, caption=caption, width=wide, bottom=0.95
+    )
     from matplotlib.patches import Rectangle  # `panels` says so if there is none
 
     for place, found in enumerate(groups.values()):
@@ -995,9 +1007,11 @@ def boxes_figure(
     axis.plot([], [], color=BLUE, linewidth=2.4, label="quantile, if spread evenly")
     axis.plot([], [], color=ORANGE, alpha=0.35, linewidth=7, label="where it surely is")
     most = int(46 / len(groups))
-    ticks = ["\n".join(textwrap.wrap(named(one, 2 * most), most)) for one in groups]
+    ticks = [
+        "\n".join(textwrap.wrap(figure_name(one, 2 * most), most)) for one in groups
+    ]
     axis.set_xticks(range(len(groups)), ticks)
-    axis.set(xlim=(-0.6, len(groups) - 0.4), ylabel=named(name, 36))
+    axis.set(xlim=(-0.6, len(groups) - 0.4), ylabel=figure_name(name, 36))
     axis.margins(y=0.1)
     _legend_below(axis, *axis.get_legend_handles_labels())
     return figure
@@ -1012,12 +1026,14 @@ def counts_figure(
 ) -> Any:
     """Return a table of counts in colours: with bins, a histogram of two columns."""
     down, across = cells.shape
-    left = 0.3 + beside(labels[0], 14)
+    left = 0.3 + figure_name_width(labels[0], 14)
     width = max(WIDTH, left + 0.45 * across + 0.2)
     each = (width - left - 0.2) / across
     slanted = LETTER * max(map(len, labels[1])) > 0.9 * each
-    bottom = 0.5 + (0.7 * min(beside(labels[1], 14), 1.5) if slanted else 0.15)
-    figure, (axis,) = panels(
+    bottom = 0.5 + (
+        0.7 * min(figure_name_width(labels[1], 14), 1.5) if slanted else 0.15
+    )
+    figure, (axis,) = figure_panels(
         0.32 * down, title=title, caption=caption, left=left, bottom=bottom, width=width
     )
     axis.pcolormesh(cells, cmap="Blues", vmin=0, edgecolors="white", linewidth=1.0)
@@ -1028,13 +1044,15 @@ def counts_figure(
         place = column + 0.5, row + 0.5
         axis.text(*place, number, color=dark, ha="center", va="center", fontsize=SMALL)
     turn: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    ticks = [named(one, 14) for one in labels[1]]
+    ticks = [figure_name(one, 14) for one in labels[1]]
     axis.set_xticks(
         np.arange(across) + 0.5, ticks, fontsize=SMALL, **(turn if slanted else {})
     )
-    rows = [named(one, 14) for one in labels[0]]
+    rows = [figure_name(one, 14) for one in labels[0]]
     axis.set_yticks(np.arange(down) + 0.5, rows, fontsize=SMALL)
-    axis.set(xlabel=named(names[1], 40), ylabel=named(names[0], 4 * down + 8))
+    axis.set(
+        xlabel=figure_name(names[1], 40), ylabel=figure_name(names[0], 4 * down + 8)
+    )
     axis.tick_params(length=0)
     return figure
 
@@ -1059,7 +1077,7 @@ def histogram_figure(
     if any(open_ends):
         hatched = "Hatched: all rows beyond the edges, as far as was agreed on."
         caption = f"{caption} {hatched}".strip()
-    figure, (axis,) = panels(2.7, title=title, caption=caption)
+    figure, (axis,) = figure_panels(2.7, title=title, caption=caption)
     look: dict[str, Any] = {"align": "edge", "color": SKY, "edgecolor": BLUE}
     drawn = axis.bar(ends[:-1], heights if alike else heights / widths, widths, **look)
     for is_open, bar in zip(open_ends, (drawn[0], drawn[-1]), strict=True):
@@ -1072,8 +1090,8 @@ def histogram_figure(
             kept.append(place)
     axis.set_xticks(ends[kept], [f"{one:.6g}" for one in ends[kept]])
     axis.tick_params(axis="x", labelsize=SMALL)
-    ylabel = "rows" if alike else f"rows per unit of {named(name, 18)}"
-    axis.set(xlabel=named(name, 40), ylabel=ylabel)
+    ylabel = "rows" if alike else f"rows per unit of {figure_name(name, 18)}"
+    axis.set(xlabel=figure_name(name, 40), ylabel=ylabel)
     axis.grid(visible=True, alpha=0.3, axis="y")
     return figure
 
@@ -1082,11 +1100,11 @@ def differences_figure(
     values: Mapping[str, float], xlabel: str, title: str, caption: str = ""
 ) -> Any:
     """Return standardised differences of groups as points, with a line at 0.1."""
-    figure, (axis,) = panels(
+    figure, (axis,) = figure_panels(
         0.3 * len(values) + 0.3,
         title=title,
         caption=f"Dotted: 0.1, below which groups are often called balanced. {caption}",
-        left=max(0.85, beside(values, 22)),
+        left=max(0.85, figure_name_width(values, 22)),
         right=0.6,
     )
     places = range(len(values))[::-1]
@@ -1094,7 +1112,7 @@ def differences_figure(
         axis.plot(value, place, "o", color=BLUE, markersize=6)
         _write_beside(axis, place, f"{value:.3f}")
     axis.axvline(0.1, color=GREY, linestyle=":", linewidth=1.0)
-    axis.set_yticks(places, [named(one, 22) for one in values])
+    axis.set_yticks(places, [figure_name(one, 22) for one in values])
     axis.set(ylim=(-0.6, len(values) - 0.4), xlabel=xlabel)
     axis.set_xlim(0.0, 1.08 * max(0.2, *values.values()))
     axis.locator_params(axis="x", nbins=5)
@@ -1115,11 +1133,11 @@ def values_figure(
     `ends` are intervals of some of them.
     """
     places = np.arange(len(values))[::-1]
-    figure, (axis,) = panels(
+    figure, (axis,) = figure_panels(
         0.3 * len(values) + 0.25,
         title=title,
         caption=caption,
-        left=max(0.6, beside(values, 22)),
+        left=max(0.6, figure_name_width(values, 22)),
         right=1.0,
     )
     heights = list(values.values())
@@ -1129,7 +1147,7 @@ def values_figure(
             axis.plot(ends[name], [place] * 2, color=BLACK, linewidth=1.4)
         _write_beside(axis, place, f"{value:,.6g}")
     axis.axvline(0.0, color=GREY, linewidth=0.8)
-    axis.set_yticks(places, [named(one, 22) for one in values])
+    axis.set_yticks(places, [figure_name(one, 22) for one in values])
     axis.set(xlabel=xlabel, ylim=(-0.6, len(values) - 0.4))
     axis.locator_params(axis="x", nbins=5)
     axis.grid(visible=True, alpha=0.3, axis="x")
@@ -1155,11 +1173,11 @@ def lines_figure(
         caption: what they rest on.
         scales: of both axes, `linear` or `log`.
     """
-    figure, (axis,) = panels(
+    figure, (axis,) = figure_panels(
         2.8, title=title, caption=caption, bottom=0.6 + 0.19 * ((len(curves) + 1) // 2)
     )
     for place, (name, heights) in enumerate(curves.items()):
-        axis.plot(x, heights, **series_look(place), label=named(name, 30))
+        axis.plot(x, heights, **series_look(place), label=figure_name(name, 30))
     axis.set(xlabel=labels[0], ylabel=labels[1], xscale=scales[0], yscale=scales[1])
     axis.grid(visible=True, alpha=0.3)
     _legend_below(axis, *axis.get_legend_handles_labels())
@@ -1196,18 +1214,18 @@ def sweep_figure(
     """
     level = baselines or {}
     deep = 0.6 + 0.19 * ((len(groups) + len(level) + 1) // 2)
-    figure, (axis,) = panels(3.1, title=title, caption=caption, bottom=deep)
+    figure, (axis,) = figure_panels(3.1, title=title, caption=caption, bottom=deep)
     for place, (name, at) in enumerate(groups.items()):
         seen = {x: np.maximum(at[x], LEAST_DRAWN) for x in sorted(at)}
         middle = np.array([float(np.median(one)) for one in seen.values()])
         ends = np.array([[one.min(), one.max()] for one in seen.values()]).T
         look = series_look(place)
         axis.vlines([*seen], *ends, color=look["color"], linewidth=1.0, alpha=0.6)
-        axis.plot([*seen], middle, **look, label=named(name, 34))
+        axis.plot([*seen], middle, **look, label=figure_name(name, 34))
     for place, (name, heights) in enumerate(level.items(), len(groups)):
         look = {**series_look(place), "marker": ""}
         height = max(float(np.median(heights)), LEAST_DRAWN)
-        axis.axhline(height, **look, linewidth=1.2, label=named(name, 34))
+        axis.axhline(height, **look, linewidth=1.2, label=figure_name(name, 34))
     axis.set(xlabel=labels[0], ylabel=labels[1], xscale="log", yscale="log")
     axis.grid(visible=True, alpha=0.3)
     # Between two powers of ten there may be no tick that has a name.

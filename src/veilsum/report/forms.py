@@ -1,9 +1,9 @@
 """What an officer's own tools take: the annex's sentences, where their forms want them.
 
-`edpb`: the sections 0 to 6 of the EDPB's template for impact assessments, version 1.0.
-`pia`: the JSON that CNIL's tool imports (pia 4). `acro`: a record of the disclosure
-checks, in the files that ACRO 1.0 leaves. `crate`: a finished run as a Five Safes
-RO-Crate, profile 0.4.
+`edpb_paper`: the sections 0 to 6 of the EDPB's template for impact assessments, version
+1.0. `pia_form`: the JSON that CNIL's tool imports (pia 4). `acro_form`: a record of the
+disclosure checks, in the files that ACRO 1.0 leaves. `five_safes_crate`: a finished run
+as a Five Safes RO-Crate, profile 0.4.
 
 What no plan says is left open, and is said to be; in a form that knows unanswered
 questions it is not answered. No result is in any of these: whether it may leave is what
@@ -35,17 +35,17 @@ from veilsum.report.annex import (
     Paper,
     PaperPart,
     annex,
-    as_html,
-    chances,
-    every_sum,
-    left_open,
+    paper_chance_bars,
+    paper_html,
+    paper_of_sums,
+    paper_texts,
+    paper_title,
     risk_table,
-    texts,
-    titled,
+    unprotected_in_paper,
     who_table,
 )
 from veilsum.report.plan_facts import PlanFacts, QuestionFacts
-from veilsum.report.sentences import risks, said, words
+from veilsum.report.sentences import report_risks, report_sentences_in, report_words
 from veilsum.sums.wording import exact_number_words
 
 if TYPE_CHECKING:
@@ -69,21 +69,21 @@ def _some(facts: PlanFacts, language: str, *keys: str) -> tuple[str, ...]:
     return tuple(
         one.text(facts, language)
         for key in keys
-        for one in said(facts, key.partition(".")[0])
+        for one in report_sentences_in(facts, key.partition(".")[0])
         if one.key == key
     )
 
 
-def edpb(facts: PlanFacts, language: str) -> Paper:
+def edpb_paper(facts: PlanFacts, language: str) -> Paper:
     """Return what follows from a plan under the sections of the EDPB's template."""
-    template = words(language, "edpb")
+    template = report_words(language, "edpb")
     blank = Lines((template["open"],), "alarm")
 
     def some(*keys: str) -> Lines:
         return Lines(_some(facts, language, *keys), "items")
 
     def every(*parts: str) -> Lines:
-        found = (one for part in parts for one in texts(facts, part, language))
+        found = (one for part in parts for one in paper_texts(facts, part, language))
         return Lines(tuple(found), "items")
 
     headings = tuple(f"purpose.{one}" for one in sorted(facts.headings))
@@ -117,7 +117,7 @@ def edpb(facts: PlanFacts, language: str) -> Paper:
         ),
         "1.3": (
             every("listener-", "relay-", "carrier-"),
-            every_sum(facts, language),
+            paper_of_sums(facts, language),
         ),
         "2": (some("judge.law"), blank),
         "2.minimisation": (
@@ -127,23 +127,23 @@ def edpb(facts: PlanFacts, language: str) -> Paper:
         "2.retention": (every("keep"), blank),
         "2.security": (
             some("keep.keys"),
-            Lines(texts(facts, "number", language)),
-            *chances(facts, language),
+            Lines(paper_texts(facts, "number", language)),
+            *paper_chance_bars(facts, language),
         ),
         "3": (blank,),
         "4": (some("judge.levels"),),
         "4.measures": (every("check", "verify"),),
         "4.residual": (risk_table(facts, language), blank),
-        "4.limits": (Lines(left_open(facts, language), "items"),),
+        "4.limits": (Lines(unprotected_in_paper(facts, language), "items"),),
         "5": (blank,),
         "6": (blank,),
     }
     return Paper(
-        title=titled(template["title"], facts),
+        title=paper_title(template["title"], facts),
         language=language,
         lead=(
             Lines((template["lead"],)),
-            Lines(texts(facts, "alarm", language), "alarm"),
+            Lines(paper_texts(facts, "alarm", language), "alarm"),
         ),
         parts=tuple(
             PaperPart(template[key], blocks, 1 if "." not in key else 2)
@@ -191,7 +191,7 @@ PIA_MEASURES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def pia(facts: PlanFacts, language: str, now: datetime) -> bytes:
+def pia_form(facts: PlanFacts, language: str, now: datetime) -> bytes:
     """Return a file that CNIL's tool imports: answers, measures, proposed levels.
 
     Evaluations, opinions and the decision are not in it: people give these.
@@ -206,7 +206,7 @@ def pia(facts: PlanFacts, language: str, now: datetime) -> bytes:
             for text in (
                 _some(facts, language, one)
                 if "." in one
-                else texts(facts, one, language)
+                else paper_texts(facts, one, language)
             )
         )
         # The tool shows these as HTML.
@@ -217,7 +217,7 @@ def pia(facts: PlanFacts, language: str, now: datetime) -> bytes:
         for number, places in PIA_TEXTS.items()
         if (text := found(*places))
     ]
-    own = words(language, "pia")
+    own = report_words(language, "pia")
     titles = {key: own[key] for key in PIA_MEASURES}
     measures = [
         {
@@ -267,7 +267,10 @@ def _of_one_risk(
     measures: list[str],
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the six answers about one of the tool's three risks, if it remains."""
-    own, here = words(language, "pia"), [r for r in risks(facts) if r.kind == kind]
+    own, here = (
+        report_words(language, "pia"),
+        [r for r in report_risks(facts) if r.kind == kind],
+    )
     if not here:  # of a survey that is over no answer can be lost
         return
     worst = max(here, key=lambda one: one.likelihood(facts) * one.severity(facts))
@@ -307,7 +310,7 @@ ACRO_OUTCOMES = {
 }
 
 
-def acro(facts: PlanFacts, language: str, now: datetime) -> bytes:
+def acro_form(facts: PlanFacts, language: str, now: datetime) -> bytes:
     """Return the disclosure checks of a plan or run as ACRO leaves its own: a ZIP.
 
     One output for each question: its status is `fail` where sums over one member alone
@@ -325,7 +328,7 @@ def acro(facts: PlanFacts, language: str, now: datetime) -> bytes:
             [
                 status,
                 f"{question.most_numbers} sums at most, in {question.most_sums} rounds",
-                *texts(facts, "alarm", language),
+                *paper_texts(facts, "alarm", language),
             ]
         )
         results[uid] = {
@@ -343,7 +346,7 @@ def acro(facts: PlanFacts, language: str, now: datetime) -> bytes:
             "command": f"veilsum {question.heading}",
             "summary": told,
             "timestamp": facts.ended.finished if facts.ended else now.isoformat(),
-            "comments": list(left_open(facts, language)),
+            "comments": list(unprotected_in_paper(facts, language)),
             "exception": "",
             "fair": {},
         }
@@ -423,7 +426,9 @@ UNKNOWN = "not recorded: enter the person who asked for the run"
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://w3id.org/5s-crate/veilsum")
 
 
-def crate(path: Path, facts: PlanFacts, language: str, now: datetime) -> bytes:
+def five_safes_crate(
+    path: Path, facts: PlanFacts, language: str, now: datetime
+) -> bytes:
     """Return a finished run as a Five Safes RO-Crate: a ZIP of one BagIt folder.
 
     In it are the agreed file, one member's receipt, the annex and a record of
@@ -453,8 +458,8 @@ def crate(path: Path, facts: PlanFacts, language: str, now: datetime) -> bytes:
     files = {
         "workflow/consortium.toml": contents(ran.file, 32 << 20, InvalidInputError),
         "receipt.json": contents(path / "receipt.json", 64 << 20, InvalidInputError),
-        f"annex-{language}.html": as_html(annex(facts, language, now)),
-        "checks.zip": acro(facts, language, now),
+        f"annex-{language}.html": paper_html(annex(facts, language, now)),
+        "checks.zip": acro_form(facts, language, now),
     }
     with TemporaryDirectory() as place:
         folder = Path(place)
@@ -563,7 +568,7 @@ def _describe(
     )
     root = made.root_dataset
     root["name"] = title
-    root["description"] = " ".join(texts(facts, "purpose", "en"))
+    root["description"] = " ".join(paper_texts(facts, "purpose", "en"))
     root["conformsTo"] = profile
     root["mainEntity"] = inner
     root["mentions"] = [run, checked, pending]

@@ -9,28 +9,30 @@ from typing import TypeAlias
 
 from veilsum.errors import InvalidInputError
 from veilsum.locale import languages
-from veilsum.report.annex import annex, as_docx, as_html
-from veilsum.report.forms import acro, crate, edpb, pia
-from veilsum.report.plan_facts import PlanFacts, facts_of
+from veilsum.report.annex import annex, paper_docx, paper_html
+from veilsum.report.forms import acro_form, edpb_paper, five_safes_crate, pia_form
+from veilsum.report.plan_facts import PlanFacts, plan_facts_of
 
 Made: TypeAlias = Callable[[Path, PlanFacts, str, datetime], bytes]
 
 FORMATS: Mapping[str, Made] = {
-    "html": lambda _path, facts, language, now: as_html(annex(facts, language, now)),
-    "docx": lambda _path, facts, language, now: as_docx(
+    "html": lambda _path, facts, language, now: paper_html(annex(facts, language, now)),
+    "docx": lambda _path, facts, language, now: paper_docx(
         annex(facts, language, now), now
     ),
-    "edpb": lambda _path, facts, language, _now: as_html(edpb(facts, language)),
-    "edpb-docx": lambda _path, facts, language, now: as_docx(
-        edpb(facts, language), now
+    "edpb": lambda _path, facts, language, _now: paper_html(
+        edpb_paper(facts, language)
     ),
-    "pia": lambda _path, facts, language, now: pia(facts, language, now),
-    "acro": lambda _path, facts, language, now: acro(facts, language, now),
-    "crate": crate,
+    "edpb-docx": lambda _path, facts, language, now: paper_docx(
+        edpb_paper(facts, language), now
+    ),
+    "pia": lambda _path, facts, language, now: pia_form(facts, language, now),
+    "acro": lambda _path, facts, language, now: acro_form(facts, language, now),
+    "crate": five_safes_crate,
 }
 
 
-def write(
+def officer_document(
     path: Path, *, format: str, language: str, now: datetime | None = None
 ) -> bytes:
     """Return what an officer asks for, as a file has it.
@@ -38,9 +40,11 @@ def write(
     Args:
         path: a scenario, a consortium file, the file of a study, or the folder of a
             finished run.
-        format: `html` or `docx`, the annex; `edpb` or `edpb-docx`, the same under the
-            sections of the EDPB's template; `pia`, for CNIL's tool; `acro`, a record
-            of the disclosure checks; `crate`, a Five Safes RO-Crate of a finished run.
+        format: `html` or `docx`, the annex; `edpb_paper` or `edpb-docx`, the same under
+        the
+            sections of the EDPB's template; `pia_form`, for CNIL's tool; `acro_form`, a
+            record of the disclosure checks; `five_safes_crate`, a Five Safes RO-Crate
+            of a finished run.
         language: such as `en` and `de`: a folder of veilsum/locale with officer.toml.
         now: when it is made; the present by default.
 
@@ -57,4 +61,6 @@ def write(
                 f"{', '.join(known)}",
                 code="unknown-paper",
             )
-    return FORMATS[format](path, facts_of(path), language, now or datetime.now(UTC))
+    return FORMATS[format](
+        path, plan_facts_of(path), language, now or datetime.now(UTC)
+    )

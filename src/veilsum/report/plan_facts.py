@@ -371,7 +371,7 @@ def _reach(epsilon: float, chance: float) -> float:
     return sqrt(divergence / epsilon)
 
 
-def facts_of(path: Path) -> PlanFacts:
+def plan_facts_of(path: Path) -> PlanFacts:
     """Return the facts of a plan: a file, or the folder of a finished run.
 
     Raises:
@@ -403,7 +403,7 @@ def _facts_of_folder(path: Path) -> PlanFacts:
                 "or around it; name one of these files instead",
                 code="unfinished-run",
             )
-        return facts_of(found[0])
+        return plan_facts_of(found[0])
     if ran.agreed is None:
         raise InvalidInputError(
             f"{path} has a receipt of {ran.run}, and the consortium file of that run "

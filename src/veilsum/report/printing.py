@@ -32,19 +32,19 @@ FLAGS = (
 )
 
 
-def browser() -> str | None:
+def chromium_for_reports() -> str | None:
     """Return the Chromium of this computer; None if there is none."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-def as_pdf(page: bytes) -> bytes:
+def report_pdf(page: bytes) -> bytes:
     """Return a page of HTML as PDF, with everything that is folded open.
 
     Raises:
         MissingExtraError: there is no browser to print with.
         OutputError: it printed nothing.
     """
-    program = browser()
+    program = chromium_for_reports()
     if program is None:
         raise MissingExtraError(
             "a PDF is printed by Chromium, which is not on this computer: install it, "

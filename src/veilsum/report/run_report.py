@@ -33,7 +33,7 @@ from veilsum.net.receipt import (
     released_line,
     verify_receipts,
 )
-from veilsum.numbers.arrays import Array, listed
+from veilsum.numbers.arrays import Array, listed_names
 from veilsum.page import (
     Html,
     Part,
@@ -65,7 +65,7 @@ from veilsum.party.replay import (
 from veilsum.party.study_page import consent_to_study
 from veilsum.party.studying import STATUS, StudyStatus, read_study_status
 from veilsum.report.drawing import draw
-from veilsum.report.figures import as_svg
+from veilsum.report.figures import figure_svg
 from veilsum.report.network import network_svg
 from veilsum.sums.running import JobResult
 
@@ -285,16 +285,19 @@ def _state(findings: Sequence[Finding], receipts: Sequence[Receipt]) -> Iterator
     absent = [one for one in receipts[0].parties if one not in parties]
     words = f"All {len(findings)} checks of what was signed hold."
     if absent:
-        words += f" Not here are the receipts of {listed(absent)}."
+        words += f" Not here are the receipts of {listed_names(absent)}."
     yield notice(words)
 
 
 def _about(run: ReportedRun) -> Iterator[tuple[Part, Part]]:
     agreed, own = run.consortium, run.receipt
     yield "run", agreed.run
-    yield "members", f"{len(agreed.members)}: {listed([*agreed.topology.parties])}"
+    yield (
+        "members",
+        f"{len(agreed.members)}: {listed_names([*agreed.topology.parties])}",
+    )
     if own.lost:
-        yield "lost on the way", listed(own.lost)
+        yield "lost on the way", listed_names(own.lost)
     yield "ended", f"{own.finished}, by the clock of {own.party}"
     yield "written from", f"what {own.party} has of it (veilsum {own.version})"
 
@@ -363,7 +366,7 @@ def _told(value: Any) -> str:
 
 def _figures(run: ReportedRun, result: JobResult) -> Iterator[Html]:
     try:
-        drawn = as_svg(draw(result))
+        drawn = figure_svg(draw(result))
     except MissingExtraError as error:
         yield tag("p", f"No figure was drawn: {error}", class_="soft")
         return
@@ -383,11 +386,11 @@ def _network(run: ReportedRun) -> Iterator[Html]:
     words = f"{topology.n_parties} parties and {len(topology.edges)} links."
     if coalition:
         words += (
-            f" Squares: {listed(coalition)}, for whom the promise is told. Solid "
+            f" Squares: {listed_names(coalition)}, for whom the promise is told. Solid "
             "links are between the others."
         )
     if run.receipt.lost:
-        words += f" Rings: {listed(run.receipt.lost)}, lost on the way."
+        words += f" Rings: {listed_names(run.receipt.lost)}, lost on the way."
     yield figure(
         network_svg(topology, coalition=coalition, lost=run.receipt.lost),
         alt=f"The network: {words}",
@@ -420,9 +423,9 @@ def _promise(run: ReportedRun) -> Iterator[Html]:
 def _who(run: ReportedRun) -> Iterator[Html]:
     if run.receipt.lost:
         left = run.receipt.parties
-        lost, others = listed(run.receipt.lost), len(left) - 1
+        lost, others = listed_names(run.receipt.lost), len(left) - 1
         yield notice(
-            phrase("report", "lost", lost=lost, left=listed(left), others=others)
+            phrase("report", "lost", lost=lost, left=listed_names(left), others=others)
         )
     yield _lines(run.words("WHO CAN COMPUTE WHAT FROM IT"))
     yield folded(
@@ -465,7 +468,7 @@ def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
     rows = [
         [
             str(one["attack"]),
-            listed(_names(one["coalition"])) or "anybody",
+            listed_names(_names(one["coalition"])) or "anybody",
             *(f"{100 * float(one[key]):.4g}%" for key in ("promised", "rate")),
             f"{int(one['trials']):,}",
         ]

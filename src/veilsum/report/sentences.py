@@ -3,8 +3,8 @@
 `sentences.toml` lists the sentences with the facts of a plan that must hold for each;
 their words are in the catalogues, in each language. A sentence is said of the plans for
 which its facts hold, and of no other. Numbers and names in braces are filled in from
-the facts (`values`): nothing of a table is among these. Tests show every sentence true;
-tests/report/proofs.toml lists which.
+the facts (`report_values`): nothing of a table is among these. Tests show every
+sentence true; tests/report/proofs.toml lists which.
 
 Levels of risk are proposals by fixed rules, and the papers say so: what a column means
 for the people in it is not in a plan.
@@ -161,7 +161,7 @@ LEVELS: Mapping[str, Callable[[PlanFacts], int]] = {
 }
 
 
-def words(language: str, table: str) -> Mapping[str, str]:
+def report_words(language: str, table: str) -> Mapping[str, str]:
     found: Mapping[str, str] = catalogue(language, "officer")[table]
     return found
 
@@ -188,10 +188,10 @@ class Sentence:
         return all(_holds(one, facts) for one in self.when)
 
     def written(self, language: str) -> str:
-        return words(language, self.part)[self.name]
+        return report_words(language, self.part)[self.name]
 
     def text(self, facts: PlanFacts, language: str) -> str:
-        return self.written(language).format_map(values(facts, language))
+        return self.written(language).format_map(report_values(facts, language))
 
 
 def _holds(condition: str, facts: PlanFacts) -> bool:
@@ -220,7 +220,7 @@ class PlanRisk(Sentence):
     levels: tuple[int | str, int | str]
 
     def heading(self, language: str) -> str:
-        return words(language, "risk_titles")[self.title]
+        return report_words(language, "risk_titles")[self.title]
 
     def likelihood(self, facts: PlanFacts) -> int:
         return _level(self.levels[0], facts)
@@ -234,7 +234,7 @@ def _level(level: int | str, facts: PlanFacts) -> int:
 
 
 @cache
-def sentences(*, survey: bool = False) -> tuple[Sentence, ...]:
+def report_sentences(*, survey: bool = False) -> tuple[Sentence, ...]:
     """Return all sentences that may be said of a plan, or of a survey, in order."""
     source = files(__package__) / "sentences.toml"
     listed = tomllib.loads(source.read_text("utf-8"))
@@ -257,36 +257,38 @@ def _listed(parts: Mapping[str, Any], *always: str) -> Iterator[Sentence]:
             yield PlanRisk(part, name, when, entry["title"], entry["kind"], levels)
 
 
-def said(facts: PlanFacts, part: str) -> Iterator[Sentence]:
+def report_sentences_in(facts: PlanFacts, part: str) -> Iterator[Sentence]:
     """Yield what is said of a plan in one place, in order."""
-    every = sentences(survey=facts.survey is not None)
+    every = report_sentences(survey=facts.survey is not None)
     return (one for one in every if one.part == part and one.holds(facts))
 
 
-def risks(facts: PlanFacts) -> Iterator[PlanRisk]:
-    return (one for one in said(facts, "risk") if isinstance(one, PlanRisk))
+def report_risks(facts: PlanFacts) -> Iterator[PlanRisk]:
+    return (
+        one for one in report_sentences_in(facts, "risk") if isinstance(one, PlanRisk)
+    )
 
 
-def number(value: float, language: str, digits: int = 2) -> str:
+def report_number(value: float, language: str, digits: int = 2) -> str:
     """Return a number as people write it, with so many digits.
 
-    >>> number(1234567, "en"), number(1234567, "de"), number(0.125, "de", 3)
-    ('1,200,000', '1.200.000', '0,125')
+    >>> report_number(1234567, "en"), report_number(1234567, "de"), report_number(0.125,
+    "de", 3) ('1,200,000', '1.200.000', '0,125')
     """
     rounded = float(f"{value:.{digits}g}")
     whole = rounded % 1 == 0 and 1 <= rounded < 1e15
     return with_signs(f"{rounded:,.0f}" if whole else f"{rounded:g}", language)
 
 
-def rounded_down(value: float, language: str) -> str:
+def report_number_rounded_down(value: float, language: str) -> str:
     """Return two digits of a number, and never more than it is.
 
-    >>> rounded_down(0.299, "en"), rounded_down(27.9, "de")
+    >>> report_number_rounded_down(0.299, "en"), report_number_rounded_down(27.9, "de")
     ('0.29', '27')
     """
     nearest = float(f"{value:.2g}")
     below = nearest if nearest <= value else nearest - 10.0 ** (floor(log10(value)) - 1)
-    return number(below, language)
+    return report_number(below, language)
 
 
 def _names(names: Sequence[str], language: str, *, texts: bool = False) -> str:
@@ -296,24 +298,24 @@ def _names(names: Sequence[str], language: str, *, texts: bool = False) -> str:
     more = len(names) - MOST_NAMES
     if more <= 0:
         return shown
-    return words(language, "lists")["more"].format(names=shown, more=more)
+    return report_words(language, "lists")["more"].format(names=shown, more=more)
 
 
-def day(text: str, language: str) -> str:
+def report_day(text: str, language: str) -> str:
     """Return a day as people write it.
 
-    >>> day("2030-01-31", "de")
+    >>> report_day("2030-01-31", "de")
     '31.01.2030'
     """
     parts = zip(("year", "month", "day"), text.split("-"), strict=True)
-    return words(language, "dates")["day"].format_map(dict(parts))
+    return report_words(language, "dates")["day"].format_map(dict(parts))
 
 
-def written(value: Value, language: str) -> str:
+def report_rule_value(value: Value, language: str) -> str:
     """Return a rule's value to its last digit.
 
-    >>> written(0.98, "en"), written(0.98, "de"), written(True, "de")
-    ('0.98', '0,98', 'true')
+    >>> report_rule_value(0.98, "en"), report_rule_value(0.98, "de"),
+    report_rule_value(True, "de") ('0.98', '0,98', 'true')
     """
     return with_signs(exact_number_words(value), language)
 
@@ -344,16 +346,16 @@ def _range(place: str, language: str, between: str = "between") -> str:
         if found is not None:
             kind = between if key == "between" else key
             ends = {k: with_signs(v, language) for k, v in found.groupdict().items()}
-            return words(language, "ranges")[kind].format_map(ends)
+            return report_words(language, "ranges")[kind].format_map(ends)
     return with_signs(place, language)
 
 
 def _group(group: CountedGroup, language: str) -> str:
     """Return what members are counted by, with its places where these are few."""
     if group.kind not in KINDS:
-        return named_group(group.columns[0], language)
+        return report_group_name(group.columns[0], language)
     columns = " x ".join(map(quoted_for_release, group.columns))
-    told = words(language, "groups")[group.kind].format(columns=columns)
+    told = report_words(language, "groups")[group.kind].format(columns=columns)
     if group.kind == "cells":
         return told
     if group.kind == "levels":
@@ -379,16 +381,18 @@ def _bins(places: Sequence[str], language: str) -> Iterator[str]:
         yield _range(text, language, kind if place in inner else "between")
 
 
-def named_group(name: str, language: str) -> str:
+def report_group_name(name: str, language: str) -> str:
     """Return what members are counted by, of which the question has made a name.
 
-    >>> named_group("levels of sex in fold 2", "de")
+    >>> report_group_name("levels of sex in fold 2", "de")
     'Ausprägungen von "sex" in Teil 2'
     """
-    told = words(language, "groups")
+    told = report_words(language, "groups")
     whole, _, fold = name.rpartition(" in fold ")
     if whole:
-        return told["in_fold"].format(group=named_group(whole, language), fold=fold)
+        return told["in_fold"].format(
+            group=report_group_name(whole, language), fold=fold
+        )
     for key, pattern in NAMED_GROUPS.items():
         found = re.fullmatch(pattern, name)
         if found is not None:
@@ -400,8 +404,12 @@ def named_group(name: str, language: str) -> str:
 
 
 @lru_cache(8)  # every sentence about a plan asks for them
-def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
-    n, ended, phrases = len(facts.summed), facts.ended, words(language, "phrases")
+def report_values(facts: PlanFacts, language: str) -> Mapping[str, str]:
+    n, ended, phrases = (
+        len(facts.summed),
+        facts.ended,
+        report_words(language, "phrases"),
+    )
     beyond = max(facts.tolerate + 1, 2)  # one alone does not pool anything
     shown = [
         phrases["over"].format(colluders=k, others=n - k)
@@ -409,13 +417,14 @@ def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
     ]
     chances = [
         phrases["chance"].format(
-            percent=round(100 * chance), distance=rounded_down(far, language)
+            percent=round(100 * chance),
+            distance=report_number_rounded_down(far, language),
         )
         for chance, far in facts.distances
     ]
     guessers = phrases["guessers" if facts.tolerate > 1 else "one_guesser"]
     lost, wrong = ((), ()) if ended is None else (ended.lost, ended.failed)
-    off, failed = words(language, "off"), words(language, "failed")
+    off, failed = report_words(language, "off"), report_words(language, "failed")
     columns = [_column(one, facts, language) for one in facts.columns]
     groups = [_group(one, language) for one in facts.counted]
     found = {
@@ -439,7 +448,7 @@ def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
         "statistics": _statistics(facts, language),
         "by_level": _names(facts.by_level, language, texts=True),
         "asked_of_others": "; ".join(
-            f"{quoted_for_release(name)}, {quoted(text)}"
+            f"{quoted_for_release(name)}, {quoted_for_release(text)}"
             for name, text in facts.others_questions.items()
         ),
         "formulas": _names(facts.formulas, language, texts=True),
@@ -447,7 +456,9 @@ def values(facts: PlanFacts, language: str) -> Mapping[str, str]:
         "groups": _names(groups, language),
         "holders_others": facts.holders - 1,
         "fewest_people": facts.holders * int(facts.rules.get("minimum_count", 0)),
-        "epsilon": "" if facts.epsilon is None else number(facts.epsilon, language, 3),
+        "epsilon": ""
+        if facts.epsilon is None
+        else report_number(facts.epsilon, language, 3),
         "chances": "; ".join(chances),
         "off": "; ".join(off[one] for one in facts.off if one in off),
         "digest": fingerprint_in_groups(bytes.fromhex(facts.digest))
@@ -471,7 +482,7 @@ def _moment(text: str, language: str) -> str:
     >>> _moment("2030-01-31T12:00:05Z", "de")
     '31.01.2030 12:00:05'
     """
-    return f"{day(text[:10], language)} {text[11:19]}"
+    return f"{report_day(text[:10], language)} {text[11:19]}"
 
 
 def _of_guests(
@@ -479,7 +490,7 @@ def _of_guests(
 ) -> dict[str, str | int]:
     terms = survey.terms
     invited = [f"{name} {count}" for name, count in survey.invited.items()]
-    left = words(language, "phrases")[
+    left = report_words(language, "phrases")[
         "left_of_set" if survey.closed else "left_if_all_come"
     ]
     return {
@@ -487,9 +498,9 @@ def _of_guests(
         "survey_rows": len(terms.rows),
         "survey_columns": len(terms.columns),
         "survey_cells": terms.n_cells,
-        "survey_unit": written(float(terms.unit), language),
-        "survey_low": written(terms.low, language),
-        "survey_high": written(terms.high, language),
+        "survey_unit": report_rule_value(float(terms.unit), language),
+        "survey_low": report_rule_value(terms.low, language),
+        "survey_high": report_rule_value(terms.high, language),
         "survey_honest": terms.minimum_honest,
         "needed": terms.minimum_honest + 1,
         "minimum_guests": terms.minimum_guests,
@@ -505,12 +516,12 @@ def _of_guests(
 
 def _rules(facts: PlanFacts, language: str) -> Iterator[tuple[str, str]]:
     for name, value in facts.rules.items():
-        yield f"rule_{name}", written(value, language)
-        yield f"percent_{name}", number(100 * value, language, 3)
+        yield f"rule_{name}", report_rule_value(value, language)
+        yield f"percent_{name}", report_number(100 * value, language, 3)
         if name == "maximum_leverage":
-            yield "percent_alone", number(100 * ALONE * value, language, 3)
+            yield "percent_alone", report_number(100 * ALONE * value, language, 3)
     for name, value in usual_own_rules().items():
-        yield f"usual_{name}", written(value, language)
-        yield f"usual_percent_{name}", number(100 * value, language, 3)
+        yield f"usual_{name}", report_rule_value(value, language)
+        yield f"usual_percent_{name}", report_number(100 * value, language, 3)
     for name, (value, _) in facts.relaxed.items():
-        yield f"weak_{name}", written(value, language)
+        yield f"weak_{name}", report_rule_value(value, language)

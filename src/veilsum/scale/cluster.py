@@ -33,7 +33,7 @@ from veilsum.errors import InvalidInputError, installing
 from veilsum.scale.processes import (
     AS_IT_STARTED,
     RETRIES,
-    carried_out,
+    call_outcome,
     set_for_children,
 )
 
@@ -358,4 +358,4 @@ def _carry_out(version: str, fn: Any, args: Any, kwargs: Any) -> tuple[bool, Any
             f"{version}: install the same version on all of its computers",
             code="worker-version-differs",
         )
-    return carried_out(fn, args, kwargs)
+    return call_outcome(fn, args, kwargs)

@@ -27,7 +27,7 @@ MOST_TOGETHER = 1024
 EACH = 2
 
 
-def seed_of(seed: int, key: str | int) -> int:
+def seed_of_piece(seed: int, key: str | int) -> int:
     """Return the 128-bit seed of one piece: a hash of the whole's seed and its key."""
     return int.from_bytes(blake2b(f"{seed}/{key}".encode(), digest_size=16).digest())
 
@@ -54,7 +54,7 @@ def map_pieces(
     """
     if on is None:
         for key in keys:
-            yield work(key, seed_of(seed, key))
+            yield work(key, seed_of_piece(seed, key))
         return
     left, bundle = iter(keys), Bundle(work, seed)
     begun: deque[tuple[int, Future[tuple[list[Found], float]]]] = deque()
@@ -92,5 +92,7 @@ class Bundle(Generic[Key, Found]):
 
     def __call__(self, keys: Sequence[Key]) -> tuple[list[Found], float]:
         began = monotonic()
-        found: list[Any] = [self.work(key, seed_of(self.seed, key)) for key in keys]
+        found: list[Any] = [
+            self.work(key, seed_of_piece(self.seed, key)) for key in keys
+        ]
         return found, monotonic() - began

@@ -185,7 +185,7 @@ def _lend(line: Connection) -> None:
         while True:
             fn, args, kwargs = line.recv()
             known = fn or known
-            answer = carried_out(known, args, kwargs)
+            answer = call_outcome(known, args, kwargs)
             try:
                 line.send(answer)
             except OSError:
@@ -194,7 +194,7 @@ def _lend(line: Connection) -> None:
                 line.send((False, TypeError(f"the result cannot travel: {error}")))
 
 
-def carried_out(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, Any]:
+def call_outcome(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, Any]:
     """Return whether a call came to an end, and what came of it, or the error."""
     try:
         return True, fn(*args, **kwargs)

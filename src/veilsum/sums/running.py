@@ -19,7 +19,7 @@ from veilsum.privacy.guarantee import CURIOUS_LIMIT, ONE_RUN_LIMIT, Guarantee
 from veilsum.progress import Advance, Opening, watched as watched_by
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
-from veilsum.showing import Items, Renderable, Rendering, counted, in_line
+from veilsum.showing import Items, Renderable, Rendering, counted, numbers_in_line
 from veilsum.sums.presence import Screened
 from veilsum.sums.recipes import (
     Contribution,
@@ -149,7 +149,9 @@ class JobResult(Renderable):
 
     def answered(self) -> Rendering:
         """Return the answer alone, to be seen; a kind of result may take options."""
-        return Rendering(f"Answer of {self._parties}: {in_line(self.answer.tolist())}")
+        return Rendering(
+            f"Answer of {self._parties}: {numbers_in_line(self.answer.tolist())}"
+        )
 
     def summary(self) -> str:
         """Return the answer as plain text."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from veilsum.drivers.driver import Released
 from veilsum.locale import limit
-from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers
 from veilsum.sums.presence import (
@@ -362,7 +362,7 @@ class TableResult(ComparedResult):
         asked: Question | None = self.job.question
         if asked is None or not asked.constants or self.terms.is_real:
             return ()
-        return (HAS_CONSTANTS.format(listed(asked.constants)),)
+        return (HAS_CONSTANTS.format(listed_names(asked.constants)),)
 
     @cached_property
     def price(self) -> ReleasePrice | None:

@@ -23,7 +23,7 @@ from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.locale import limit
 from veilsum.masks.laws import Law, LawName, Masks
-from veilsum.numbers.arrays import listed, nearest
+from veilsum.numbers.arrays import listed_names, nearest_name
 from veilsum.numbers.units import Counts
 from veilsum.privacy.guarantee import Guarantee, against
 from veilsum.privacy.worst_case import MOST_WORK, against_any
@@ -260,8 +260,9 @@ class Terms:
         strangers = sorted(set(terms.ledgers) - set(terms.parties))
         if strangers:
             raise InvalidInputError(
-                f"there are ledgers of {listed(strangers)}, who take no part; parties "
-                f"are {listed(terms.parties)}",
+                f"there are ledgers of {listed_names(strangers)}, who take no part; "
+                "parties "
+                f"are {listed_names(terms.parties)}",
                 code="ledger-of-stranger",
             )
         return terms
@@ -359,7 +360,8 @@ def check_sum_options(options: Mapping[str, Any]) -> None:
     for name in options:
         if name not in known:
             raise InvalidInputError(
-                f"this job takes no option {name!r}; {nearest(name, known)}options are "
+                f"this job takes no option {name!r}; "
+                f"{nearest_name(name, known)}options are "
                 f"{', '.join(known)}",
                 code="unknown-option",
             )
@@ -376,7 +378,7 @@ def check_sum_options(options: Mapping[str, Any]) -> None:
 def _everybody(parties: tuple[str, ...]) -> Topology:
     if len(parties) < 2:
         raise InvalidInputError(
-            f"a job needs two parties or more, found {listed(parties) or 'none'}",
+            f"a job needs two parties or more, found {listed_names(parties) or 'none'}",
             code="too-few-parties",
         )
     return Topology.family(f"complete:{len(parties)}").renamed(parties)
@@ -397,7 +399,7 @@ def topology_for_terms(
         if graph.n_parties != len(parties):
             raise InvalidInputError(
                 f"the graph {given!r} has {graph.n_parties} parties, and there are "
-                f"data of {len(parties)}: {listed(parties)}",
+                f"data of {len(parties)}: {listed_names(parties)}",
                 code="graph-size-differs",
             )
         return graph.renamed(parties)
@@ -406,7 +408,7 @@ def topology_for_terms(
     if strangers:
         raise InvalidInputError(
             "the graph and the data must name the same parties; only one of them has "
-            f"{listed(strangers)}",
+            f"{listed_names(strangers)}",
             code="graph-names-differ",
         )
     return given

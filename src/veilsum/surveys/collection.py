@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from veilsum.errors import InvalidInputError, StoreError
 from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.surveys.submission import Submission, read_submission, submission_sha256
 from veilsum.surveys.survey_set import (
     SurveySet,
@@ -214,7 +214,8 @@ class GuestCollection(OpenFile):
             here = {one.guest for one in last}
             if absent := [name for name in without if name not in here]:
                 raise InvalidInputError(
-                    f"{listed(absent)} cannot be left out: nothing came from there",
+                    f"{listed_names(absent)} cannot be left out: nothing came from "
+                    "there",
                     code="not-a-submission",
                 )
             used = tuple(one for one in last if one.guest not in without)

@@ -48,7 +48,7 @@ from veilsum.files.sqlite import (
     create,
     inspected,
 )
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.spans import given_away
 from veilsum.surveys.submission import (
@@ -417,7 +417,8 @@ class DelegateStore(OpenFile):
         invited = [one.invited for one in earlier]
         if shown := _shown(mine.invited, invited, coalitions, few):
             raise BudgetError(
-                f"beside earlier surveys this one would tell of {listed(shown)} alone: "
+                f"beside earlier surveys this one would tell of {listed_names(shown)} "
+                "alone: "
                 f"sets of guests must differ by none, or by more than {few} that "
                 "colluding members did not invite",
                 code="guest-set-differs-little",
@@ -452,9 +453,11 @@ class DelegateStore(OpenFile):
             unknown = any(one.cells is None for one in others)
             raise BudgetError(
                 f"beside earlier surveys the total of {first} would tell of "
-                f"{listed(shown)} alone: who filled a cell that was asked for before "
+                f"{listed_names(shown)} alone: who filled a cell that was asked for "
+                "before "
                 f"must differ by none, or by more than {few} that colluding members "
-                f"did not invite. So it is in {listed([*odd], most=MOST_NAMED)}: ask "
+                f"did not invite. So it is in {listed_names([*odd], most=MOST_NAMED)}: "
+                "ask "
                 "again without these cells, or by coarser rows and columns; where the "
                 "numbers are of another year, in a survey whose title says so"
                 + (UNKNOWN if unknown else ""),
@@ -585,7 +588,8 @@ def check_roster(terms: SurveyTerms, me: str, invited: Iterable[Invitation]) -> 
     ]
     if absent:
         raise InvalidInputError(
-            f"the roster lacks {listed(sorted(absent)[:5])}, whom {me!r} invited: "
+            f"the roster lacks {listed_names(sorted(absent)[:5])}, whom {me!r} "
+            "invited: "
             "speak with whoever wrote the file",
             code="guest-missing-in-roster",
         )

@@ -30,7 +30,7 @@ import numpy as np
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.locale import Line, limit
 from veilsum.masks.fixed_point import as_python_integers
-from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
 from veilsum.numbers.layout import Layout, array
 from veilsum.numbers.units import unit_of
 from veilsum.privacy.guarantee import Component, Guarantee, Worst
@@ -466,14 +466,16 @@ class SurveyResult(JobResult):
             )
         if self.near:
             pairs = [f"{less} and {more}" for less, more in self.near]
-            shown = shown.also(f"Look out: {listed(pairs, most=MOST_PAIRS)} {NEAR}.")
+            shown = shown.also(
+                f"Look out: {listed_names(pairs, most=MOST_PAIRS)} {NEAR}."
+            )
         if self.more_near:
             shown = shown.also(f"Look out: {MORE_NEAR}.")
         if self.may_follow:
-            names = listed(self.may_follow, most=MOST_PAIRS)
+            names = listed_names(self.may_follow, most=MOST_PAIRS)
             shown = shown.also(f"Look out: {names} {MAY_FOLLOW}.")
         if self.beyond:
-            shown = shown.also(f"The total of {listed(self.beyond)} {BEYOND}.")
+            shown = shown.also(f"The total of {listed_names(self.beyond)} {BEYOND}.")
         return shown
 
     def to_dict(self) -> dict[str, Any]:
@@ -581,7 +583,7 @@ def survey(
             if len(table) != len(names_of_rows):
                 raise InvalidInputError(
                     f"the table of {name!r} must have {len(names_of_rows)} rows "
-                    f"({listed(names_of_rows)}), found {len(table)}",
+                    f"({listed_names(names_of_rows)}), found {len(table)}",
                     code="wrong-row-count",
                 )
             tables[name] = table.set_axis(names_of_rows, axis=0)
@@ -658,9 +660,10 @@ def _own_table(terms: SurveyTerms, name: str, table: Any) -> GuestTable:
     rows, columns = tuple(map(str, table.index)), tuple(map(str, table.columns))
     if (rows, columns) != (terms.rows, terms.columns):
         raise InvalidInputError(
-            f"the table of {name!r} must have the rows {listed(terms.rows)} and the "
-            f"columns {listed(terms.columns)}, found {listed(rows)} and "
-            f"{listed(columns)}",
+            f"the table of {name!r} must have the rows {listed_names(terms.rows)} and "
+            "the "
+            f"columns {listed_names(terms.columns)}, found {listed_names(rows)} and "
+            f"{listed_names(columns)}",
             code="table-not-of-survey",
         )
     values = table.to_numpy(dtype=np.float64, na_value=np.nan).tolist()

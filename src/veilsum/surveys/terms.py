@@ -44,7 +44,7 @@ from veilsum.errors import (
     is_seen,
     printable,
 )
-from veilsum.numbers.arrays import Array, is_number, listed, nearest
+from veilsum.numbers.arrays import Array, is_number, listed_names, nearest_name
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import UInt, UInt64
 from veilsum.numbers.units import unit_of
@@ -727,8 +727,9 @@ def _roster(rows: Sequence[dict[str, object]], members: list[str]) -> tuple[Gues
         if entry.invited_by not in members:
             raise InvalidScenarioError(
                 f"guest {name!r} is invited by {printable(repr(entry.invited_by))}, "
-                f"who is no member; {nearest(entry.invited_by, members)}members are "
-                f"{listed(members)}",
+                f"who is no member; {nearest_name(entry.invited_by, members)}members "
+                "are "
+                f"{listed_names(members)}",
                 code="inviter-not-member",
             )
         # Two that look alike would be one for whoever reads the list.
@@ -752,13 +753,14 @@ def _delegates(
         if name not in members:
             raise InvalidScenarioError(
                 f"[survey.delegates] names {printable(repr(name))}, who is no member; "
-                f"{nearest(name, members)}members are {listed(members)}",
+                f"{nearest_name(name, members)}members are {listed_names(members)}",
                 code="delegate-not-member",
             )
     absent = [name for name in members if name not in keys]
     if absent:
         raise InvalidScenarioError(
-            f"[survey.delegates] has no key of {listed(absent)}: every member makes "
+            f"[survey.delegates] has no key of {listed_names(absent)}: every member "
+            "makes "
             "one for this survey",
             code="delegate-key-missing",
         )

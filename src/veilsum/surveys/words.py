@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from veilsum.locale import catalogue
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.sums.wording import quoted_for_release
 from veilsum.surveys.question import (
     MAY_FOLLOW,
@@ -88,11 +88,11 @@ def survey_released_words(survey: SurveyTerms) -> Iterator[str]:
             )
             for less, more in survey.tally.near
         ]
-        yield look_out(what=f"{listed(pairs, most=MOST_PAIRS)} {NEAR}")
+        yield look_out(what=f"{listed_names(pairs, most=MOST_PAIRS)} {NEAR}")
     if survey.tally.more_near:
         yield look_out(what=MORE_NEAR)
     if survey.may_follow:
-        names = listed([*map(survey.label, survey.may_follow)], most=MOST_PAIRS)
+        names = listed_names([*map(survey.label, survey.may_follow)], most=MOST_PAIRS)
         yield look_out(what=f"{names} {MAY_FOLLOW}")
 
 
@@ -118,7 +118,7 @@ def survey_collusion_words(survey: SurveyTerms) -> Iterator[str]:
         yield pooling["tolerated" if size <= survey.tolerate else "beyond"].format(
             size=size,
             n=n,
-            names=listed(worst[:size]),
+            names=listed_names(worst[:size]),
             known=known,
             needed=survey.minimum_honest + 1,
         )

@@ -20,11 +20,16 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import BudgetError, InvalidInputError
-from veilsum.models.evaluation import Predictor, folds_of, link_of, places_of
+from veilsum.models.evaluation import (
+    Predictor,
+    bins_of_values,
+    family_with_link,
+    folds_of,
+)
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.models.survival import TimeGrid
 from veilsum.models.tallies import Bins
-from veilsum.numbers.arrays import Array, listed
+from veilsum.numbers.arrays import Array, listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.reading import Section, read
 from veilsum.tables.axes import Axis
@@ -120,7 +125,7 @@ class Question(Section, frozen=True, kw_only=True):
         parts = [*(self.columns or ()), *(f"bins of {one}" for one in self.bins)]
         parts += [f"table of {' x '.join(names)}" for names in self.tables or ()]
         groups = "" if self.by is None else f" by {self.by}"
-        return (listed(parts) or "number of rows") + groups
+        return (listed_names(parts) or "number of rows") + groups
 
     @property
     def constants(self) -> tuple[str, ...]:
@@ -289,7 +294,7 @@ class Question(Section, frozen=True, kw_only=True):
         rows = Rows(design, response)
         predictor = known.predictors(rows)
         if columns is not None:
-            higher = places_of(np.array(self.edges), predictor)
+            higher = bins_of_values(np.array(self.edges), predictor)
             later = TimeGrid.of(self.times or ()).beyond(table.numbers(columns.time)).T
             yield from ((frozenset({columns.time}), one) for one in later)
             for k in range(1, len(self.edges or ()) + 1):
@@ -303,13 +308,13 @@ class Question(Section, frozen=True, kw_only=True):
         if self.edges is None:
             yield frozenset(formula.variables), np.abs(response - mean)
             return
-        places = places_of(np.array(self.edges), mean)
+        places = bins_of_values(np.array(self.edges), mean)
         for k in range(1, len(self.edges) + 1):
             yield variables, places >= k
             yield variables, np.where(places >= k, mean, 0.0)
 
     def _predictor(self, formula: ModelFormula) -> Predictor:
-        family = link_of("logistic" if self.family is None else self.family)
+        family = family_with_link("logistic" if self.family is None else self.family)
         given = dict(self.coefficients or {})
         if self.family is None and formula.intercept is not None:
             given[formula.columns[formula.intercept]] = 0.0
@@ -403,7 +408,7 @@ class Asking(Secret):
             self._look(known)
         except DisclosureError as error:
             guilty = [one for one in known if self._refuses(one)] or known
-            named = listed([f"{one.words} ({asked[one.text]})" for one in guilty])
+            named = listed_names([f"{one.words} ({asked[one.text]})" for one in guilty])
             raise DisclosureError(
                 error.rule,
                 f"{error}. It does so together with what was asked of this data set "

@@ -23,7 +23,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, is_seen, printable
 from veilsum.models.rows import PerRow
-from veilsum.numbers.arrays import Array, FloatArray, listed, nearest
+from veilsum.numbers.arrays import Array, FloatArray, listed_names, nearest_name
 from veilsum.numbers.shapes import Bool, Int
 from veilsum.numbers.units import BITS, Measure, inferred_measure, power_unit, unit_of
 from veilsum.tables.frames import Series, load_pandas
@@ -231,7 +231,7 @@ class Column:
     def words(self) -> str:
         """What the column may hold, for a screen."""
         if self.is_category:
-            return f"one of {listed(self.categories)}"
+            return f"one of {listed_names(self.categories)}"
         some = self.minimum is not None or self.maximum is not None
         held = f"{self.kind}, {self.range}" if some else self.kind
         if not self.is_measured:
@@ -398,7 +398,7 @@ class Column:
         if len(set(self.categories)) < len(self.categories):
             raise InvalidInputError(
                 f"column {self.name!r} lists a category twice: "
-                f"{listed(self.categories)}; 1, 1.0 and the text 1 are the same",
+                f"{listed_names(self.categories)}; 1, 1.0 and the text 1 are the same",
                 code="duplicate-category",
             )
         if pair := column_names_alike(self.categories):
@@ -854,14 +854,14 @@ def _advice(example: str) -> str:
 
 def _refuse_category(party: str, column: Column, found: str, rows: int) -> NoReturn:
     bare = [one for one in column.categories if one.lstrip("0") == found.lstrip("0")]
-    hint = nearest(found, column.categories)
+    hint = nearest_name(found, column.categories)
     if bare:
         hint = f"leading zeros lost? read the file with text = [{column.name!r}]; "
     quoted = [f'"{one}"' for one in column.categories]
     raise SchemaError(
         *(party, column.name, "category"),
         f'column {column.name!r} has a category "{printable(found)}" ({rows} rows with '
-        f"a category that is not agreed), the schema has {listed(quoted)}; {hint}"
+        f"a category that is not agreed), the schema has {listed_names(quoted)}; {hint}"
         "correct it, or agree on categories with it",
         code="unknown-category",
     )

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 
 # pandas is optional and carries no types; the name says what is meant.
 Frame: TypeAlias = Any
@@ -125,7 +125,7 @@ def _by_columns(pandas: Any, columns: Mapping[str, Any]) -> Frame:
     if len(set(lengths.values())) > 1:
         found = [f"{name!r} {length}" for name, length in lengths.items()]
         raise InvalidInputError(
-            f"columns must have the same number of rows, found {listed(found)}",
+            f"columns must have the same number of rows, found {listed_names(found)}",
             code="columns-of-different-length",
         )
     return pandas.DataFrame(made)
@@ -169,7 +169,8 @@ def check_column_names(names: list[Any], *, where: str) -> None:
     twice = [printable(name) for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InvalidInputError(
-            f"{where} has more than one column named {listed(twice)}; rename them, so "
+            f"{where} has more than one column named {listed_names(twice)}; rename "
+            "them, so "
             "that a name means one column",
             code="duplicate-column",
         )

@@ -20,7 +20,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.locale import limit
 from veilsum.models.leverage import Concentration, OwnColumns
 from veilsum.models.rows import Design, PerRow, Rows
-from veilsum.models.weights import collected
+from veilsum.models.weights import collect_row_weights
 from veilsum.numbers.arrays import Array
 
 MINIMUM_ROWS = 5
@@ -722,7 +722,7 @@ class AtHome:
         Twice `minimum_count` effective rows, no row with more than a fifth of the
         weight, and as much weight as so many whole rows have: see `RowWeights`.
         """
-        with collected() as noted:
+        with collect_row_weights() as noted:
             vector = answer(request)
         if self.rules.minimum_count < 2:  # switched off, and listed as such
             return vector

@@ -26,7 +26,7 @@ from msgspec import Meta
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
-from veilsum.numbers.arrays import Array, FloatArray, listed, nearest
+from veilsum.numbers.arrays import Array, FloatArray, listed_names, nearest_name
 from veilsum.numbers.secrets import Secret
 from veilsum.reading import Section, Table, Whole, read
 from veilsum.tables.columns import (
@@ -220,8 +220,8 @@ class Schema:
         """Return the column of this name."""
         if name not in self:
             raise InvalidInputError(
-                f"the schema has no column {name!r}; {nearest(name, self.names)}"
-                f"its columns are {listed(self.names)}",
+                f"the schema has no column {name!r}; {nearest_name(name, self.names)}"
+                f"its columns are {listed_names(self.names)}",
                 code="unknown-column",
             )
         return self._by_name[name]
@@ -302,7 +302,7 @@ class Schema:
             raise SchemaError(
                 *(party, name, "column"),
                 f"there is no column {name!r} in the table, the schema wants it; "
-                f"{nearest(name, present)}rename a column, or agree on a schema "
+                f"{nearest_name(name, present)}rename a column, or agree on a schema "
                 "without it",
                 code="missing-column",
             )
@@ -515,7 +515,8 @@ def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
             present = list(frame.columns)
             raise InvalidInputError(
                 f"the table of {party} has no column {name!r}; "
-                f"{nearest(name, present)}its columns are {listed(present)}; name the "
+                f"{nearest_name(name, present)}its columns are "
+                f"{listed_names(present)}; name the "
                 "columns that all tables have with columns = [...]",
                 code="missing-column",
             )

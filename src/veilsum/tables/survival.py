@@ -11,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.numbers.arrays import Array, listed
+from veilsum.numbers.arrays import Array, listed_names
 from veilsum.numbers.shapes import Bool
 from veilsum.tables.columns import Column
 from veilsum.tables.formula.reader import read_formula, read_surv
@@ -39,7 +39,8 @@ def survival_columns(text: str, schema: Schema) -> SurvivalFormula:
     if event.is_category:
         if len(event.categories) != 2:
             raise InvalidInputError(
-                f"the event {event.name!r} has the levels {listed(event.categories)}: "
+                f"the event {event.name!r} has the levels "
+                f"{listed_names(event.categories)}: "
                 "it needs two, the second for rows where the event was seen",
                 code="event-not-two-levels",
             )

@@ -42,8 +42,8 @@ from veilsum.web.pages import (
     Receive,
     Scope,
     Send,
-    known_as,
-    static,
+    server_names,
+    static_page_files,
 )
 
 try:
@@ -64,7 +64,7 @@ except ImportError:
     ) from None
 
 
-def newest_question(survey: str) -> bytes:
+def guest_signature_text(survey: str) -> bytes:
     """Return what a guest signs to be told what the host has from it."""
     return f"veilsum newest 1\n{survey}\n".encode()
 
@@ -90,7 +90,7 @@ class SurveyHost:
         address: where it listens.
         public: the address that guests have, such as https://survey.example.org.
         token: opens the host's own page.
-        bounds: what one caller may use; by default `bounds_of` the survey.
+        bounds: what one caller may use; by default `page_bounds` the survey.
 
     Attributes:
         page_hash: SHA-256 of the page as one file.
@@ -118,13 +118,13 @@ class SurveyHost:
             **{
                 one: found
                 for one in (*SERVED, TOTALS)
-                for found in static(one).values()
+                for found in static_page_files(one).values()
             },
         }
         self._single = single_file(survey, f"{public}/submissions").encode()
         self._keys = {guest.key.hex(): guest.name for guest in terms.guests}
         self.page_hash = submission_sha256(self._single)
-        self.bounds = bounds or bounds_of(terms)
+        self.bounds = bounds or page_bounds(terms)
         self.own = Address("127.0.0.1", address.port)
         if not is_anywhere(address.host):
             self.own = address
@@ -201,7 +201,7 @@ class SurveyHost:
         """Say whether a guest signed that it asks; everybody knows its public key."""
         try:
             Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(
-                bytes.fromhex(proof), newest_question(self._terms.digest)
+                bytes.fromhex(proof), guest_signature_text(self._terms.digest)
             )
         except (InvalidSignature, ValueError):
             return False
@@ -255,7 +255,7 @@ class SurveyHost:
         words = catalogue(language, "survey")["result"]
 
         def cell(total: str | None) -> str:
-            return words["few"] if total is None else grouped(total, language)
+            return words["few"] if total is None else page_decimal(total, language)
 
         rows = [
             [name, *map(cell, line)]
@@ -320,10 +320,10 @@ class SurveyHost:
         return _html(self._terms.title, body, "en")
 
 
-def grouped(number: str, language: str) -> str:
+def page_decimal(number: str, language: str) -> str:
     """Return a decimal as people of a language write it.
 
-    >>> grouped("-1234567.25", "en"), grouped("-1234567.25", "de")
+    >>> page_decimal("-1234567.25", "en"), page_decimal("-1234567.25", "de")
     ('-1,234,567.25', '-1.234.567,25')
     """
     whole, point, rest = number.partition(".")
@@ -331,7 +331,7 @@ def grouped(number: str, language: str) -> str:
     return with_signs(found, language)
 
 
-def bounds_of(terms: SurveyTerms) -> PageBounds:
+def page_bounds(terms: SurveyTerms) -> PageBounds:
     """Return what one guest of a survey may use: a large table takes its time."""
     body = longest_submission(terms)
     return PageBounds(
@@ -358,7 +358,7 @@ def _html(title: str, body: Html, language: str) -> Response:
 
 def _names(address: Address) -> list[str]:
     """Return the names of an address; browsers leave out the usual ports."""
-    found = known_as(address)
+    found = server_names(address)
     if address.port in (80, 443):
         found += [name.rpartition(":")[0] for name in found]
     return found

@@ -111,7 +111,9 @@ class MemberDoor:
         return hmac.digest(self._secret, content, hashlib.sha256)
 
 
-def proof(identity: Identity, run: str, *, host: str, file: str, challenge: str) -> str:
+def fetch_proof_header(
+    identity: Identity, run: str, *, host: str, file: str, challenge: str
+) -> str:
     """Return the header by which a member gets a file, once.
 
     The host's name has its port where the address has one.
@@ -144,10 +146,10 @@ class _Stay(HTTPRedirectHandler):
         return None
 
 
-def page_address(text: str) -> str:
+def survey_page_address(text: str) -> str:
     """Return the address of a survey's page, without a slash at its end.
 
-    >>> page_address("https://survey.example.org/")
+    >>> survey_page_address("https://survey.example.org/")
     'https://survey.example.org'
     """
     try:
@@ -206,7 +208,7 @@ def fetch_closed(
             folder holds another survey's files, or what was added of this one.
         WaitingError: the survey is still open.
     """
-    address, terms = page_address(page), survey_terms(consortium)
+    address, terms = survey_page_address(page), survey_terms(consortium)
     check_identity(identity, consortium.certificates)
     _check_place(folder, terms)
     context = ssl.create_default_context(cafile=None if ca is None else str(ca))
@@ -244,7 +246,7 @@ def fetch_closed(
         return found
 
     def get(name: str, most: int) -> bytes:
-        shown = proof(
+        shown = fetch_proof_header(
             identity,
             consortium.run,
             host=urlsplit(address).netloc,

@@ -51,9 +51,9 @@ from veilsum.web.pages import (
     Receive,
     Scope,
     Send,
-    known_as,
-    listening,
-    static,
+    listening_page_socket,
+    server_names,
+    static_page_files,
 )
 
 try:
@@ -93,10 +93,10 @@ ANYWHERE = (
 )
 
 
-def page_address(text: str, *, opened: bool) -> Address:
+def live_page_address(text: str, *, opened: bool) -> Address:
     """Return where the page is to be; refuse what others reach, unless that is meant.
 
-    >>> str(page_address("127.0.0.1:8471", opened=False))
+    >>> str(live_page_address("127.0.0.1:8471", opened=False))
     '127.0.0.1:8471'
     """
     address = Address.of(text)
@@ -111,7 +111,7 @@ def page_address(text: str, *, opened: bool) -> Address:
     return address
 
 
-def page_token(folder: Path) -> str:
+def live_page_token(folder: Path) -> str:
     """Return the token of a folder's page, made if needed.
 
     It is kept, so that a page that is open goes on when the program has been restarted.
@@ -366,7 +366,7 @@ class LiveView:
         self, watch: RunWatch, report: MakeReport, lines: LogLines | None = None
     ) -> None:
         self._watch, self._report_of, self._lines = watch, report, lines
-        self._files = static(*PAGE_FILES)
+        self._files = static_page_files(*PAGE_FILES)
         self._changed, self._over = asyncio.Event(), False
         self._streams = 0
         self._reports: OrderedDict[str, tuple[object, bytes]] = OrderedDict()
@@ -487,13 +487,13 @@ class LiveServer:
         *,
         bounds: PageBounds = PageBounds(),  # noqa: B008 - frozen
     ) -> None:
-        self.token = page_token(folder)
-        listener = listening(address)
+        self.token = live_page_token(folder)
+        listener = listening_page_socket(address)
         self.address = Address(address.host, listener.getsockname()[1])
         watch = RunWatch(folder)
         watch.look()
         self.view = LiveView(watch, report, lines)
-        hosts = known_as(self.address)
+        hosts = server_names(self.address)
         guard = Guard(self.view.app, hosts, bounds=bounds, token=self.token)
         self._server = PageServer(guard, listener, bounds=bounds)
         self._loop = asyncio.new_event_loop()

@@ -266,7 +266,7 @@ def _plain(
     return PlainTextResponse(f"{text}\n", status_code=status, headers=headers)
 
 
-def static(*names: str) -> dict[str, tuple[bytes, str]]:
+def static_page_files(*names: str) -> dict[str, tuple[bytes, str]]:
     """Return files of this package by name, with their kinds: these and no others.
 
     Args:
@@ -280,10 +280,10 @@ def static(*names: str) -> dict[str, tuple[bytes, str]]:
     return found
 
 
-def known_as(address: Address, *more: str) -> list[str]:
+def server_names(address: Address, *more: str) -> list[str]:
     """Return the names of a server at an address, as browsers write them.
 
-    >>> known_as(Address("127.0.0.1", 8470))
+    >>> server_names(Address("127.0.0.1", 8470))
     ['127.0.0.1:8470', 'localhost:8470']
     """
     host = f"[{address.host}]" if ":" in address.host else address.host
@@ -296,7 +296,7 @@ def known_as(address: Address, *more: str) -> list[str]:
     return [*names, *more]
 
 
-def listening(address: Address) -> socket.socket:
+def listening_page_socket(address: Address) -> socket.socket:
     """Return a socket that listens; a port of 0 is any that is free.
 
     Raises:

@@ -31,9 +31,9 @@ from veilsum.web.pages import (
     Guard,
     PageBounds,
     PageServer,
-    known_as,
-    listening,
-    static,
+    listening_page_socket,
+    server_names,
+    static_page_files,
 )
 from veilsum.web.planning import (
     ASKED,
@@ -175,7 +175,7 @@ def planner_app(
         processes: which answer.
         start: what the page shows first; see `planner.js`.
     """
-    found = static(*FILES)
+    found = static_page_files(*FILES)
     sizes = {"parties": MOST_PARTIES, "links": MOST_LINKS, "file": MOST_FILE}
 
     async def page(request: Request) -> Response:
@@ -260,13 +260,13 @@ async def serve_planner(
         over: set by whoever wants it to end; None: signals do.
         processes: which answer.
     """
-    listener = listening(address)
+    listener = listening_page_socket(address)
     own = Address(address.host, listener.getsockname()[1])
     token = secrets.token_urlsafe(24)
     async with processes or PlannerProcesses() as answering:
         guard = Guard(
             planner_app(answering, start),
-            known_as(own),
+            server_names(own),
             bounds=PLANNER_BOUNDS,
             token=token,
         )
@@ -279,7 +279,7 @@ async def serve_planner(
                     lambda *_, end=over: loop.call_soon_threadsafe(end.set),
                 )
         serving = asyncio.create_task(server.serve())
-        opened(f"http://{known_as(own)[0]}/?token={token}")
+        opened(f"http://{server_names(own)[0]}/?token={token}")
         await over.wait()
         server.stop()
         await serving

@@ -163,14 +163,14 @@ def _check_size(parties: int, links: int) -> None:
         )
 
 
-def answered(asked: PlannerQuestion) -> dict[str, Any]:
+def planner_answer(asked: PlannerQuestion) -> dict[str, Any]:
     """Return what holds of a network: `plan` and `worst_case`, in one answer.
 
     Epsilon is a number where all coalitions could be looked at, else an interval;
     where as many as may collude cut the network there is none, and the cut is named.
     """
     topology, wanted = asked.topology, asked.target.wanted
-    work = most_work(topology)
+    work = planner_search_work(topology)
     needed = _needed(asked, topology, wanted, work)
     sigma = asked.noise
     if sigma is None and asked.law != "uniform":
@@ -221,7 +221,7 @@ def _met(success: float | None, wanted: Target) -> bool:
     return success is not None and success <= wanted.attacker_success
 
 
-def most_work(topology: Topology) -> float:
+def planner_search_work(topology: Topology) -> float:
     """Return how much a search for colluders may do while somebody draws."""
     return EXACT_WORK if topology.n_parties < EXACT_BELOW else QUICK_WORK
 
@@ -243,7 +243,7 @@ def _needed(
         return None
 
 
-def mended(asked: PlannerQuestion) -> dict[str, Any]:
+def planner_repairs(asked: PlannerQuestion) -> dict[str, Any]:
     """Return what `examine` says: who cuts the network, and which links mend it."""
     topology = asked.topology
     found: Diagnosis = examine(topology, tolerate=asked.tolerate, progress=False)
@@ -267,7 +267,7 @@ def mended(asked: PlannerQuestion) -> dict[str, Any]:
     }
 
 
-def brought(asked: PlannerFile) -> dict[str, Any]:
+def planner_network_in_file(asked: PlannerFile) -> dict[str, Any]:
     """Return the network in a file: edge list, GraphML, node-link JSON or TOML."""
     name = PurePath(asked.name.replace("\\", "/")).name
     content = asked.text.encode()
@@ -278,7 +278,7 @@ def brought(asked: PlannerFile) -> dict[str, Any]:
         )
     shown = "the file"
     if not name.lower().endswith(".toml"):
-        return drawn(topology_in(content, shown, PurePath(name).suffix))
+        return planner_drawing(topology_in(content, shown, PurePath(name).suffix))
     file = read(toml_in(content, shown), ScenarioFile, "the scenario")
     if file.graph is None or not file.graph.given():
         raise InvalidGraphError(
@@ -288,7 +288,7 @@ def brought(asked: PlannerFile) -> dict[str, Any]:
     if file.graph.family is not None:
         _check_family(file.graph.family)
     names = None if file.parties is None else file.parties.names
-    found = drawn(file.graph.topology(names, _no_file))
+    found = planner_drawing(file.graph.topology(names, _no_file))
     policy = file.policy
     if policy is not None and policy.tolerate is not None:
         found["tolerate"] = policy.tolerate
@@ -303,9 +303,9 @@ def _no_file(name: str, weight: str | None) -> Topology:
     )
 
 
-def of_family(asked: PlannerFamily) -> dict[str, Any]:
+def planner_network_of_family(asked: PlannerFamily) -> dict[str, Any]:
     _check_family(asked.family)
-    return drawn(Topology.family(asked.family))
+    return planner_drawing(Topology.family(asked.family))
 
 
 def _check_family(spec: str) -> None:
@@ -324,7 +324,7 @@ def _check_family(spec: str) -> None:
         )
 
 
-def drawn(topology: Topology) -> dict[str, Any]:
+def planner_drawing(topology: Topology) -> dict[str, Any]:
     """Return a network with places for its parties, within the unit circle."""
     _check_size(topology.n_parties, topology.n_edges)
     names = [*map(check_name, topology.parties)]
@@ -343,12 +343,12 @@ def drawn(topology: Topology) -> dict[str, Any]:
     }
 
 
-def exported(asked: PlannerQuestion) -> dict[str, Any]:
+def planner_scenario_file(asked: PlannerQuestion) -> dict[str, Any]:
     """Return a scenario file for this network, and what to type to run it.
 
     Every party's number is made up, and 0: it is for whoever runs the file to fill in.
     """
-    topology, found = asked.topology, answered(asked)
+    topology, found = asked.topology, planner_answer(asked)
     if found["cut"] is not None:
         raise InvalidGraphError(
             f"this network does not withstand {asked.tolerate}: mend it before it is "
@@ -394,15 +394,15 @@ def exported(asked: PlannerQuestion) -> dict[str, Any]:
 
 # What a page may ask for: by the last part of an address.
 ASKED: Mapping[str, tuple[type[Section], Callable[[Any], dict[str, Any]]]] = {
-    "plan": (PlannerQuestion, answered),
-    "mend": (PlannerQuestion, mended),
-    "file": (PlannerFile, brought),
-    "family": (PlannerFamily, of_family),
-    "export": (PlannerQuestion, exported),
+    "plan": (PlannerQuestion, planner_answer),
+    "mend": (PlannerQuestion, planner_repairs),
+    "file": (PlannerFile, planner_network_in_file),
+    "family": (PlannerFamily, planner_network_of_family),
+    "export": (PlannerQuestion, planner_scenario_file),
 }
 
 
-def reply(what: str, body: bytes) -> dict[str, Any]:
+def planner_reply(what: str, body: bytes) -> dict[str, Any]:
     """Return the answer to a question in JSON, or what is wrong with it, in words."""
     kind, work = ASKED[what]
     try:
@@ -422,21 +422,21 @@ def _plain(body: bytes) -> Any:
         raise InvalidInputError("the question is not JSON", code="not-json") from None
 
 
-def answering(questions: BinaryIO, answers: BinaryIO) -> None:
+def answer_planner_questions(questions: BinaryIO, answers: BinaryIO) -> None:
     """Answer line after line until there are no more: what to do, and its JSON."""
     # Everything is loaded and used once before somebody waits for it.
     first = {"parties": ["a", "b", "c"], "links": [[0, 1], [1, 2], [0, 2]]}
     target = {"success": 0.51, "within": 1.0}
     warm = msgspec.json.encode({**first, "tolerate": 1, "target": target})
     for what in ("plan", "mend", "export"):
-        reply(what, warm)
+        planner_reply(what, warm)
     answers.write(b"ready\n")
     answers.flush()
     for line in questions:
         asked, _, body = line.partition(b" ")
-        answers.write(msgspec.json.encode(reply(asked.decode(), body)) + b"\n")
+        answers.write(msgspec.json.encode(planner_reply(asked.decode(), body)) + b"\n")
         answers.flush()
 
 
 if __name__ == "__main__":
-    answering(sys.stdin.buffer, sys.stdout.buffer)
+    answer_planner_questions(sys.stdin.buffer, sys.stdout.buffer)

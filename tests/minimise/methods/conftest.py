@@ -19,7 +19,7 @@ from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.methods.base import iterations
 from veilsum.minimise.methods.certificate import Bounds
 from veilsum.minimise.methods.recentring import recentre, recentring_rounds
-from veilsum.numbers.arrays import frozen
+from veilsum.numbers.arrays import frozen_array
 from veilsum.numbers.limbs import from_integers, to_integers
 
 N, DIM, ROWS = 50, 5, 10
@@ -63,7 +63,9 @@ class LeastSquares:
 
     def effective(self, linear):
         """The costs x'P_i x / 2 + linear_i x."""
-        return EffectiveCost(Affine(DIM), frozen(linear), Curvatures(self.matrices))
+        return EffectiveCost(
+            Affine(DIM), frozen_array(linear), Curvatures(self.matrices)
+        )
 
     def masked(self, graph, sigma):
         return self.effective(masks(graph, sigma) - self.vectors)

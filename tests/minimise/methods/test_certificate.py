@@ -28,7 +28,7 @@ from veilsum.minimise.methods.certificate import (
 )
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
-from veilsum.numbers.arrays import frozen
+from veilsum.numbers.arrays import frozen_array
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -48,7 +48,7 @@ class Indefinite:
         vectors = rng.normal(0.0, 3.0, (n, DIM))
         pairs = zip(matrices, vectors, strict=True)
         theta = np.array([quadratic_coefficients(p, q) for p, q in pairs])
-        self.cost = EffectiveCost(Quadratic(DIM), frozen(theta), NoRemainder())
+        self.cost = EffectiveCost(Quadratic(DIM), frozen_array(theta), NoRemainder())
         self.mean, self.tilt = matrices.mean(axis=0), vectors.mean(axis=0)
         curvature = np.linalg.eigvalsh(self.mean)
         self.bounds = Bounds(

@@ -21,7 +21,7 @@ from veilsum.minimise.methods.choosing import (
 )
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.minimise.methods.nids import Nids, nids_step
-from veilsum.numbers.arrays import frozen
+from veilsum.numbers.arrays import frozen_array
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -49,7 +49,7 @@ def wholly_masked(problem, graph, sigma):
         mean_smooth=known.mean_smooth,
         mean_convex=known.mean_convex,
     )
-    cost = EffectiveCost(Quadratic(5), frozen(theta), NoRemainder())
+    cost = EffectiveCost(Quadratic(5), frozen_array(theta), NoRemainder())
     return cost, bounds, spectrum[:, 0]
 
 

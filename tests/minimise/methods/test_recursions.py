@@ -26,7 +26,7 @@ from veilsum.minimise.methods.nids import Nids, nids_step
 from veilsum.minimise.methods.one_way import column_weights, row_weights
 from veilsum.minimise.methods.push_pull import PushPull
 from veilsum.minimise.methods.running_sums import RunningSums, running_sums_step
-from veilsum.numbers.arrays import frozen
+from veilsum.numbers.arrays import frozen_array
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -64,7 +64,9 @@ class Trial:
 
     @property
     def cost(self):
-        return EffectiveCost(Affine(2), frozen(self.tilt.copy()), Curved(self.bends))
+        return EffectiveCost(
+            Affine(2), frozen_array(self.tilt.copy()), Curved(self.bends)
+        )
 
     def slope(self, x):
         return self.bends * x + 0.5 * np.tanh(x) + self.tilt
@@ -215,7 +217,7 @@ def test_receivers_and_senders_divide_by_all_they_hear_or_tell(directed, data):
 def test_plain_rounds_are_powers_of_the_weights():
     """At rate 0 no round is weighted against an earlier one."""
     ring = mixing_weights(Topology.family("ring:5"), "metropolis").toarray()
-    cost = EffectiveCost(Affine(1), frozen(np.arange(5.0)[:, None]), Curved(1.0))
+    cost = EffectiveCost(Affine(1), frozen_array(np.arange(5.0)[:, None]), Curved(1.0))
     start = np.zeros((5, 1))
     pairs = (
         (Chebyshev(Nids(WholeSpace(1), 0.3), 0.0, 3), ring),

@@ -44,7 +44,7 @@ from veilsum.numbers.arrays import (
     Vectors,
     as_floats,
     as_vector,
-    frozen,
+    frozen_array,
 )
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers, unit_of
@@ -119,7 +119,7 @@ class Cost(Secret):
         rounded = grid.to_floats(whole)
         return replace(
             self,
-            coefficients=frozen(rounded),
+            coefficients=frozen_array(rounded),
             unit=grid.unit,
             counts=whole,
             n_broken=int(np.count_nonzero(rounded != self.coefficients)),
@@ -148,7 +148,7 @@ class Cost(Secret):
                 "part of the affine term unmasked; use Cost.from_gradient",
                 code="remainder-gradient-at-origin",
             )
-        return cls(Affine(alpha.size), frozen(alpha), rho).counted(unit)
+        return cls(Affine(alpha.size), frozen_array(alpha), rho).counted(unit)
 
     @classmethod
     def squared_distance(cls, target: ArrayLike, *, unit: object = None) -> Cost:
@@ -197,7 +197,7 @@ class Cost(Secret):
         square = 0.5 * (square + square.T)
         linear = as_vector(vector, dim=dim, what="the quadratic's vector")
         theta = _quadratic_coefficients(square, linear)
-        return cls(Quadratic(dim), frozen(theta), NoRemainder()).counted(unit)
+        return cls(Quadratic(dim), frozen_array(theta), NoRemainder()).counted(unit)
 
     @classmethod
     def from_gradient(
@@ -225,7 +225,7 @@ class Cost(Secret):
         check_dimension(dim)
         start = as_vector(anchor, dim=dim, what="the anchor")
         # A copy: some functions hand out one and the same array every time.
-        alpha = frozen(checked_gradient(gradient, start).copy())
+        alpha = frozen_array(checked_gradient(gradient, start).copy())
         if value is not None and check:
             _check_value(gradient, value, start)
         rest = LocalGradient.split(gradient, alpha)

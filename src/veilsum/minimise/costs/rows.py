@@ -47,7 +47,7 @@ from veilsum.models.families import (
     Poisson,
 )
 from veilsum.models.rows import Gram, PerRow, Rows, gram
-from veilsum.models.systems import penalties
+from veilsum.models.systems import ridge_penalties
 from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, Vectors
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
@@ -437,7 +437,7 @@ def _cost(
 
     `origin` is mu as one function of a row, the same on every machine.
     """
-    penalty = penalties(ridge, n_columns=rows.n_columns, intercept=None)
+    penalty = ridge_penalties(ridge, n_columns=rows.n_columns, intercept=None)
     remainder = RowRemainder.of(curve, rows, penalty, exposes=exposes)
     summed = partial(_slope_at_origin, rows, origin)
     theta = FINE.to_floats(summed(FINE))

@@ -18,7 +18,7 @@ from typing import cast
 from veilsum.errors import InvalidInputError, MissingExtraError, installing
 from veilsum.minimise.engines.engine import Engine, Task, closed_form
 from veilsum.minimise.engines.numpy import DENSE_PARTIES, PlainEngine
-from veilsum.numbers.arrays import nearest
+from veilsum.numbers.arrays import nearest_name
 
 AUTO = "auto"
 
@@ -128,7 +128,8 @@ def _check_name(name: str) -> None:
     if name in ENGINES:
         return
     raise InvalidInputError(
-        f"no engine is called {name!r}; {nearest(name, [AUTO, *ENGINES])}choose from "
+        f"no engine is called {name!r}; {nearest_name(name, [AUTO, *ENGINES])}choose "
+        "from "
         f"{', '.join([AUTO, *ENGINES])}",
         code="unknown-engine",
     )

@@ -26,7 +26,7 @@ from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.minimise.methods.nids import Nids
 from veilsum.minimise.methods.push_pull import PushPull
 from veilsum.minimise.methods.running_sums import RunningSums
-from veilsum.numbers.arrays import nearest
+from veilsum.numbers.arrays import nearest_name
 
 # The most wanted come first.
 ITERATIVE: tuple[MethodClass, ...] = (
@@ -116,7 +116,8 @@ def method_named(name: str) -> MethodClass:
     known = {method.name: method for method in ITERATIVE}
     if name not in known:
         raise InvalidInputError(
-            f"no iterative method is called {name!r}; {nearest(name, known)}choose "
+            f"no iterative method is called {name!r}; "
+            f"{nearest_name(name, known)}choose "
             f"from {', '.join(known)}",
             code="unknown-method",
         )

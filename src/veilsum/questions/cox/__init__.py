@@ -21,7 +21,7 @@ from veilsum.fits.formula_job import inferred_schema
 from veilsum.fits.timed import response_formula
 from veilsum.models.cox import (
     Ties,
-    unstratified,
+    baseline_not_stratified,
 )
 from veilsum.questions.cox.binned import BinnedCoxJob, BinnedCoxResult
 from veilsum.questions.cox.stratified import CoxJob, CoxResult
@@ -77,7 +77,7 @@ def cox_job(
         )
     job = CoxJob.of(formula, schema, ties="efron" if ties is None else ties)
     if strata == "none":
-        raise unstratified(
+        raise baseline_not_stratified(
             len(job.names),
             rows=3 * schema.minimum_rows,
             columns=len(job.schema.columns),
@@ -150,7 +150,7 @@ def _too_many(job: CoxJob, data: Mapping[str, Any]) -> InvalidInputError:
     parts = [free.check(party, as_frame(table)) for party, table in data.items()]
     event = job.base.formula.response
     times = [one.numbers(job.time)[one.look(event) == 1] for one in parts]
-    return unstratified(
+    return baseline_not_stratified(
         len(job.names),
         rows=sum(one.n_rows for one in parts),
         columns=len(job.schema.columns),

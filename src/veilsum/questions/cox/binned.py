@@ -19,8 +19,8 @@ import numpy as np
 import scipy
 
 from veilsum.errors import InvalidInputError, naming_party
-from veilsum.fits.fitted import in_order
-from veilsum.fits.fitting import LEFT_OUT, NewtonRecipe, sums_about
+from veilsum.fits.fitted import fits_in_order
+from veilsum.fits.fitting import LEFT_OUT, NewtonRecipe, sums_about_fit_columns
 from veilsum.fits.model import Model
 from veilsum.fits.timed import TimedJob, TimedRows
 from veilsum.fits.wrappers import score_statistic
@@ -32,7 +32,7 @@ from veilsum.models.inference import Inference
 from veilsum.models.newton import Newton
 from veilsum.models.periods import Periods
 from veilsum.models.rows import ONES, RowMeasures, Rows
-from veilsum.models.weights import of_people
+from veilsum.models.weights import note_weights_of_people
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.layout import Layout, array, padding
 from veilsum.numbers.units import Integers, Measure
@@ -220,13 +220,13 @@ class EndBins:
         return (*plain, *(f"{one} with an event" for one in self.periods.labels))
 
     def count(self, look: Look) -> Array[Any]:
-        bins, events = ended(self.periods, look(self.time), look(self.event))
+        bins, events = cox_row_ends(self.periods, look(self.time), look(self.event))
         return np.bincount(bins + events * (self.periods.n_bins + 1))[
             : len(self.places)
         ] + np.zeros(len(self.places), dtype=np.int64)
 
 
-def ended(
+def cox_row_ends(
     periods: Periods, time: FloatArray, event: Array[Any]
 ) -> tuple[Array[Any], Array[Any]]:
     """Return where rows end, and whether with an event; beyond the last none is."""
@@ -376,7 +376,7 @@ class BinnedCoxJob(TimedJob[CutRows]):
         """Refuse a table of which rows few end in a bin, or bins point at few rows."""
         super().check_at_home(home, own)
         periods = self.periods
-        bins, events = ended(periods, own.time, own.event)
+        bins, events = cox_row_ends(periods, own.time, own.event)
         for event, words in enumerate(("without the event", "with the event")):
             home.bins(f"{self.time}, rows {words}", np.bincount(bins[events == event]))
         at_risk = periods.exposures(own.time)[:, 1:] > 0.0
@@ -401,7 +401,7 @@ class BinnedCoxJob(TimedJob[CutRows]):
             model, first = self.wide, self.periods.n_bins
             more = pieces.design[:, first:] * own.bins[:, None]
             pieces = replace(pieces, design=np.hstack([pieces.design, more]))
-        with of_people(own.people):
+        with note_weights_of_people(own.people):
             found = glm.statistics(model.newton.scales, pieces, request.inner)
         vector, places = np.full(self._first.size, 0, dtype=object), self._first.places
         vector[: len(found)] = found
@@ -499,7 +499,7 @@ class BinnedCoxResult(HazardResult[GlmFit]):
         pieces, and the difference of their log-likelihoods is that of the survival
         model with a baseline that is constant between these times.
         """
-        large, small = in_order(self, other)
+        large, small = fits_in_order(self, other)
         return likelihood_ratio(large.fit, small.fit)
 
     def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:
@@ -513,7 +513,7 @@ class BinnedCoxResult(HazardResult[GlmFit]):
             "numbers of events": self.n_events,
             "sums over rows": (
                 self._recipe.first_statistics(sums).offset_sum,
-                sums_about(names, self.columns, counts, sums[0]),
+                sums_about_fit_columns(names, self.columns, counts, sums[0]),
             ),
         }
 

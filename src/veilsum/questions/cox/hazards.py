@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.fits.fitted import F, Fitted
-from veilsum.models.inference import Inference, table
+from veilsum.models.inference import Inference, coefficient_table
 from veilsum.showing import Rendering, Table, number
 from veilsum.tables.frames import load_pandas
 
@@ -45,7 +45,7 @@ class HazardResult(Fitted[F]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: those of every run, and the table."""
-        lines = [vars(one) for one in table(self.inference)]
+        lines = [vars(one) for one in coefficient_table(self.inference)]
         return {
             **super().to_dict(),
             "table": [
@@ -56,7 +56,7 @@ class HazardResult(Fitted[F]):
 
 def hazard_tables(fit: Inference, level: float) -> tuple[Table, Table]:
     """Return two tables as R has them: coefficients, and hazard ratios."""
-    lines = table(fit, level)
+    lines = coefficient_table(fit, level)
     percent = f"{level:g}".removeprefix("0")
     first = [
         {

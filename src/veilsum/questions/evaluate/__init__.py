@@ -24,7 +24,7 @@ from typing import Any, Unpack
 from veilsum.errors import InvalidInputError
 from veilsum.fits.formula_job import FormulaJob, inferred_schema
 from veilsum.fits.timed import response_formula
-from veilsum.models.evaluation import Predictor, link_of
+from veilsum.models.evaluation import Predictor, family_with_link
 from veilsum.models.families import Binomial, Gaussian
 from veilsum.questions.evaluate.bins import TENTHS, BinsJob, ChanceEvaluation
 from veilsum.questions.evaluate.concordance import ConcordanceEvaluation, ConcordanceJob
@@ -83,7 +83,7 @@ def evaluate_job(
                 "of them out",
                 code="folds-with-coefficients",
             )
-        base = FormulaJob.of(formula, schema, link_of(family))
+        base = FormulaJob.of(formula, schema, family_with_link(family))
         once = isinstance(base.family, Gaussian)
         dealt = 0 if split is None else split
         return (FoldsJob if once else RefitsJob)(base, folds, dealt)
@@ -110,7 +110,7 @@ def evaluate_job(
             edges=tuple(map(float, edges or ())),
             times=tuple(map(float, times or ())),
         )
-    kind = link_of(family)
+    kind = family_with_link(family)
     base = FormulaJob.of(formula, schema, kind)
     known = Predictor.of(
         kind,

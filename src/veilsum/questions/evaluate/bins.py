@@ -21,9 +21,9 @@ from veilsum.models.evaluation import (
     Discrimination,
     Fitting,
     Places,
+    bin_edges,
     bin_labels,
-    edges_of,
-    places_of,
+    bins_of_values,
     sums_by_bin,
 )
 from veilsum.models.families import Binomial, QuasiBinomial
@@ -31,7 +31,7 @@ from veilsum.models.glm import GlmFit, Request
 from veilsum.models.plausible import check_total
 from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.layout import Layout, array, number as scalar, within_bits
+from veilsum.numbers.layout import Layout, array, number as scalar, range_within_bits
 from veilsum.numbers.units import Counts, Integers, sum_bits
 from veilsum.questions.evaluate.common import (
     BINS,
@@ -39,9 +39,9 @@ from veilsum.questions.evaluate.common import (
     Predicted,
     PredictingJob,
     RowBins,
-    bounds,
-    plain_bounded,
-    responses,
+    evaluated_responses,
+    evaluation_bounds_in_words,
+    plain_evaluation_bounds,
 )
 from veilsum.showing import Rendering, Table, number
 from veilsum.sums.presence import Group
@@ -76,7 +76,7 @@ class BinsRecipe(SumRecipe):
     def layout(self) -> Layout:
         """Rows and predictions by bin, squared errors, and rows left out."""
         n, bits = self.n_bins, sum_bits([CHANCE_BITS + 1])
-        chance = within_bits(CHANCE_BITS + 1)
+        chance = range_within_bits(CHANCE_BITS + 1)
         return Layout(
             (
                 array("bin_events", n),
@@ -215,7 +215,7 @@ class BinsJob(PredictingJob):
 
     @cached_property
     def thresholds(self) -> Vector:
-        return edges_of(self.edges, 0.0, 1.0)
+        return bin_edges(self.edges, 0.0, 1.0)
 
     @cached_property
     def bins(self) -> RowBins:
@@ -252,7 +252,7 @@ class BinsJob(PredictingJob):
         return (*super().groups, self.bins)
 
     def places(self, mean: PerRow) -> Places:
-        return places_of(self.thresholds, mean)
+        return bins_of_values(self.thresholds, mean)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> BinsRecipe:
         alone = BinsRecipe(self.words, len(self.edges) + 1, None, limit)
@@ -319,7 +319,7 @@ class BinsJob(PredictingJob):
     def pooled(self, own: Mapping[str, Predicted]) -> dict[str, float]:
         """Return the area and Brier's score of all rows, without bins."""
         mean = np.concatenate([one.mean for one in own.values()])
-        response = responses(own)
+        response = evaluated_responses(own)
         _, ranks, times = np.unique(mean, return_inverse=True, return_counts=True)
         middle = np.cumsum(times) - (times - 1) / 2.0
         yes = response > 0.5
@@ -407,7 +407,7 @@ class ChanceEvaluation(Judged):
         """Return all of it, to be seen."""
         found, test = self.found, self.hosmer_lemeshow()
         lines = [
-            *bounds("area under the ROC curve", self.auc, level),
+            *evaluation_bounds_in_words("area under the ROC curve", self.auc, level),
             f"Brier's score: {found.brier:.4f}, scaled {found.scaled_brier:.4f}",
             f"events: {found.n_events} observed, {found.expected:.1f} expected",
             f"Hosmer-Lemeshow: chi2 = {test.statistic:.4g}, df = {test.degrees}, "
@@ -462,7 +462,7 @@ class ChanceEvaluation(Judged):
         return {
             **super().to_dict(),
             "edges": list(self.job.edges),
-            "auc": plain_bounded(self.auc),
+            "auc": plain_evaluation_bounds(self.auc),
             "events": self.found.events.tolist(),
             "others": self.found.others.tolist(),
             "thresholds": [*map(plain_result_values, self.found.thresholds())],

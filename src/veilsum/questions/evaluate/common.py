@@ -119,12 +119,12 @@ def agreed_terms(job: Any, formula: str) -> dict[str, Any]:
     }
 
 
-def responses(own: Mapping[str, FormulaRows]) -> PerRow:
+def evaluated_responses(own: Mapping[str, FormulaRows]) -> PerRow:
     parts = (one.rows.response for one in own.values())
     return np.concatenate([np.asarray(one, float) for one in parts])
 
 
-def shares(response: PerRow, mean: PerRow) -> dict[str, float]:
+def evaluated_shares(response: PerRow, mean: PerRow) -> dict[str, float]:
     """Return R squared and the root mean squared error of predictions."""
     away, about = response - mean, response - response.mean()
     return {
@@ -171,12 +171,14 @@ class Judged(TableResult):
         }
 
 
-def plain_bounded(found: Bounded) -> dict[str, float | None]:
+def plain_evaluation_bounds(found: Bounded) -> dict[str, float | None]:
     low, high = found.interval()
     return plain_result_values({**found._asdict(), "low": low, "high": high})
 
 
-def bounds(name: str, found: Bounded, level: float) -> tuple[str, str]:
+def evaluation_bounds_in_words(
+    name: str, found: Bounded, level: float
+) -> tuple[str, str]:
     """Return a number, what bins leave open, and what chance does, in words."""
     low, high = found.interval(level)
     return (

@@ -17,9 +17,9 @@ from veilsum.models.evaluation import (
     Concordance,
     Places,
     Predictor,
+    bin_edges,
     bin_labels,
-    edges_of,
-    places_of,
+    bins_of_values,
 )
 from veilsum.models.families import Binomial
 from veilsum.models.periods import Periods
@@ -31,9 +31,9 @@ from veilsum.questions.evaluate.common import (
     Judged,
     RowBins,
     agreed_terms,
-    bounds,
-    plain_bounded,
-    responses,
+    evaluated_responses,
+    evaluation_bounds_in_words,
+    plain_evaluation_bounds,
 )
 from veilsum.showing import Rendering, Table
 from veilsum.sums.presence import Group
@@ -82,7 +82,7 @@ class ConcordanceJob(TimedJob[RiskRows]):
     times: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        edges_of(self.edges)
+        bin_edges(self.edges)
         _ = self.periods, self.known
 
     @cached_property
@@ -112,7 +112,7 @@ class ConcordanceJob(TimedJob[RiskRows]):
         risk = np.concatenate([self.known.predictors(one.rows) for one in own.values()])
         time = np.concatenate([one.time for one in own.values()])
         last = self.periods.edges[-1]
-        return {"concordance": _harrell(time, responses(own), risk, last)}
+        return {"concordance": _harrell(time, evaluated_responses(own), risk, last)}
 
     @property
     def words(self) -> str:
@@ -156,7 +156,7 @@ class ConcordanceJob(TimedJob[RiskRows]):
     def bring(self, table: CheckedTable) -> RiskRows:
         """Return a party's rows, when each ends, and the bin of its risk."""
         own = self.timed_rows(table)
-        places = places_of(np.array(self.edges), self.known.predictors(own.rows))
+        places = bins_of_values(np.array(self.edges), self.known.predictors(own.rows))
         ends = self.periods.places(own.time)
         return RiskRows(own.table, own.rows, own.time, ends, places)
 
@@ -252,7 +252,7 @@ class ConcordanceEvaluation(Judged):
         return Rendering(
             self.formula,
             [
-                bounds("concordance", self.concordance, level),
+                evaluation_bounds_in_words("concordance", self.concordance, level),
                 Table(heads, lines, align="<>>"),
                 note,
                 self.rows_sentence,
@@ -265,7 +265,7 @@ class ConcordanceEvaluation(Judged):
             **super().to_dict(),
             "edges": list(self.job.edges),
             "times": list(self.job.times),
-            "concordance": plain_bounded(self.concordance),
+            "concordance": plain_evaluation_bounds(self.concordance),
             "events": self.found.events[:-1].tolist(),
             "others": self.found.censored.tolist(),
         }

@@ -18,8 +18,8 @@ from veilsum.questions.evaluate.common import (
     Judged,
     Predicted,
     PredictingJob,
-    responses,
-    shares,
+    evaluated_responses,
+    evaluated_shares,
 )
 from veilsum.showing import Block, Rendering, Table, number
 from veilsum.sums.recipes import OneRound, Sums
@@ -104,10 +104,10 @@ class ErrorsJob(PredictingJob):
         return np.append(found, own.table.n_dropped)
 
     def pooled(self, own: Mapping[str, Predicted]) -> dict[str, float]:
-        response = responses(own)
+        response = evaluated_responses(own)
         mean = np.concatenate([one.mean for one in own.values()])
         mae = float(np.mean(np.abs(response - mean)))
-        return {**shares(response, mean), "mae": mae}
+        return {**evaluated_shares(response, mean), "mae": mae}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -26,7 +26,11 @@ from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.layout import Layout, Statistic, number as scalar
 from veilsum.numbers.units import Integers
-from veilsum.questions.evaluate.common import RowBins, responses, shares
+from veilsum.questions.evaluate.common import (
+    RowBins,
+    evaluated_responses,
+    evaluated_shares,
+)
 from veilsum.sums.presence import Group, Look, has_few_values
 from veilsum.sums.recipes import OneRound, Sums, sums_as_key
 from veilsum.sums.releases import ReleaseLimit
@@ -258,7 +262,7 @@ class FoldsJob(OnFormula[FormulaRows]):
 
     def pooled(self, own: Mapping[str, FormulaRows]) -> dict[str, float]:
         """Return the errors of folds, each fitted by an orthogonal decomposition."""
-        parts, response = [*own.values()], responses(own)
+        parts, response = [*own.values()], evaluated_responses(own)
         design = np.concatenate([np.asarray(one.rows.design, float) for one in parts])
         folds = np.concatenate([self.folds(one) for one in parts])
         mean = np.empty(len(response))
@@ -266,7 +270,7 @@ class FoldsJob(OnFormula[FormulaRows]):
             here = folds == k
             found, *_ = np.linalg.lstsq(design[~here], response[~here], rcond=None)
             mean[here] = design[here] @ found
-        return shares(response, mean)
+        return evaluated_shares(response, mean)
 
 
 def rows_where(rows: Rows, chosen: Array[Any]) -> Rows:

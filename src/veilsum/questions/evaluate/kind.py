@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from veilsum.consortium.kinds import QuestionSpec
-from veilsum.models.family_names import canonical
+from veilsum.models.family_names import canonical_family_name
 from veilsum.questions.evaluate import AnyEvaluation, evaluate, evaluate_job
 from veilsum.reading import Flag, Text, Whole
 from veilsum.sums.kinds import Asked, TableKind
@@ -50,7 +50,9 @@ class EvaluateSpec(QuestionSpec, frozen=True, kw_only=True):
     def given(self) -> dict[str, Any]:
         """Return what was written; a family by its one name."""
         found = super().given()
-        return found | ({"family": canonical(self.family)} if self.family else {})
+        return found | (
+            {"family": canonical_family_name(self.family)} if self.family else {}
+        )
 
 
 class EvaluateKind(TableKind[EvaluateSpec, AnyEvaluation]):

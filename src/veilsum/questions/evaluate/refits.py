@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.fits.fitting import LEFT_OUT, suspicion
+from veilsum.fits.fitting import LEFT_OUT, fading_fit_columns
 from veilsum.fits.formula_job import FormulaRows
 from veilsum.locale import WITHOUT_FOLD
 from veilsum.models.refits import (
@@ -19,10 +19,10 @@ from veilsum.models.refits import (
     Refits,
     Refitting,
     Stage,
-    explained,
+    deviance_explained,
 )
 from veilsum.models.rows import Rows
-from veilsum.numbers.arrays import Vector, listed
+from veilsum.numbers.arrays import Vector, listed_names
 from veilsum.numbers.layout import Layout
 from veilsum.numbers.units import Integers
 from veilsum.questions.evaluate.common import Judged
@@ -72,7 +72,8 @@ class RefitsRecipe(IterativeRecipe[Refitting]):
         for k, one in enumerate(state.fits, start=1):
             if fading := self.search.newton.fading_columns(one):
                 return (
-                    f"without fold {k} the coefficient of {listed(fading)} seems to "
+                    f"without fold {k} the coefficient of {listed_names(fading)} seems "
+                    "to "
                     f"grow without end: leave the column out. And {told}"
                 )
         return told
@@ -80,7 +81,9 @@ class RefitsRecipe(IterativeRecipe[Refitting]):
     def suspected(self, sums: Sums) -> str:
         """Return the columns whose information has faded without one of the folds."""
         newton, fits = self.search.newton, enumerate(self.state(sums).fits, start=1)
-        found = (suspicion(newton, one, f"Without fold {k}: the") for k, one in fits)
+        found = (
+            fading_fit_columns(newton, one, f"Without fold {k}: the") for k, one in fits
+        )
         return next(filter(None, found), "")
 
     def losses(self, sums: Sums) -> tuple[Losses, ...]:
@@ -239,7 +242,7 @@ class FoldsEvaluation(Judged):
     @property
     def explained_deviance(self) -> float:
         """How much of the deviance of fits with an intercept alone is gone."""
-        return explained(self.folds)
+        return deviance_explained(self.folds)
 
     @property
     def values(self) -> dict[str, float]:

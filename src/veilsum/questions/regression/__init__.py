@@ -22,7 +22,7 @@ from veilsum.models.families import (
     Family,
 )
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.models.sandwich import errors_of
+from veilsum.models.sandwich import robust_errors_named
 from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.units import BITS
 from veilsum.questions.regression.result import FitResult
@@ -192,7 +192,7 @@ def fit_arrays(
         measures=measures
         or RowMeasures.inferred(rows, intercept, positive=kind.positive),
         ridge=ridge,
-        errors=errors_of(errors),
+        errors=robust_errors_named(errors),
     )
     job = RowsJob(model)
     asked = run_on_rows(

@@ -10,7 +10,7 @@ from msgspec import Meta
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.errors import InvalidScenarioError
 from veilsum.fits.formula_job import FormulaJob
-from veilsum.models.family_names import canonical
+from veilsum.models.family_names import canonical_family_name
 from veilsum.questions.regression import fit, formula_job
 from veilsum.reading import Flag, Number, Text, Whole, about, read
 from veilsum.sums.kinds import Asked, TableKind
@@ -52,7 +52,9 @@ class ModelSpec(QuestionSpec, frozen=True, kw_only=True):
     def given(self) -> dict[str, Any]:
         """Return what was written; a family by its one name."""
         found = super().given()
-        return found | ({"family": canonical(self.family)} if self.family else {})
+        return found | (
+            {"family": canonical_family_name(self.family)} if self.family else {}
+        )
 
     def asked(self) -> dict[str, Any]:
         found = self.given()

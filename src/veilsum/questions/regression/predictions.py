@@ -16,7 +16,7 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.models.families import Family
 from veilsum.models.inference import Inference
-from veilsum.numbers.arrays import FloatArray, Vector, listed, nearest
+from veilsum.numbers.arrays import FloatArray, Vector, listed_names, nearest_name
 from veilsum.showing import Renderable, Rendering, Table
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import Frame, load_pandas
@@ -28,7 +28,7 @@ Interval = Literal["confidence", "prediction"]
 MOST_CELLS = 10_000
 
 
-def predicted(
+def predicted_means(
     fit: Inference,
     design: FloatArray,
     family: Family,
@@ -169,8 +169,8 @@ class ReferenceGrid:
         if inside not in known:
             raise InvalidInputError(
                 f"marginal means are those of a category in the formula, found "
-                f"{term!r}; {nearest(inside, known)}its categories are "
-                f"{listed(known) or 'none'}",
+                f"{term!r}; {nearest_name(inside, known)}its categories are "
+                f"{listed_names(known) or 'none'}",
                 code="not-a-category",
             )
         for name in given:
@@ -178,7 +178,8 @@ class ReferenceGrid:
                 others = [one for one in formula.predictors if one != inside]
                 raise InvalidInputError(
                     f"at names columns of the formula beside {inside!r}, found "
-                    f"{name!r}; {nearest(name, others)}choose from {listed(others)}",
+                    f"{name!r}; {nearest_name(name, others)}choose from "
+                    f"{listed_names(others)}",
                     code="unknown-column",
                 )
         return cls(formula, inside, given, means)
@@ -251,7 +252,7 @@ def marginal_means(
     level: float,
     notes: Sequence[str] = (),
 ) -> MarginalMeans:
-    found = predicted(
+    found = predicted_means(
         fit, grid.design(), family, scale=scale, interval="confidence", level=level
     )
     return MarginalMeans(grid.category, grid.levels, found, (*grid.used(), *notes))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitted import Fitted, in_order, table_rows
+from veilsum.fits.fitted import Fitted, fits_in_order, table_rows
 from veilsum.fits.fitting import Strategy
 from veilsum.fits.formula_job import FormulaJob
 from veilsum.fits.model import Model, RowsJob
@@ -28,14 +28,14 @@ from veilsum.models.hypotheses import (
     score_test,
 )
 from veilsum.models.least_squares import LeastSquaresFit
-from veilsum.numbers.arrays import FloatArray, listed
+from veilsum.numbers.arrays import FloatArray, listed_names
 from veilsum.questions.regression.predictions import (
     Interval,
     MarginalMeans,
     ReferenceGrid,
     Scale,
     marginal_means,
-    predicted,
+    predicted_means,
 )
 from veilsum.questions.regression.summary import ratio_rows, summary_html, summary_text
 from veilsum.showing import Both, Rendering
@@ -179,7 +179,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             if one not in self.model.tested:
                 raise InvalidInputError(
                     f"{one!r} is not among the columns that are tested: "
-                    f"{listed(self.model.tested)}",
+                    f"{listed_names(self.model.tested)}",
                     code="unknown-tested-column",
                 )
         return recipe.test(sums, columns)
@@ -192,7 +192,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     def _nested(self, other: FitResult) -> tuple[Fit, Fit]:
         """Return the larger fit and the smaller; refuse what cannot be compared."""
-        large, small = in_order(self, other)
+        large, small = fits_in_order(self, other)
         return large.fit, small.fit
 
     @property
@@ -277,7 +277,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         weighted = self.model.measures.weights is not None
         if isinstance(fit, LeastSquaresFit) and fit.errors == "model" and not weighted:
             variance = fit.residual_variance
-        found = predicted(
+        found = predicted_means(
             fit,
             design,
             self.model.family,

@@ -26,12 +26,12 @@ from veilsum.showing import (
     LEAST_ROOM,
     Rendering,
     Table,
-    fill,
-    framed,
+    fill_to_width,
     number,
-    padded,
-    places,
-    wrapped,
+    padded_column,
+    table_lines,
+    terminal_width,
+    wrapped_lines,
 )
 
 Fit: TypeAlias = LeastSquaresFit | GlmFit
@@ -73,7 +73,7 @@ def summary_text(
             code="width-too-small",
         )
     rows = _coefficient_lines(fit, level, exponentiate=exponentiate, width=width)
-    breadth = max(width, *map(places, rows))
+    breadth = max(width, *map(terminal_width, rows))
     facts = _facts(fit, response=response, n_parties=n_parties, law=law)
     blocks = [_centred(title, breadth), _fact_lines(*facts, breadth), rows]
     lines = [line for block in blocks for line in (*block, "=" * breadth)]
@@ -248,14 +248,16 @@ def _coefficient_lines(
     fit: Fit, level: float, *, exponentiate: bool, width: int
 ) -> list[str]:
     """Return the table in the first style that leaves room for names."""
-    names = padded("", list(map(printable, fit.names)), "<")
-    room = min(places(names[0]), LEAST_ROOM)
+    names = padded_column("", list(map(printable, fit.names)), "<")
+    room = min(terminal_width(names[0]), LEAST_ROOM)
     for digits, way in STYLES:
         figures = _figures(fit, level, exponentiate=exponentiate, digits=digits)
-        columns = [padded(header, cells, way) for header, cells in figures.items()]
+        columns = [
+            padded_column(header, cells, way) for header, cells in figures.items()
+        ]
         if room + sum(len(GAP + column[0]) for column in columns) <= width:
             break
-    return framed([names, *columns], width)
+    return table_lines([names, *columns], width)
 
 
 def _fact_lines(run: Facts, quality: Facts, width: int) -> list[str]:
@@ -263,18 +265,22 @@ def _fact_lines(run: Facts, quality: Facts, width: int) -> list[str]:
     half = (width - len(GAP)) // 2
     lines: list[str] = []
     for pair in zip(run, quality, strict=True):
-        texts = [f"{a}: {fill(b, half - len(a) - 2, left=False)}" for a, b in pair]
-        fits = all(places(text) <= half for text in texts)
-        alone = [piece for text in texts for piece in wrapped(text, width)]
+        texts = [
+            f"{a}: {fill_to_width(b, half - len(a) - 2, left=False)}" for a, b in pair
+        ]
+        fits = all(terminal_width(text) <= half for text in texts)
+        alone = [piece for text in texts for piece in wrapped_lines(text, width)]
         lines += [GAP.join(texts)] if fits else alone
     return lines
 
 
 def _centred(title: str, width: int) -> list[str]:
-    return [line.center(width).rstrip() for line in wrapped(title, width)]
+    return [line.center(width).rstrip() for line in wrapped_lines(title, width)]
 
 
 def _note_lines(notes: Sequence[str], width: int) -> list[str]:
     texts = [f"[{k}] {note}" for k, note in enumerate(notes, start=1)]
-    lines = [line for text in texts for line in wrapped(text, width, indent="    ")]
+    lines = [
+        line for text in texts for line in wrapped_lines(text, width, indent="    ")
+    ]
     return ["Notes:", *lines] if lines else []

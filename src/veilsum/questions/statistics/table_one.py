@@ -27,7 +27,7 @@ from veilsum.models.comparisons import (
 )
 from veilsum.models.moments import Marginals
 from veilsum.models.tallies import Cells, Quantile
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed_names
 from veilsum.showing import Block, Both, Renderable, Rendering, Table, number
 from veilsum.sums.running import finite_or_none, plain_result_values
 from veilsum.tables.axes import Axis
@@ -397,7 +397,7 @@ class Grouped(Renderable):
         for why, labels in by_reason.items():
             yield (
                 f"Described on rows that are complete in all columns: "
-                f"{listed(labels)}. Reason: {why}."
+                f"{listed_names(labels)}. Reason: {why}."
             )
         others = {*self.columns, *chain(*self.tables)} - {*chain(*self.reasons)}
         if others:

@@ -23,7 +23,7 @@ from veilsum.numbers.layout import (
     Statistic,
     array,
     centred_range,
-    counted_in,
+    count_range_of_columns,
     number,
 )
 from veilsum.numbers.secrets import Secret
@@ -156,7 +156,7 @@ class StatisticsWishes:
             squares = tuple(unit**2 for unit in units)
             moments = Layout(
                 (
-                    array("group_rows", n, row_range=counted_in(*group)),
+                    array("group_rows", n, row_range=count_range_of_columns(*group)),
                     array("group_column_rows", (n, k)),
                     Statistic(
                         "group_sums", (n, k), units * n, bits, ranges=tuple(grouped)
@@ -171,11 +171,11 @@ class StatisticsWishes:
                 )
             )
         cells = [
-            counted_in(*{one.column for one in axes})
+            count_range_of_columns(*{one.column for one in axes})
             for axes in self.crossings
             for _ in range(n_table_cells(axes))
         ]
-        gaps = [counted_in(name) for name in self.gaps]
+        gaps = [count_range_of_columns(name) for name in self.gaps]
         return moments + Layout(
             (
                 replace(array("cells", self.n_cells), ranges=tuple(cells)),

@@ -22,7 +22,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.models.rows import PerRow
-from veilsum.numbers.arrays import Array, nearest
+from veilsum.numbers.arrays import Array, nearest_name
 from veilsum.numbers.units import BITS, Measure, unit_of
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula.checks import (
@@ -488,7 +488,7 @@ def new_column_numbers(frame: Frame, name: str) -> PerRow:
         raise SchemaError(
             *(NEW, name, "column"),
             f"there is no column {name!r}, which a prediction needs; "
-            f"{nearest(name, list(frame.columns))}add it",
+            f"{nearest_name(name, list(frame.columns))}add it",
             code="missing-column",
         )
     try:

@@ -11,7 +11,7 @@ from typing import Literal, NoReturn, TypeAlias
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.numbers.arrays import FloatArray, listed
+from veilsum.numbers.arrays import FloatArray, listed_names
 from veilsum.numbers.units import BITS
 from veilsum.tables.columns import Column, SchemaError, column_day
 from veilsum.tables.formula.syntax import (
@@ -115,7 +115,7 @@ class FactorCheck:
             self._refuse(
                 f"compares {column.name!r} with {short_formula_text(value)}, which is "
                 "not one of "
-                f"its categories; these are {listed(quoted)}"
+                f"its categories; these are {listed_names(quoted)}"
             )
 
     def _coded(self, node: Coded) -> None:
@@ -153,7 +153,7 @@ class FactorCheck:
         quoted = [f"'{one}'" for one in column.categories]
         self._refuse(
             f"has a contrast with {option.written}, which is not a category of "
-            f"{column.name!r}; its categories are {listed(quoted)}"
+            f"{column.name!r}; its categories are {listed_names(quoted)}"
             + (", in quotes" if option.written in column.categories else "")
         )
 
@@ -190,7 +190,8 @@ def formula_response(read: ReadFormula, schema: Schema, allowed: Levels) -> Node
     if len(read.left) != 1 or len(read.left[0]) > 1:
         terms = [":".join(map(formula_text, term)) or "1" for term in read.left]
         raise InvalidInputError(
-            f"the left side must be one response, found {listed(terms) or 'none'}",
+            "the left side must be one response, found "
+            f"{listed_names(terms) or 'none'}",
             code="not-one-response",
         )
     node = read.left[0][0] if read.left[0] else Number(1)
@@ -308,7 +309,7 @@ def check_design_names(text: str, columns: Sequence[str]) -> None:
         raise InvalidInputError(
             f"the formula {short_formula_text(text)} gives two columns of the design "
             "the same "
-            f"name: {listed(sorted(columns))}; rename a column or a category",
+            f"name: {listed_names(sorted(columns))}; rename a column or a category",
             code="duplicate-design-column",
         )
 
