@@ -30,7 +30,7 @@ def of_wards():
 
 
 def test_what_is_aimed_at_one_is_refused(of_wards):
-    outcomes = aimed.play_aimed_attacks(of_wards, **HOW)
+    outcomes = aimed.play(of_wards, **HOW)
     assert {one.about.split(" at ")[1] for one in outcomes} == {
         *(aimed.ROW, aimed.SITE, aimed.TERM)
     }
@@ -40,7 +40,7 @@ def test_what_is_aimed_at_one_is_refused(of_wards):
 
 
 def test_without_rules_everything_aimed_is_answered(of_wards):
-    for one in aimed.play_aimed_attacks(of_wards, **HOW, rules=Rules.none()):
+    for one in aimed.play(of_wards, **HOW, rules=Rules.none()):
         assert one.successes == one.trials, one
 
 
@@ -71,31 +71,31 @@ def test_amounts_of_few_sizes_are_no_levels():
     stage = straight.schema.columns[1]
     assert not aimed._by_level(straight, stage)
     assert aimed._by_level(by_level, stage)
-    for one in aimed.play_aimed_attacks(straight, **HOW):
+    for one in aimed.play(straight, **HOW):
         assert one.successes == 0, one
-    for one in aimed.play_aimed_attacks(straight, **HOW, rules=Rules.none()):
+    for one in aimed.play(straight, **HOW, rules=Rules.none()):
         assert one.successes == one.trials, one
 
 
 def test_a_cost_has_no_rows_to_aim_at():
-    (found,) = aimed.play_aimed_attacks(named("a cost"), **HOW)
+    (found,) = aimed.play(named("a cost"), **HOW)
     assert isinstance(found, Skipped)
 
 
 def test_ledgers_refuse_what_differs_by_one(of_ages):
-    party, row = differencing.play_difference_attack(of_ages, **HOW)
+    party, row = differencing.play(of_ages, **HOW)
     assert (party.successes, party.promised) == (0, 0.0)
     assert (row.successes, row.promised) == (0, 0.0)
     assert "one party" in party.about
     assert "one row" in row.about
-    (cost,) = differencing.play_difference_attack(question(**COST), **HOW)
+    (cost,) = differencing.play(question(**COST), **HOW)
     assert cost.successes == 0
 
 
 def test_without_ledgers_differences_are_exact(of_ages):
     found = [
-        *differencing.play_difference_attack(of_ages, **HOW, ledgers=False),
-        *differencing.play_difference_attack(question(**COST), **HOW, ledgers=False),
+        *differencing.play(of_ages, **HOW, ledgers=False),
+        *differencing.play(question(**COST), **HOW, ledgers=False),
     ]
     assert [one.successes for one in found] == [1, 1, 1]
 
@@ -105,14 +105,12 @@ def test_a_table_of_one_length_has_no_row_to_leave_out():
     schema = {"maximum_rows": fixed.size[0]}
     table = fixed.consortium.to_table()
     made = consortium_from({**table, "schema": {**table["schema"], **schema}})
-    (found,) = differencing.play_difference_attack(
-        type(fixed)(made), **HOW, ledgers=False
-    )
+    (found,) = differencing.play(type(fixed)(made), **HOW, ledgers=False)
     assert "one party" in found.about
 
 
 def test_words_of_a_refusal_name_a_rule_and_no_number(of_ages, monkeypatch):
-    said, bisected = refusals.play_refusals(of_ages, **{**HOW, "trials": 6})
+    said, bisected = refusals.play(of_ages, **{**HOW, "trials": 6})
     assert said.looked_at == "words"
     assert (said.successes, said.promised) == (0, 0.0)
     assert bisected.promised == 1 / 8
@@ -125,5 +123,5 @@ def test_words_of_a_refusal_name_a_rule_and_no_number(of_ages, monkeypatch):
 
 
 def test_without_a_ledger_absences_tell_how_many_rows(of_ages):
-    _, found = refusals.play_refusals(of_ages, **HOW, ledger=False)
+    _, found = refusals.play(of_ages, **HOW, ledger=False)
     assert found.successes == found.trials

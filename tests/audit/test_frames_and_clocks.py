@@ -15,24 +15,20 @@ HOW = {"coalition": ("ann",), "seed": 1, "trials": 2}
 
 
 def test_nobody_unmasks_a_party_that_is_lost():
-    (found,) = late_unmasking.play_late_unmasking(named("a cost"), **HOW)
+    (found,) = late_unmasking.play(named("a cost"), **HOW)
     assert (found.successes, found.trials, found.promised) == (0, 2, 0.0)
     both = {**HOW, "coalition": ("ann", "eve"), "trials": 1}
-    (found,) = late_unmasking.play_late_unmasking(named("a cost"), **both)
+    (found,) = late_unmasking.play(named("a cost"), **both)
     assert found.successes == 0
 
 
 def test_where_neighbours_tell_its_shares_it_is_unmasked():
-    (found,) = late_unmasking.play_late_unmasking(
-        named("a cost"), **HOW, told=shares_of_the_lost
-    )
+    (found,) = late_unmasking.play(named("a cost"), **HOW, told=shares_of_the_lost)
     assert found.successes == found.trials == 2
 
 
 def test_without_colluders_nobody_looks():
-    (found,) = late_unmasking.play_late_unmasking(
-        named("a cost"), **{**HOW, "coalition": ()}
-    )
+    (found,) = late_unmasking.play(named("a cost"), **{**HOW, "coalition": ()})
     assert isinstance(found, Skipped)
 
 
@@ -109,7 +105,7 @@ def test_clocks_are_read_and_said():
 
 def test_what_sums_say_is_counted():
     asked = named("least squares")
-    found = {one.about: one for one in sums_say.play_sum_remarks(asked, **HOW)}
+    found = {one.about: one for one in sums_say.play(asked, **HOW)}
     assert found["fewest parties whose sum a coalition knows"].number == 4
     (held, played), (other, _) = (asked.sound((1, trial)) for trial in range(2))
     numbers = sum(one.numbers for one in played.result.releases)
@@ -130,9 +126,7 @@ def test_what_sums_say_is_counted():
 
 
 def test_where_all_others_collude_the_sum_is_the_partys_own():
-    found, *_ = sums_say.play_sum_remarks(
-        named("a cost"), **{**HOW, "coalition": NAMES[:-1]}
-    )
+    found, *_ = sums_say.play(named("a cost"), **{**HOW, "coalition": NAMES[:-1]})
     assert found.number == 1
     assert "eve's own" in found.words
 
@@ -141,7 +135,7 @@ def test_nothing_says_that_anything_is_private():
     lines = [
         one.words
         for name in ("least squares", "a cost")
-        for one in sums_say.play_sum_remarks(named(name), **{**HOW, "trials": 1})
+        for one in sums_say.play(named(name), **{**HOW, "trials": 1})
     ]
     assert not any("private" in one for one in lines)
 

@@ -78,9 +78,7 @@ def agreed(kind):
 def told(kind, **changes):
     """What the comparison with the list says."""
     asked = agreed(kind)
-    outcome, *words = unlisted.play_unlisted_releases(
-        asked, coalition=asked.parties, **OLD | changes
-    )
+    outcome, *words = unlisted.play(asked, coalition=asked.parties, **OLD | changes)
     assert bool(words) == bool(outcome.successes)
     return outcome
 
@@ -208,7 +206,7 @@ def test_rows_instead_of_parties_end_every_run(monkeypatch):
     asked = agreed("fit")
     rows_instead_of_parties(monkeypatch)
     with refused("no-answerable-rows"):
-        list(unlisted.play_unlisted_releases(asked, coalition=asked.parties, **OLD))
+        list(unlisted.play(asked, coalition=asked.parties, **OLD))
 
 
 @pytest.mark.parametrize("leak", UNLISTED, ids=lambda one: one.__name__)
@@ -222,9 +220,7 @@ def test_what_is_in_the_padding_does_not_keep_rows_from_being_dealt_anew(monkeyp
     """The first round's counts decide whether dealings are compared: those alone."""
     squares_in_the_padding(monkeypatch)
     asked = agreed("fit")
-    (found,) = reassignment.play_reassignment(
-        asked, coalition=("ann",), seed=2, trials=1
-    )
+    (found,) = reassignment.play(asked, coalition=("ann",), seed=2, trials=1)
     assert not isinstance(found, Skipped)
     assert found.successes == 1
 
@@ -601,9 +597,7 @@ REAL = (
 def left_behind():
     LAST.clear()
     asked = question(**FOUR)
-    outcome, *words = real_parties.play_on_real_parties(
-        asked, coalition=asked.parties, **OLD
-    )
+    outcome, *words = real_parties.play(asked, coalition=asked.parties, **OLD)
     assert bool(words) == bool(outcome.successes)
     return outcome.successes, words
 
@@ -630,14 +624,12 @@ def test_what_real_parties_leave_behind_is_found(leak, monkeypatch):
 @pytest.mark.parametrize("asked", [MEANS, FIT], ids=["means", "fit"])
 def test_real_parties_with_tables_are_not_accused(asked):
     asked = question(**{**asked, "names": FOUR["names"]})
-    outcome, *words = real_parties.play_on_real_parties(
-        asked, coalition=asked.parties, **OLD
-    )
+    outcome, *words = real_parties.play(asked, coalition=asked.parties, **OLD)
     assert (outcome.successes, words) == (0, [])
 
 
 def test_parties_that_are_too_many_are_not_played_and_it_is_said():
     many = question(**{**COST, "names": tuple("abcdefghi")})
-    (found,) = real_parties.play_on_real_parties(many, coalition=many.parties, **OLD)
+    (found,) = real_parties.play(many, coalition=many.parties, **OLD)
     assert isinstance(found, Skipped)
     assert "more than 8 parties" in found.why

@@ -10,7 +10,7 @@ from cases import each
 from veilsum.audit import share_law
 from veilsum.audit.attack import Scene
 from veilsum.audit.planted import Spoilt
-from veilsum.audit.share_law import attack_system_shares, play_share_law
+from veilsum.audit.share_law import attack_system_shares, play
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import SystemStreams
 from veilsum.numbers.units import Counts
@@ -39,7 +39,7 @@ def scene(law):
 
 @each("law", LAWS)
 def test_sound_shares_are_as_agreed(law):
-    found = play_share_law(scene(law), (), **HOW)
+    found = play(scene(law), (), **HOW)
     assert found.successes == 0
     assert found.trials > 30
     assert not found.exceeds()
@@ -50,7 +50,7 @@ def test_sound_shares_are_as_agreed(law):
 def test_a_test_is_wrong_as_often_as_its_threshold_says(law, monkeypatch):
     """Counts are near enough to chi^2 out to one in 1,000: 3 times as many never."""
     monkeypatch.setattr(share_law, "THRESHOLD", 1e-3)
-    both = [play_share_law(scene(law), (), seed=seed, trials=600) for seed in range(8)]
+    both = [play(scene(law), (), seed=seed, trials=600) for seed in range(8)]
     many = sum(one.trials for one in both)
     assert sum(one.successes for one in both) <= 3 + 3e-3 * many
 
@@ -99,7 +99,7 @@ def test_spoilt_ones_are_not(law, spoil):
     )
     # A tail is found where some numbers are expected in it.
     trials = 5_000 if spoil is no_tails else 600
-    found = play_share_law(spoilt, (), seed=3, trials=trials)
+    found = play(spoilt, (), seed=3, trials=trials)
     assert found.successes
     assert found.exceeds(0.05 / 100)
 
@@ -115,4 +115,4 @@ def test_what_real_parties_draw_is_looked_at_too(monkeypatch):
 
 def test_without_masks_there_is_nothing_to_count():
     none = Scene(topology=RING, law=Masks("none").on(RING), width=2)
-    assert play_share_law(none, (), **HOW) is None
+    assert play(none, (), **HOW) is None

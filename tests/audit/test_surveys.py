@@ -31,7 +31,7 @@ from veilsum.audit.visits import (
     browser_chance_of_shares,
     browsers_chance,
     planted_visit_leaks,
-    play_visits,
+    play,
     seeded_browser_chance,
     state_of,
 )
@@ -67,7 +67,7 @@ def by_name(found):
 
 @pytest.mark.parametrize("coalition", [("ann", "bob"), ("cem",)])
 def test_a_sound_program_gives_nothing_away(made, coalition):
-    found = by_name(play_visits(made, coalition, seed=1, trials=60))
+    found = by_name(play(made, coalition, seed=1, trials=60))
     assert found.keys() == ATTACKS.keys()
     alarms = 1e-6  # of six statements, once in 160,000 seeds
     assert not any(one.exceeds(alarms) for one in found.values())
@@ -117,7 +117,7 @@ def test_worlds_with_other_sums_are_told_apart(made, monkeypatch):
         return one, (first, (second[0] + 1, *second[1:]))
 
     monkeypatch.setattr(Visits, "tables", uneven)
-    found = by_name(play_visits(made, ("ann", "bob"), seed=1, trials=4))
+    found = by_name(play(made, ("ann", "bob"), seed=1, trials=4))
     assert found[TWO_WORLDS].successes == 4
 
 
@@ -135,17 +135,12 @@ def test_two_worlds_have_one_sum_and_one_pattern(made):
 @each("bounds", [(0, 0.01), (-1_000_000, -999_999), (3, 4), (-1e9, 1e9)])
 def test_tables_are_made_up_within_any_range(bounds):
     found = Visits.like(opened(range=bounds))
-    assert (
-        by_name(play_visits(found, ("bob",), seed=1, trials=5))[TWO_WORLDS].successes
-        == 0
-    )
+    assert by_name(play(found, ("bob",), seed=1, trials=5))[TWO_WORLDS].successes == 0
 
 
 def test_one_number_alone_is_nothing_to_be_told():
     found = Visits.like(opened(range=[7, 7]))
-    (told,) = surveys._played(
-        "x", lambda: play_visits(found, ("bob",), seed=1, trials=5)
-    )
+    (told,) = surveys._played("x", lambda: play(found, ("bob",), seed=1, trials=5))
     assert told == Skipped("x", "every number is the same, and none is to be told")
 
 
@@ -155,7 +150,7 @@ def test_guests_of_the_coalition_are_not_attacked(made):
     )
     tolerant = replace(made, terms=replace(made.terms, tolerate_guests=3))
     assert len(tolerant.hidden(("ann", "bob"))) == 1
-    (told,) = play_visits(tolerant, ("ann", "bob"), seed=1, trials=5)
+    (told,) = play(tolerant, ("ann", "bob"), seed=1, trials=5)
     assert isinstance(told, Skipped)
     assert "leave 1 guests" in told.why
 
@@ -402,7 +397,7 @@ def test_stopping_names_what_is_left(survey, monkeypatch):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(visits, "play_visits", stopped)
+    monkeypatch.setattr(visits, "play", stopped)
     found = survey.audit(
         survey.scene, [("ann",)], depth="quick", executions=200, progress=False
     )

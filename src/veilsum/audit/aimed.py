@@ -62,7 +62,7 @@ class Aim:
         return not self.question.ask(self.held, rules=rules).shows_nothing
 
 
-def play_aimed_attacks(
+def play(
     question: Rehearsal,
     *,
     coalition: Sequence[str],

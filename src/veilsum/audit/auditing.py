@@ -148,7 +148,7 @@ PLAYED: Mapping[str, tuple[Callable[..., Any], int]] = {
     "masks of another epoch": (reused.attack_across_epochs, 1_000),
     "few seeds": (weak_randomness.attack_small_roots, 16),
     "guesses": (guesses.play, 2_000),
-    share_law.ATTACK: (share_law.play_share_law, 2_000),
+    share_law.ATTACK: (share_law.play, 2_000),
     share_law.SYSTEM: (share_law.attack_system_shares, 2_000),
 }
 FEWEST_TRIALS = 100
@@ -1132,7 +1132,7 @@ def _steps(groups: Sequence[Coalition], depth: Depth) -> tuple[Step, ...]:
             *(Step(one.ATTACK, one.play, group, TRIALS[depth]) for one in ON_SUMS),
             Step(
                 late_unmasking.ATTACK,
-                late_unmasking.play_late_unmasking,
+                late_unmasking.play,
                 group,
                 RUNS[depth],
             ),
@@ -1141,7 +1141,7 @@ def _steps(groups: Sequence[Coalition], depth: Depth) -> tuple[Step, ...]:
         ]
     return (
         *found,
-        Step(unlisted.ATTACK, unlisted.play_unlisted_releases, None, RUNS[depth]),
+        Step(unlisted.ATTACK, unlisted.play, None, RUNS[depth]),
         Step(TAPPED, _tapped, None, RUNS[depth]),
         Step(RESTARTED, _restarted, None, CRASHES[depth]),
         Step(REAL_PARTIES, _real_parties, None, REAL[depth]),
@@ -1180,9 +1180,7 @@ def _real_parties(
         from veilsum.audit import real_parties
     except MissingExtraError as error:
         return iter([Skipped(REAL_PARTIES, str(error))])
-    return real_parties.play_on_real_parties(
-        question, coalition=coalition, seed=seed, trials=trials
-    )
+    return real_parties.play(question, coalition=coalition, seed=seed, trials=trials)
 
 
 def _tapped(

@@ -29,7 +29,7 @@ from veilsum.privacy.accountant import Budget
 ATTACK = "differencing"
 
 
-def play_difference_attack(
+def play(
     question: Rehearsal,
     *,
     coalition: Sequence[str],

@@ -51,7 +51,7 @@ def withhold_all_shares(world: World, lost: str) -> dict[Edge, Array[Any]]:
     return {}
 
 
-def play_late_unmasking(
+def play(
     question: Rehearsal,
     *,
     coalition: Sequence[str],

@@ -78,7 +78,7 @@ def candidates_left_by_low_bits(
     return set()
 
 
-def play_low_bits_attack(
+def play(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess which of some tables a small party has, from low bits alone."""

@@ -46,7 +46,7 @@ def usual_places(vectors: Sequence[Totals]) -> list[int]:
     ]
 
 
-def play_partial_round(
+def play(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Skipped, ...]:
     """Look for a round in which some honest party stays silent, and others do not."""

@@ -71,7 +71,7 @@ NEEDLE_BITS = 40
 Shown: TypeAlias = dict[str, str]
 
 
-def play_on_real_parties(
+def play(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> Iterator[Outcome | Skipped | str]:
     """Let real parties run on two dealings; compare what they leave behind.

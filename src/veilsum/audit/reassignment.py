@@ -37,7 +37,7 @@ def worlds_with_these_totals(
     return {label for label, totals in worlds.items() if list(totals) == list(seen)}
 
 
-def play_reassignment(
+def play(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess which of two dealings among honest parties was the true one."""

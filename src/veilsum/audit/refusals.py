@@ -29,7 +29,7 @@ ATTACK = "refusals"
 SIZES = 64
 
 
-def play_refusals(
+def play(
     question: Rehearsal,
     *,
     coalition: Sequence[str],

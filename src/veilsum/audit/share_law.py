@@ -51,7 +51,7 @@ Edges = Float[FloatArray, " edges"]
 EVEN = np.linspace(0.0, 1.0, CELLS + 1)
 
 
-def play_share_law(
+def play(
     scene: Scene, coalition: Sequence[str], *, seed: int, trials: int
 ) -> Outcome | None:
     """Count the shares of some executions; None where there are no masks.

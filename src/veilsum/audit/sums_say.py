@@ -31,7 +31,7 @@ class Remark:
     words: str
 
 
-def play_sum_remarks(
+def play(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Remark, ...]:
     """Return what the question's sums say to a coalition; the worst of some tables."""
@@ -40,7 +40,7 @@ def play_sum_remarks(
 
 
 def sum_remarks_for_audit(question: Rehearsal, **how: Any) -> Iterator[str]:
-    yield from (one.words for one in play_sum_remarks(question, **how))
+    yield from (one.words for one in play(question, **how))
 
 
 def _remarks(

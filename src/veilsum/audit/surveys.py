@@ -167,9 +167,7 @@ class RehearsedSurvey:
         steps: list[tuple[str, Play]] = [
             (
                 f"visits, {listed_names(group)}",
-                partial(
-                    visits.play_visits, self.visits, group, seed=seed, trials=trials
-                ),
+                partial(visits.play, self.visits, group, seed=seed, trials=trials),
             )
             for group in groups
         ]

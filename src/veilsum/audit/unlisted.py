@@ -38,7 +38,7 @@ GAPS = 2
 Kind: TypeAlias = tuple[tuple[str, int], ...]
 
 
-def play_unlisted_releases(
+def play(
     question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> Iterator[Outcome | Skipped | str]:
     """Compare what parties mask with the list of released numbers.

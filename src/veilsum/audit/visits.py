@@ -480,7 +480,7 @@ ATTACKS: Mapping[str, Callable[[Against], Outcome | Skipped]] = {
 }
 
 
-def play_visits(
+def play(
     visits: Visits, coalition: Coalition, *, seed: int, trials: int
 ) -> Iterator[Outcome | Skipped]:
     left = visits.hidden(coalition)

@@ -47,8 +47,8 @@ class Metric(NamedTuple):
 def prometheus_text(metrics: Iterable[Metric]) -> str:
     r"""Return numbers as Prometheus reads them, those of one name together.
 
-    >>> print(prometheus_text([Metric("up", "Whether.", {"state": 'a"b'}, 1.0)]),
-    end="")
+    >>> metric = Metric("up", "Whether.", {"state": 'a"b'}, 1.0)
+    >>> print(prometheus_text([metric]), end="")
     # HELP up Whether.
     # TYPE up gauge
     up{state="a\"b"} 1

@@ -329,7 +329,7 @@ def own_rule_allowing_constants(consortium: Consortium) -> str:
 
 
 def constants_asked(consortium: Consortium) -> tuple[str, ...]:
-    """Return the terms of a question that have constants; see `constants_in`."""
+    """Return the terms of a question that have constants; see `formula_constants`."""
     job = agreed_job(consortium)
     asked = None if job is None else job.question
     return () if asked is None else asked.constants

@@ -191,12 +191,10 @@ def _sum(pages: Mapping[str, Consent], total: Total) -> Iterator[str]:
         f"{sum(_numbers(page)[1] for page in pages.values())} numbers in all"
     )
     for name, page in pages.items():
-        columns = listed_names(
-            [quoted_for_release(one) for one in page.facts["columns"]]
-        )
+        named = listed_names([quoted_for_release(one) for one in page.facts["columns"]])
         yield (
             f"- {name}: {page.facts['question']}, at most {_numbers(page)[1]} numbers, "
-            f"about {columns}"
+            f"about {named}"
         )
     if total.epsilon is None:
         yield f"masks: no bound holds for all of them together: {total.reason}"

@@ -272,8 +272,10 @@ def report_risks(facts: PlanFacts) -> Iterator[PlanRisk]:
 def report_number(value: float, language: str, digits: int = 2) -> str:
     """Return a number as people write it, with so many digits.
 
-    >>> report_number(1234567, "en"), report_number(1234567, "de"), report_number(0.125,
-    "de", 3) ('1,200,000', '1.200.000', '0,125')
+    >>> report_number(1234567, "en"), report_number(1234567, "de")
+    ('1,200,000', '1.200.000')
+    >>> report_number(0.125, "de", 3)
+    '0,125'
     """
     rounded = float(f"{value:.{digits}g}")
     whole = rounded % 1 == 0 and 1 <= rounded < 1e15

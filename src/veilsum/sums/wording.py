@@ -18,8 +18,8 @@ def quoted_for_release(text: str) -> str:
 def exact_number_words(value: float) -> str:
     """Return a number to its last digit, and true or false, as a file has them.
 
-    >>> exact_number_words(37.00000001), exact_number_words(3.0),
-    exact_number_words(True) ('37.00000001', '3', 'true')
+    >>> [exact_number_words(value) for value in (37.00000001, 3.0, True)]
+    ['37.00000001', '3', 'true']
     """
     if type(value) is float and value.is_integer() and abs(value) < 1e15:
         value = int(value)

@@ -14,8 +14,8 @@ surveys). Each of them stands here as a check of its own, made before any number
 4. *Nothing replayed.* Every submission is checked again: survey, guest, number and
    digests are in its signature and in every seal, and nothing may be there twice. Which
    cells are filled is in both as well, and is counted again: what is released follows.
-5. *One number.* The set has one submission of each guest; `is_resent` and `visit` see
-   to it that a correction shares nothing with what it corrects.
+5. *One number.* The set has one submission of each guest; `is_submission_resent` and
+   `guest_submission` see to it that a correction shares nothing with what it corrects.
 6. *No invented guests.* Guests count as those of the member that invited them, and a
    delegate knows whom it invited. Under every coalition of `tolerate` members enough
    guests must be left, in this survey and in what follows from this and all earlier

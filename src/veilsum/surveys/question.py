@@ -510,8 +510,9 @@ class SurveyResult(JobResult):
 def survey_number_in_full(number: Fraction) -> str:
     """Return a number with all its digits, however many; as a fraction without an end.
 
-    >>> [survey_number_in_full(x) for x in (Fraction(2**60 + 1, 4), Fraction(-3),
-    Fraction(1, 3))] ['288230376151711744.25', '-3', '1/3']
+    >>> numbers = Fraction(2**60 + 1, 4), Fraction(-3), Fraction(1, 3)
+    >>> [survey_number_in_full(number) for number in numbers]
+    ['288230376151711744.25', '-3', '1/3']
     """
     # As many digits as there are factors 2, or 5, of which no more than bits.
     most = number.denominator.bit_length()
