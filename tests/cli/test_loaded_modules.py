@@ -79,7 +79,7 @@ def test_nothing_loads_a_package_that_it_does_not_need(steps):
 
 LATE = """
 import sys
-from veilsum.party.processes import party_processes
+from veilsum.party.processes import party_process_context
 loaded = {{name for name in {heavy!r} if name in sys.modules}}
 import veilsum.party.preloaded
 from veilsum.locale import catalogue

@@ -27,7 +27,7 @@ def test_the_command_line_names_its_extra(package):
 
 def test_figures_name_their_extra():
     code = (
-        "from veilsum.report.figures import panels\n"
+        "from veilsum.report.figures import figure_panels\n"
         "from veilsum.errors import MissingExtraError\n"
         "try:\n    panels(1.0)\n"
         "except MissingExtraError as error:\n    print(error)"

@@ -60,7 +60,7 @@ def test_no_file_imports_another_in_a_circle(imports):
 
 
 def test_a_circle_would_be_seen(imports):
-    line = "from veilsum.numbers.arrays import listed"
+    line = "from veilsum.numbers.arrays import listed_names"
     planted = {**imports, "veilsum.errors": imported(ast.parse(line))}
     assert circles(planted)[0] >= ["veilsum.errors", "veilsum.numbers.arrays"]
 
