@@ -29,7 +29,7 @@ def test_figures_name_their_extra():
     code = (
         "from veilsum.report.figures import figure_panels\n"
         "from veilsum.errors import MissingExtraError\n"
-        "try:\n    panels(1.0)\n"
+        "try:\n    figure_panels(1.0)\n"
         "except MissingExtraError as error:\n    print(error)"
     )
     found = run_without("matplotlib.figure", code)
