@@ -50,8 +50,9 @@ FAMILIES: dict[str, Listed] = {
 def canonical_family_name(name: str) -> str:
     """Return a family's one name; what is no alias stays as it is.
 
-    >>> canonical_family_name("Binomial"), canonical_family_name("gamma_inverse"),
-    canonical_family_name("cauchy") ('logistic', 'gamma-inverse', 'cauchy')
+    >>> names = "Binomial", "gamma_inverse", "cauchy"
+    >>> [canonical_family_name(name) for name in names]
+    ['logistic', 'gamma-inverse', 'cauchy']
     """
     plain = name.strip().lower().replace("_", "-")
     return next((key for key, (_, known) in FAMILIES.items() if plain in known), plain)

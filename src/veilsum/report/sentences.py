@@ -316,8 +316,10 @@ def report_day(text: str, language: str) -> str:
 def report_rule_value(value: Value, language: str) -> str:
     """Return a rule's value to its last digit.
 
-    >>> report_rule_value(0.98, "en"), report_rule_value(0.98, "de"),
-    report_rule_value(True, "de") ('0.98', '0,98', 'true')
+    >>> report_rule_value(0.98, "en"), report_rule_value(0.98, "de")
+    ('0.98', '0,98')
+    >>> report_rule_value(True, "de")
+    'true'
     """
     return with_signs(exact_number_words(value), language)
 
