@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -52,10 +52,14 @@ class Remainder(Protocol):
         ...
 
 
+Same = TypeVar("Same")
+
+
 class Alike:
     """A remainder that is the same for every party of a stack."""
 
-    def rows(self, which: slice) -> Self:
+    # Not `Self`, which the checker of shapes does not take outside of its own classes.
+    def rows(self: Same, which: slice) -> Same:
         return self
 
 
