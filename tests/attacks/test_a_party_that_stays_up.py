@@ -287,7 +287,7 @@ def look_around(house):
     return next(one for one in house.serving.statuses() if one.run == house.run)
 
 
-@pytest.mark.parametrize("where", ["read_agreement", "page_of"])
+@pytest.mark.parametrize("where", ["read_agreement", "study_consent_page"])
 def test_a_file_that_makes_the_program_fail_is_set_aside(
     house, where, monkeypatch, caplog
 ):

@@ -201,7 +201,7 @@ def lenient_set(terms, submissions):
 
 def without_search_for_doubles(monkeypatch):
     monkeypatch.setattr(survey_set, "survey_set_of", lenient_set)
-    monkeypatch.setattr("surveys.set_of", lenient_set)
+    monkeypatch.setattr("surveys.survey_set_of", lenient_set)
 
 
 def test_one_guest_replayed_many_times_is_the_total(make_world, monkeypatch):

@@ -281,10 +281,12 @@ def test_a_result_is_plain_json_and_text(name, runs):
 @every_table
 def test_a_pickled_result_is_the_same_and_holds_no_row(name, runs):
     result = runs(name).arrays
-    before = result.summary()  # what it has found is kept, and pickled
+    # What was computed is kept, and pickled; tables and influence of rows are not.
+    before, plain = result.summary(), result.to_dict()
+    plain.pop("influence", None)
     stored = pickle.dumps(result)
     again = pickle.loads(stored)
-    assert (again.summary(), again.to_dict()) == (before, result.to_dict())
+    assert (again.summary(), again.to_dict()) == (before, plain)
     for table in runs(name).job.tables.values():
         for _, column in table.select_dtypes("number").items():
             assert np.asarray(column)[:8].tobytes() not in stored

@@ -230,17 +230,13 @@ def resolve_question(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SimulatedTables(Secret):
-    """Tables of a simulation, for the influence of their rows; not pickled.
+    """Tables of a simulation, for the influence of their rows.
 
     Attributes:
         frames: by party.
     """
 
     frames: Mapping[str, Frame]
-
-    def __reduce_ex__(self, protocol: object) -> Any:
-        """Leave the tables out of a pickled result."""
-        return type(self), ({},)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -380,6 +376,11 @@ class TableResult(ComparedResult):
         honest = max(1, rows * self.terms.honest // len(self.terms.parties))
         pooled = rows + int(self.dropped)
         return ReleasePrice.from_releases(self.releases, schema, pooled, honest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: neither tables nor the influence of their rows."""
+        own = {key: one for key, one in vars(self).items() if key != "influence"}
+        return {**own, "simulated": None}
 
     @cached_property
     def influence(self) -> Mapping[str, OwnInfluence]:
