@@ -117,5 +117,5 @@ def test_both_forms_are_kept_as_they_are():
 
 
 def test_a_shown_thing_has_to_say_what_it_shows():
-    with pytest.raises(NotImplementedError, match="Shown"):
+    with pytest.raises(NotImplementedError, match="Renderable"):
         repr(Renderable())
