@@ -23,6 +23,7 @@ from veilsum.models.families import (
     Poisson,
     Probit,
 )
+from veilsum.models.fineness import MOST_BITS, Fineness
 from veilsum.models.glm import Request, statistics
 from veilsum.models.newton import Newton
 from veilsum.models.rows import ONES, RowMeasures, Rows
@@ -122,12 +123,20 @@ def score_at(newton, rows, coefficients):
     if newton.intercept is not None:
         centres = [float(one.centre) for one in newton.scales.measures.design]
         whole[newton.intercept] += whole @ centres
-    request = Request("round", np.append(whole, whole[newton.intercept or 0]))
-    opening = statistics(newton.scales, rows, newton.propose(newton.start()))
-    first = newton.scales.first(opening)
-    score = newton.scales.round(
-        statistics(newton.scales, rows, request), first, request.point
-    ).score
+    point = np.append(whole, whole[newton.intercept or 0])
+    scales = newton.scales
+    if not scales.responses_once:
+        request = Request("round", point)
+        score = scales.round(statistics(scales, rows, request)).score
+    else:
+        first = scales.first(statistics(scales, rows, newton.propose(newton.start())))
+        finest = [min(scales.pull, MOST_BITS - bits) for bits in scales.mean_bits]
+        fineness = Fineness((), tuple(finest))
+        request = Request("means", point, fineness)
+        means = scales.means(statistics(scales, rows, request), fineness).means
+        pairs = zip(first.cross, means, strict=True)
+        slope = Fraction(scales.family.slope)
+        score = [slope * (one - mean) for one, mean in pairs]
     design, shift = newton.scales.measures.design, score[newton.intercept or 0]
     return np.array(
         [
@@ -443,8 +452,8 @@ def test_a_total_without_any_weight_is_refused():
 
 def test_a_total_of_another_size_is_refused():
     newton = newton_for(Poisson(), [SMALL])
-    assert newton.scales.size == len(newton.scales.counts.units) == 11
-    with refusals.refused("layout-size-differs", mentions=("11",)):
+    assert newton.scales.size == len(newton.scales.counts.units) == 9
+    with refusals.refused("layout-size-differs", mentions=("9",)):
         newton.advance(newton.start(), np.zeros(12, dtype=object))
 
 

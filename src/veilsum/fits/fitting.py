@@ -407,8 +407,13 @@ class NewtonRecipe(Strategy, InRounds[State]):
         # Pearson's sum is asked for at the point of another sum.
         pearson = f"{self.what}: Pearson's sum"
         job = pearson if request.stage == "pearson" else self.what
-        layout = self.newton.scales.layout(request.stage) + LEFT_OUT
+        layout = self.newton.scales.layout(request.stage, request.fineness) + LEFT_OUT
         return Release.from_layout(job, layout, tuple(point.tolist()))
+
+    def residues(self, sums: Sums) -> Sequence[int]:
+        """Return the released bits of each number of the next sum."""
+        fineness = self.newton.propose(self.state(sums)).fineness
+        return () if fineness is None else fineness.residues
 
     def _shown(self, stage: Stage) -> dict[str, int]:
         return (self.newton.scales.layout(stage) + LEFT_OUT).released
@@ -424,7 +429,9 @@ class NewtonRecipe(Strategy, InRounds[State]):
         kinds: tuple[tuple[str, Stage, int, int], ...] = (
             ("first", "first", 1, 1),
             # A run that ends without an answer may end before its closing round.
-            ("tries", "round", 1, most - 1),
+            ("tries", "round", int(not scales.responses_once), most - 1),
+            ("means", "means", 0, most - 2 if scales.responses_once else 0),
+            ("last", "last", 1, most - 1 if scales.responses_once else 0),
             (outside, "outside", 0, most - 2),
             ("pearson", "pearson", pearson, pearson),
             ("closing", "closing", closing, closing),

@@ -124,6 +124,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
         measures: how numbers are counted, where ranges alone do not tell.
         errors: robust ones, if any.
         tested: columns of the formula that are not fitted: their score is tested.
+        digits: of the answer; see `Model`.
     """
 
     follows = "the coefficients, their standard errors, and tests"
@@ -139,6 +140,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
     measures: RowMeasures | None = None
     errors: Errors | None = None
     tested: tuple[str, ...] = ()
+    digits: int | None = None
 
     @classmethod
     def of(
@@ -154,6 +156,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
         *,
         absorb: bool = False,
         further: str | None = None,
+        digits: int | None = None,
     ) -> FormulaJob:
         read = partial(
             ModelFormula.of,
@@ -188,6 +191,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
             absorb=absorb,
             errors=kind,
             tested=tested,
+            digits=digits,
         )
 
     @property
@@ -262,6 +266,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
             absorb=self.absorb,
             levels=self._levels,
             tested=self.tested,
+            digits=self.digits,
             weighed_by=None if self.weighing is None else self.weighing.words,
         )
 

@@ -33,6 +33,7 @@ from veilsum.models.family_names import (
     NEGATIVE_BINOMIAL,
     canonical_family_name,
 )
+from veilsum.models.fineness import FEWEST_DIGITS, MOST_DIGITS
 from veilsum.models.glm import Scales
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
@@ -82,6 +83,8 @@ class Model:
         absorb: whether every party has an intercept of its own, which is not shown.
         levels: of a response that is a choice among them, in their order.
         tested: columns of the design that are not fitted: their score is tested.
+        digits: to which coefficients are right in standard errors, and standard errors
+            as a part of them; None for `MOST_DIGITS`.
         weighed_by: what weights are a public function of, if they are no column.
     """
 
@@ -97,9 +100,11 @@ class Model:
     levels: tuple[str, ...] = ()
     tested: tuple[str, ...] = ()
     weighed_by: str | None = None
+    digits: int | None = None
 
     def __post_init__(self) -> None:
         for asked, check in (
+            (self.digits is not None, _check_digits),
             (self.tested, _check_score_test),
             (self.family.is_choice, _check_choice),
             (self.errors, _check_errors),
@@ -111,6 +116,11 @@ class Model:
     @property
     def fitted(self) -> tuple[int, ...]:
         return tuple(k for k, n in enumerate(self.names) if n not in self.tested)
+
+    @property
+    def fineness(self) -> int:
+        """The digits of rounds with a canonical link."""
+        return MOST_DIGITS if self.digits is None else self.digits
 
     @property
     def slopes(self) -> tuple[str, ...]:
@@ -162,6 +172,7 @@ class Model:
             "errors": self.errors,
             "absorb": self.absorb,
             "tested": self.tested,
+            **({"digits": self.fineness} if self.family.slope else {}),
             **({"levels": self.levels} if self.levels else {}),
         }
 
@@ -169,7 +180,11 @@ class Model:
     def wide(self) -> Newton:
         """The rounds of a model that has the columns that are tested as well."""
         return Newton(
-            self.family, self.measures, names=self.names, intercept=self.intercept
+            self.family,
+            self.measures,
+            names=self.names,
+            intercept=self.intercept,
+            digits=self.fineness,
         )
 
     @cached_property
@@ -184,6 +199,7 @@ class Model:
             names=self.slopes,
             intercept=None if ones is None else self.fitted.index(ones),
             ridge=self.ridge,
+            digits=self.fineness,
         )
 
     def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
@@ -192,7 +208,9 @@ class Model:
         if self.tested:
             return ScoreRecipe.around(fitting, self.wide, self.fitted, limit)
         if self.errors is not None:
-            scales = Scales.of(self.family, self.measures, self.intercept)
+            scales = Scales.of(
+                self.family, self.measures, self.intercept, self.fineness
+            )
             return RobustRecipe.around(fitting, Meat(scales, self.errors), limit)
         return fitting(limit)
 
@@ -293,6 +311,23 @@ STRATEGIES: dict[str, Callable[[Model, ReleaseLimit | None], Strategy]] = {
     "newton": _newton,
     "choice": _choice,
 }
+
+
+def _check_digits(model: Model) -> None:
+    family, digits = model.family, model.digits
+    assert digits is not None
+    if family.slope == 0.0:
+        found = f"digits = {digits} and family = {family.name!r}: leave digits out"
+        raise InvalidInputError(
+            "digits are agreed for families with a canonical link (logistic, "
+            f"quasi-binomial, poisson, quasi-poisson, gamma-inverse), found {found}",
+            code="digits-without-rounds",
+        )
+    if not FEWEST_DIGITS <= digits <= MOST_DIGITS:
+        raise InvalidInputError(
+            f"digits must be {FEWEST_DIGITS} to {MOST_DIGITS}, found {digits}",
+            code="digits-out-of-range",
+        )
 
 
 def _check_score_test(model: Model) -> None:

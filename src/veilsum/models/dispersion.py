@@ -282,7 +282,7 @@ class DispersedNewton(Newton):
             )
         )
         return ScatterStatistics(
-            **vars(scales.round(total, state.first, state.model.trial)),
+            **vars(scales.round(total)),
             cross=tuple(int(one) * pull for one in found["theta_score"]),
             slope=slope,
             curvature=curvature,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -165,6 +165,9 @@ class Family:
             the responses (20 sums instead of 14 without it).
         constants: sums over responses, beside those of w y, that results need once:
             `saturated`, `peak`.
+        cumulants_are_means: whether a row's cumulant is its mean.
+        largest_slope: of the mean in eta, where it has a largest; else infinite.
+        largest_bend: of that slope in eta.
         exponential: whether weights of rows are in proportion to exp(eta), so that long
             steps of a search are halved.
         endless: what the data look like when a coefficient grows without end, in the
@@ -182,6 +185,9 @@ class Family:
     limbs: ClassVar[int] = 3
     slope: ClassVar[float] = 0.0
     constants: ClassVar[tuple[str, ...]] = ()
+    cumulants_are_means: ClassVar[bool] = False
+    largest_slope: ClassVar[float] = inf
+    largest_bend: ClassVar[float] = inf
     exponential: ClassVar[bool] = False
     endless: ClassVar[str] = ""
     fitted_by: ClassVar[str] = "newton"
@@ -262,6 +268,10 @@ class Family:
     def limits(self, agreed: RowRanges) -> RowBounds:
         raise NotImplementedError
 
+    def weight_slope(self, agreed: RowRanges) -> float:
+        """Return the slope of log information in eta: at most this near an answer."""
+        return 1.0
+
     def log_likelihood(self, sums: LikelihoodSums) -> float:
         if sums.dispersion == 0.0:
             return np.inf
@@ -338,6 +348,8 @@ class Binomial(Family):
     levels: ClassVar[tuple[float, ...]] = (0.0, 1.0)
     limbs = 2  # the root is at most 1/2
     slope = 1.0
+    largest_slope = 0.25
+    largest_bend = 1.0 / (6.0 * sqrt(3.0))
     endless = "separation: it tells responses 0 from 1 without fail"
     ratio = "an odds ratio"
 
@@ -622,6 +634,7 @@ class Poisson(LogLink):
 
     name = "poisson"
     slope = 1.0
+    cumulants_are_means = True
     constants: ClassVar[tuple[str, ...]] = ("saturated", "peak")
     exponential = True
     endless = "for some of its values every count is 0"
@@ -913,6 +926,9 @@ class GammaInverseLink(Gamma):
 
     def cumulant(self, eta: FloatArray) -> FloatArray:
         return -log(eta)
+
+    def weight_slope(self, agreed: RowRanges) -> float:
+        return 2.0 * agreed.high
 
     def peak(self, response: PerRow) -> PerRow:
         return -1.0 - log(response)

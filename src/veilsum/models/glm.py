@@ -12,12 +12,14 @@ the intercept of the null model, whose deviance is found along the way. Some fam
 close with one more sum, at the answer. `newton` leads from one round to the next.
 
 All sums are of whole numbers. A row's columns are counted in their units, centres taken
-off, and so are coefficients: a slope is one for each unit. What a row contributes is
-rounded to a power of two that follows from the agreement alone (`Scales`): information
-is V'V with V = rint(root z 2^s), which no rounding makes less than positive, and a
-score is Z'r with r rounded. At a point where a row has no mean that the family allows
-nobody could send such sums. So, unless agreed ranges prove that there is none, a sum of
-its own asks first for how many rows are outside, and everybody answers it alike.
+off, and so are coefficients: a slope is one for each unit. With a canonical link each
+product of a row is rounded to a unit that follows from the agreed digits and from
+earlier totals, and residues of totals are released (`fineness`). With other links units
+follow from the agreement alone (`Scales`): information is V'V with V = rint(root z
+2^s), which no rounding makes less than positive, and a score is Z'r with r rounded. At
+a point where a row has no mean that the family allows nobody could send such sums. So,
+unless agreed ranges prove that there is none, a sum of its own asks first for how many
+rows are outside, and everybody answers it alike.
 """
 
 from __future__ import annotations
@@ -44,6 +46,15 @@ from veilsum.models.families import (
     RowBounds,
     RowRanges,
 )
+from veilsum.models.fineness import (
+    BITS_OF_DIGIT,
+    CROSS_BITS,
+    FIRST_BITS,
+    LIKELIHOOD_BITS,
+    MOST_DIGITS,
+    Fineness,
+    triangle,
+)
 from veilsum.models.inference import Inference
 from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
@@ -56,9 +67,11 @@ from veilsum.numbers.layout import (
     Layout,
     RowRange,
     Statistic,
+    centred_range,
     number,
     padding,
     range_within_bits,
+    ranges_of_products,
     symmetric,
     union_of_columns,
     vector,
@@ -71,6 +84,7 @@ from veilsum.numbers.units import (
     Integers,
     Measure,
     limbs_of,
+    square_of_triangle,
     sum_bits,
     total_of_counts,
     triangle_of_matrix,
@@ -102,7 +116,9 @@ DEPENDENT = 1e18
 # A dependency names the columns that have at least this share in it.
 SHARE = 1e-5
 
-Stage = Literal["first", "outside", "round", "pearson", "closing", "score"]
+Stage = Literal[
+    "first", "outside", "round", "means", "last", "pearson", "closing", "score"
+]
 # Losses are sums of a cross-validation.
 SumStage = Stage | Literal["losses"]
 
@@ -117,10 +133,12 @@ class Request:
             Pearson's sum, the coefficients and the null model's intercept; when closing
             the coefficients and the dispersion. Columns are counted in their units,
             centres taken off.
+        fineness: units and residues of a round with a canonical link.
     """
 
     stage: Stage
     point: Vector
+    fineness: Fineness | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +167,7 @@ class FirstStatistics:
 class ResponseStatistics(FirstStatistics):
     """The totals of the first round with a canonical link.
 
-    Here `information` is Z'WZ times `Scales.first_information`, and `cross` is Z'Wy.
+    Here `information` is Z'WZ, and `cross` is Z'Wy.
 
     Attributes:
         peak: the sum of w `Family.peak`.
@@ -165,17 +183,17 @@ class MeanStatistics:
     """The totals of a later round with a canonical link: no response is in them.
 
     Attributes:
-        information: V'V, the information times the dispersion.
+        information: the information times the dispersion; None if it was not asked for.
         means: Z'W mu.
-        cumulants: the sum of w `Family.cumulant`.
+        cumulants: the sum of w `Family.cumulant`; None if it was not asked for.
         null_mean: the sum of w mu of the null model; 0 without offsets.
         null_information: its information.
         null_cumulants: and its sum of cumulants.
     """
 
-    information: Integers
+    information: Integers | None
     means: tuple[Fraction, ...]
-    cumulants: Fraction
+    cumulants: Fraction | None
     null_mean: Fraction
     null_information: Fraction
     null_cumulants: Fraction
@@ -240,9 +258,16 @@ class Scales:
     family: Family
     measures: RowMeasures
     intercept: int | None = None
+    digits: int = MOST_DIGITS
 
     @classmethod
-    def of(cls, family: Family, measures: RowMeasures, intercept: int | None) -> Scales:
+    def of(
+        cls,
+        family: Family,
+        measures: RowMeasures,
+        intercept: int | None,
+        digits: int = MOST_DIGITS,
+    ) -> Scales:
         """Return the scales of columns that are centred, if an intercept allows it.
 
         However far from 0 a column is, all bits of V tell how its rows differ.
@@ -251,7 +276,7 @@ class Scales:
             columns = [one.centred() for one in measures.design]
             columns[intercept] = measures.design[intercept]
             measures = replace(measures, design=tuple(columns))
-        return cls(family, measures, intercept)
+        return cls(family, measures, intercept, digits)
 
     @property
     def n_columns(self) -> int:
@@ -276,6 +301,16 @@ class Scales:
         return self.family.slope != 0.0 and self.limits.low < 0.0 < self.limits.high
 
     @property
+    def cumulants_follow(self) -> bool:
+        """Whether cumulants are among the sums of means."""
+        return self.family.cumulants_are_means and self.intercept is not None
+
+    def sums_cumulants(self, stage: SumStage) -> bool:
+        """Return whether a round sums cumulants: for the answer, or a dispersion."""
+        asked = stage == "last" or self.family.estimates_dispersion
+        return asked and not self.cumulants_follow
+
+    @property
     def null_follows(self) -> bool:
         return self.responses_once and self.measures.offset is None
 
@@ -291,7 +326,7 @@ class Scales:
     @cached_property
     def places(self) -> dict[str, int]:
         found = {"null_outside": 0 if self.responses_once else 4}
-        stages: tuple[SumStage, ...] = ("first", "round", "pearson", "losses")
+        stages: tuple[SumStage, ...] = ("first", "last", "round", "pearson", "losses")
         for stage in stages:
             names = " ".join(self._keys(stage)[2].values()).split()
             found = {name: place for place, name in enumerate(names)} | found
@@ -301,11 +336,6 @@ class Scales:
     def n_numbers(self) -> int:
         """Numbers of a round beside the triangle, the vector and rows outside."""
         return max(self.places.values()) + 1
-
-    @cached_property
-    def first_information(self) -> float:
-        """The information of each row in the first round, where it is the same."""
-        return min(self.limits.usual_root, self.limits.root) ** 2
 
     @cached_property
     def agreed(self) -> RowRanges:
@@ -355,6 +385,77 @@ class Scales:
     def pull(self) -> int:
         return self.pull_bits - self._pull
 
+    # Fineness of rounds with a canonical link
+
+    @property
+    def largest_pull(self) -> float:
+        """The largest weighted mean of a row."""
+        return self.limits.pull * self.agreed.weight
+
+    @property
+    def largest_cumulant(self) -> float:
+        """No cumulant is beyond the largest deviance."""
+        return self.limits.deviance * self.agreed.weight
+
+    @property
+    def largest_information(self) -> float:
+        """The largest information of a row whose weight is 1."""
+        return self.limits.root * self.limits.root
+
+    @property
+    def mean_bits(self) -> list[int]:
+        """Bits of a column's product with a mean."""
+        return [of.bits + self._pull for of in self.measures.design]
+
+    def entry_bits(self, j: int, k: int) -> int:
+        """Return the bits of a row's information for two columns."""
+        design = self.measures.design
+        return design[j].bits + design[k].bits + 2 * self._root
+
+    @property
+    def _cross_bits(self) -> int:
+        return ceil(self.digits * BITS_OF_DIGIT) + CROSS_BITS
+
+    @cached_property
+    def _largest_response(self) -> Fraction:
+        of = self.measures.response
+        return Fraction(self.agreed.weight) * of.unit * max(-of.least, of.most, 1)
+
+    @cached_property
+    def response_unit(self) -> Fraction:
+        """What weighted responses are whole numbers of, before they are multiplied."""
+        of, kept = self.measures.response, self._cross_bits
+        if self.measures.weights is not None:
+            return _power(bits_below(float(self._largest_response)) - kept)
+        counted = bits_below(float(self._largest_response / of.unit))
+        return of.unit * _power(max(0, counted - kept))
+
+    @property
+    def cumulant_unit(self) -> float:
+        place = self.places.get("cumulants")
+        return 0.0 if place is None else 2.0 ** -self.numbers[place]
+
+    def response_counts(self, response: PerRow) -> PerRow:
+        """Return responses in `response_unit`, to be weighted and rounded."""
+        unit = self.response_unit
+        return np.asarray(response * float(unit.denominator) / float(unit.numerator))
+
+    @cached_property
+    def first_fineness(self) -> Fineness:
+        """Powers of the first sum: of Z'WZ, and of Z'W times the responses' counts."""
+        design, free = self.measures.design, self.measures.weights is None
+        kept = FIRST_BITS + 2 * self.digits
+        powers = [kept - of.bits for of in design]
+        if free:  # whole numbers need no more than their units
+            powers = [min(0, power) for power in powers]
+        matrix = tuple(
+            0 if free and self.intercept in {j, k} else powers[j] + powers[k]
+            for j, k in triangle(self.n_columns)
+        )
+        response = bits_below(float(self._largest_response / self.response_unit))
+        along = tuple(min(0, self._cross_bits - of.bits - response) for of in design)
+        return Fineness(matrix, along)
+
     @cached_property
     def number_bits(self) -> tuple[int, ...]:
         return tuple(
@@ -365,10 +466,17 @@ class Scales:
     def numbers(self) -> tuple[int, ...]:
         """The powers of 2 by which these are scaled."""
         finest = FINEST if self.family.estimates_dispersion else NUMBER
-        found = tuple(min(finest - min(0, one), self._room(one)) for one in self._sizes)
+        found = [min(finest - min(0, one), self._room(one)) for one in self._sizes]
         if min(found) < 0:
             raise InvalidInputError(TOO_WIDE, code="range-too-wide")
-        return found
+        if self.responses_once:
+            enough = ceil(self.digits * BITS_OF_DIGIT) + LIKELIHOOD_BITS
+            if self.family.estimates_dispersion:
+                enough += LIKELIHOOD_BITS
+            for name in ("cumulants", "peak", "saturated", "pearson"):
+                if (place := self.places.get(name)) is not None:
+                    found[place] = min(found[place], enough)
+        return tuple(found)
 
     @cached_property
     def _sizes(self) -> tuple[int, ...]:
@@ -427,13 +535,24 @@ class Scales:
     def _layouts(self) -> dict[SumStage, Layout]:
         return {}
 
-    def layout(self, stage: SumStage) -> Layout:
-        if stage in self._layouts:
+    def layout(self, stage: SumStage, fineness: Fineness | None = None) -> Layout:
+        """Return the layout of a stage.
+
+        Args:
+            stage: of the fit.
+            fineness: of a round with a canonical link, for its ranges and residues.
+        """
+        if fineness is None and stage in self._layouts:
             return self._layouts[stage]
         matrix, along, numbers, outside, *theta = self.positions.statistics
         first, second, sums = self._keys(stage)
         roots, pulls, of_numbers = self._ranges(stage)
-        matrix = replace(matrix, key=first, ranges=roots)
+        products = ranges_of_products(roots)
+        if self.responses_once and stage == "first":
+            products, pulls = self._fine_ranges(self.first_fineness, roots, pulls)
+        elif fineness is not None:
+            products, pulls = self._fine_ranges(fineness, roots, pulls, later=True)
+        matrix = replace(matrix, key=first, ranges=products)
         found, at = [matrix, replace(along, key=second, ranges=pulls)], 0
         for key, names in sums.items():
             places = [self.places[name] for name in names.split()]
@@ -454,8 +573,51 @@ class Scales:
             for one in theta
         ]
         found += theta if stage == "round" else [padding(one.size) for one in theta]
-        self._layouts[stage] = Layout(tuple(found))
-        return self._layouts[stage]
+        layout = Layout(tuple(found))
+        if fineness is not None:
+            return layout.with_residues(fineness.residues)
+        self._layouts[stage] = layout
+        return layout
+
+    def _fine_ranges(
+        self,
+        fineness: Fineness,
+        roots: Sequence[RowRange],
+        pulls: Sequence[RowRange],
+        *,
+        later: bool = False,
+    ) -> tuple[tuple[RowRange, ...], tuple[RowRange, ...]]:
+        """Return ranges of a row's part of each product, in the units of a sum.
+
+        Args:
+            fineness: of the sum.
+            roots: ranges of which the columns are known, for the matrix.
+            pulls: the same for products with responses or means.
+            later: whether the sum is one of a round.
+        """
+        columns = [centred_range(of) for of in self.measures.design]
+        weight = Fraction(self.agreed.weight)
+        most = weight * Fraction(self.largest_information) if later else weight
+        matrix = []
+        pairs = triangle(self.n_columns if fineness.matrix else 0)
+        for power, (j, k) in zip(fineness.matrix, pairs, strict=True):
+            one = columns[j].squared() if j == k else columns[j] * columns[k]
+            scaled = one.scaled(Fraction(0), most * _power(power))
+            used = union_of_columns(roots[j].columns, roots[k].columns)
+            matrix.append(replace(scaled, columns=used))
+        of, largest = self.measures.response, Fraction(self.largest_pull)
+        ends = Fraction(0), largest
+        if not later:
+            by = weight * of.unit / self.response_unit
+            ends = min(of.least * by, Fraction(0)), of.most * by
+        along = [
+            replace(
+                column.scaled(*(end * _power(power) for end in ends)),
+                columns=one.columns,
+            )
+            for power, column, one in zip(fineness.along, columns, pulls, strict=True)
+        ]
+        return tuple(matrix), tuple(along)
 
     def _ranges(
         self, stage: SumStage
@@ -528,9 +690,11 @@ class Scales:
         match stage:
             case "first" if self.responses_once:
                 saturated = "" if self.family.closes else "saturated"
+                # With an intercept both are among the products of columns.
+                both = "" if self.intercept is not None else "weight_sum response_sum"
                 sums = {
                     "rows": "n_rows",
-                    "weights_and_responses": "weight_sum response_sum",
+                    "weights_and_responses": both,
                     "offsets": "offset_sum" if offset else "",
                     saturated: "saturated" if "saturated" in constants else "",
                     "saturated_part": "peak" if "peak" in constants else "",
@@ -544,13 +708,14 @@ class Scales:
                     "link_cross",
                     {"rows": "n_rows", "first_sums": more},
                 )
-            case "round" if self.responses_once:
+            case "round" | "means" | "last" if self.responses_once:
                 null = "null_mean null_information null_cumulants"
-                sums = {"cumulants": "cumulants"} | (
-                    {"null_cumulants": null} if offset else {}
-                )
-                return "information", "fitted_cross", sums
-            case "round":
+                summed = self.sums_cumulants(stage)
+                sums = {"cumulants": "cumulants"} if summed else {}
+                sums |= {"null_cumulants": null} if offset else {}
+                matrix = "" if stage == "means" else "information"
+                return matrix, "fitted_cross", sums
+            case "round" | "means" | "last":
                 sums = {"deviance_and_pearson": "deviance pearson"}
                 if not self.sums_pearson:
                     sums = {"deviance": "deviance", "": "pearson"}
@@ -559,7 +724,8 @@ class Scales:
             case "outside":
                 return "", "", {"null_rows_outside": "null_outside"}
             case "closing":
-                return "information", "", {"saturated": "saturated"}
+                matrix = "" if self.responses_once else "information"
+                return matrix, "", {"saturated": "saturated"}
             case "score":
                 return "further_information", "further_score", {}
             case "pearson":
@@ -587,39 +753,97 @@ class Scales:
         pulls = tuple(int(one) * pull for one in found.get(along, ()))
         return found.get(matrix, np.empty((0, 0))), pulls, numbers
 
+    def _fine_parts(
+        self, total: Integers, fineness: Fineness
+    ) -> tuple[Integers | None, tuple[Fraction, ...]]:
+        """Return a matrix in the coordinates of `columns`, and products by column."""
+        p, start = self.n_columns, self.n_columns * (self.n_columns + 1) // 2
+        pairs = zip(total[start : start + p].tolist(), fineness.along, strict=True)
+        along = tuple(int(one) * _power(-power) for one, power in pairs)
+        if not fineness.matrix:
+            return None, along
+        entries = [
+            int(int(one) * self._shift(place, power))
+            for one, place, power in zip(
+                total[:start].tolist(), triangle(p), fineness.matrix, strict=True
+            )
+        ]
+        return square_of_triangle(np.array(entries, dtype=object), p), along
+
+    def _shift(self, place: tuple[int, int], power: int) -> Fraction:
+        """Return what an entry's unit is in the coordinates of `columns`."""
+        j, k = place
+        return _power(self.columns[j] + self.columns[k] - power)
+
     def first(self, vector: Integers) -> FirstStatistics:
         matrix, cross, numbers = self._parts("first", vector)
-        kind = ResponseStatistics if self.responses_once else FirstStatistics
-        return kind(matrix, cross, **_named(kind, numbers))
+        if not self.responses_once:
+            return FirstStatistics(matrix, cross, **_named(FirstStatistics, numbers))
+        gram, products = self._fine_parts(vector, self.first_fineness)
+        assert gram is not None
+        cross = tuple(one * self.response_unit for one in products)
+        if (place := self.intercept) is not None:
+            weights = gram[place, place] * _power(-2 * self.columns[place])
+            exact = self.measures.weights is None
+            numbers["weight_sum"] = numbers["n_rows"] if exact else Fraction(weights)
+            numbers["response_sum"] = cross[place]
+        named = _named(ResponseStatistics, numbers)
+        return ResponseStatistics(gram, cross, **named)
 
-    def round(
-        self, vector: Integers, first: FirstStatistics, point: Vector
-    ) -> RoundStatistics:
+    def means(self, vector: Integers, fineness: Fineness) -> MeanStatistics:
+        """Return the totals of a round with a canonical link."""
+        matrix, means = self._fine_parts(vector, fineness)
+        numbers = self._parts(fineness.stage, vector)[2]
+        cumulants = numbers.pop("cumulants", None)
+        if self.intercept is not None and self.cumulants_follow:
+            cumulants = means[self.intercept]
+        rest = _named(MeanStatistics, numbers)
+        return MeanStatistics(matrix, means, cumulants, **rest)
+
+    def round(self, vector: Integers) -> RoundStatistics:
+        """Return the totals of a round without a canonical link."""
         matrix, along, numbers = self._parts("round", vector)
-        if not isinstance(first, ResponseStatistics):
-            return RoundStatistics(matrix, along, **_named(RoundStatistics, numbers))
-        found = MeanStatistics(matrix, along, **_named(MeanStatistics, numbers))
+        return RoundStatistics(matrix, along, **_named(RoundStatistics, numbers))
+
+    def round_of_means(
+        self,
+        found: MeanStatistics,
+        first: ResponseStatistics,
+        point: Vector,
+        information: Integers,
+    ) -> RoundStatistics:
+        """Return what a round says together with the first sum.
+
+        Args:
+            found: totals of the round.
+            first: totals of the first sum.
+            point: at which the round was taken.
+            information: the last that was summed.
+        """
         slope = Fraction(self.family.slope)
         coefficients = map(Fraction, point.tolist()[:-1])
         products = zip(coefficients, first.cross, strict=True)
         fitted = sum((one * by for one, by in products), first.response_offset_sum)
-        deviance = 2 * (first.peak - slope * fitted + found.cumulants)
+        # Where cumulants were not asked for, nobody asks for the deviance either.
+        cumulants = found.cumulants or Fraction(0)
+        deviance = 2 * (first.peak - slope * fitted + cumulants)
         null_deviance = self.null_deviance(
             first,
             point[-1].item(),
             None if self.null_follows else found.null_cumulants,
         )
-        size = abs(first.peak) + abs(slope * fitted) + abs(found.cumulants)
+        size = abs(first.peak) + abs(slope * fitted) + abs(cumulants)
         pairs = zip(first.cross, found.means, strict=True)
+        unit = self.cumulant_unit
         return RoundStatistics(
-            information=matrix,
+            information=information,
             score=tuple(slope * (one - mean) for one, mean in pairs),
             deviance=deviance,
             pearson=deviance,
             null_score=slope * (first.response_sum - found.null_mean),
             null_information=found.null_information,
             null_deviance=null_deviance,
-            noise=ROW_NOISE * float(size),
+            noise=ROW_NOISE * float(size) + float(2 * first.n_rows) * unit,
         )
 
     def null_deviance(
@@ -667,29 +891,88 @@ class Scales:
         ]
         ends = [min(ends), max(ends)]
         self._check_number("response_sum", first.response_sum, n_rows, ends)
-        root = sqrt(self.first_information) if self.responses_once else self.limits.root
-        self.check_information(first.information, n_rows, names, root)
-        self._check_along("X'Wy", first.cross, n_rows, names)
+        if not self.responses_once:
+            self.check_information(first.information, n_rows, names)
+            self._check_along("X'Wy", first.cross, n_rows, names)
+            return
+        self._check_products(
+            *("X'Wy", first.cross, n_rows, names, self._largest_response),
+            [self.response_unit * _power(-one) for one in self.first_fineness.along],
+        )
+        self._check_matrix(
+            first.information, n_rows, names, self.first_fineness, self.agreed.weight
+        )
+
+    def _check_products(
+        self,
+        name: str,
+        values: Sequence[Fraction],
+        n_rows: Fraction,
+        names: Sequence[str],
+        largest: Fraction,
+        units: Sequence[Fraction],
+    ) -> None:
+        """Refuse sums of columns' products with numbers of a largest size."""
+        largest *= 1 + _power(-40)
+        columns = zip(names, self.measures.design, values, units, strict=True)
+        for column, of, one, unit in columns:
+            most = n_rows * (of.reach * largest + unit)
+            check_total(f"{name} for {column}", one, -most, most)
+
+    def check_means(
+        self,
+        found: MeanStatistics,
+        fineness: Fineness,
+        first: FirstStatistics,
+        names: Sequence[str],
+    ) -> None:
+        """Refuse fitted means, or information, that no rows have."""
+        n_rows, units = first.n_rows, [_power(-one) for one in fineness.along]
+        largest = Fraction(self.largest_pull)
+        self._check_products("fitted means", found.means, n_rows, names, largest, units)
+        if found.information is not None:
+            most = self.largest_information * self.agreed.weight
+            self._check_matrix(found.information, n_rows, names, fineness, most)
+        if self.intercept is not None:
+            ends = self.family.inverse_link(
+                np.array([self.limits.low, self.limits.high])
+            )
+            low, high = sorted(Fraction(one) for one in ends.tolist())
+            spare = n_rows * units[self.intercept]
+            check_total(
+                "fitted values",
+                found.means[self.intercept],
+                low * first.weight_sum - spare,
+                high * first.weight_sum + spare,
+            )
+
+    def _check_matrix(
+        self,
+        information: Integers,
+        n_rows: Fraction,
+        names: Sequence[str],
+        fineness: Fineness,
+        most: float,
+    ) -> None:
+        """Refuse sums of rounded products of columns that no rows have."""
+        pairs = zip(self.measures.design, self.columns, strict=True)
+        root = Fraction(sqrt(most)) * (1 + _power(-40))
+        largest = [ceil(root * of.reach * _power(s)) + 1 for of, s in pairs]
+        places = zip(triangle(self.n_columns), fineness.matrix, strict=True)
+        unit = max(self._shift(place, power) for place, power in places)
+        # Fine units are beyond what float64 has of a product.
+        unit += max(largest) ** 2 * _power(-50)
+        rounding = ceil(n_rows * unit / 2) + 1
+        check_matrix("information", information, names, largest, int(n_rows), rounding)
 
     def check_round(
         self, sums: RoundStatistics, first: FirstStatistics, names: Sequence[str]
     ) -> None:
         self.check_information(sums.information, first.n_rows, names)
         self._check_along("the score", sums.score, 2 * first.n_rows, names)
-        if self.responses_once and self.intercept is not None:
-            ends = self.family.inverse_link(
-                np.array([self.limits.low, self.limits.high])
-            )
-            low, high = sorted(Fraction(one) for one in ends.tolist())
-            mean = first.cross[self.intercept]
-            mean -= sums.score[self.intercept] / Fraction(self.family.slope)
-            spare = first.n_rows * _power(-self.pull)
-            check_total(
-                "fitted values",
-                mean,
-                low * first.weight_sum - spare,
-                high * first.weight_sum + spare,
-            )
+        self.check_deviance(sums, first)
+
+    def check_deviance(self, sums: RoundStatistics, first: FirstStatistics) -> None:
         spare = Fraction(sums.noise) + first.n_rows * _power(-min(self.numbers))
         most = 3 * first.n_rows * Fraction(self.agreed.weight * self.limits.deviance)
         check_total("the deviance", sums.deviance, -spare, most)
@@ -704,9 +987,8 @@ class Scales:
         information: Integers,
         n_rows: Fraction,
         names: Sequence[str],
-        root: float | None = None,
     ) -> None:
-        most = (self.limits.root if root is None else root) * sqrt(self.agreed.weight)
+        most = self.limits.root * sqrt(self.agreed.weight)
         pairs = zip(self.measures.design, self.columns, strict=True)
         # A float64 root may be rounded up, and a product of it too.
         largest = [
@@ -734,7 +1016,10 @@ class Scales:
         n_rows: Fraction,
         ends: Sequence[Fraction | int],
     ) -> None:
-        spare = n_rows * _power(-self.numbers[self.places[name]])
+        # With an intercept and a canonical link they are sums of products.
+        once = self.responses_once and self.intercept is not None
+        unit = Fraction(1) if once else _power(-self.numbers[self.places[name]])
+        spare = n_rows * unit
         least, most = (one * n_rows for one in ends)
         words = {"weight_sum": "weights", "response_sum": "responses"}[name]
         check_total(words, value, least - spare, most + spare)
@@ -800,9 +1085,12 @@ class Scales:
         coefficient than if its column were the only one.
         """
         known = list(zip(system.diagonal(), np.diag(system.inverse()), strict=True))
-        # Rounding alone leaves n / 12 in every direction.
         inflated = any(float(size) * one > DEPENDENT for size, one in known)
-        if not inflated and max(one for _, one in known) * n_rows < 0.1:
+        # Rounding alone leaves n / 12 in every direction, or n / 2 of a unit.
+        lost = max(one for _, one in known) * n_rows >= 0.1
+        if self.responses_once:
+            lost = self._first_rounding(system, n_rows) >= 1.0
+        if not inflated and not lost:
             return
         # By their shares in real columns: off centre these look alike more often.
         sizes = np.sqrt(np.diag(self.covariance(system)) * self._real_diagonal(system))
@@ -810,6 +1098,25 @@ class Scales:
         culprits = [name for name, one in names if one >= SHARE * sizes.max()]
         values = np.linalg.eigvalsh(system.scaled_inverse)
         raise dependent_columns(culprits, int((values > 1e-6 * values[-1]).sum()))
+
+    def _first_rounding(self, system: System, n_rows: float) -> float:
+        """Return the largest part of a variance that rounding may be, first sum."""
+        exact, worst = self.measures.weights is None, 0.0
+        places = zip(triangle(self.n_columns), self.first_fineness.matrix, strict=True)
+        units = [
+            (j, k, float(self._shift((j, k), power)))
+            for (j, k), power in places
+            if power or not exact
+        ]
+        for place, row in enumerate(system.inverse().tolist() if units else ()):
+            here = sum(
+                abs(row[j] * row[k]) * unit * (1.0 if j == k else 2.0)
+                for j, k, unit in units
+            )
+            if not row[place] > 0.0:
+                return inf
+            worst = max(worst, here * sqrt(n_rows) / row[place])
+        return worst
 
     def _real_diagonal(self, system: System) -> Vector:
         """Return the diagonal of A for real columns, in float64."""
@@ -1042,15 +1349,18 @@ class RowTotals:
         self.weights = RoundWeights(scales)
         self.outside = 0
 
-    def information(
-        self, block: RowBlock, information: FloatArray, *, first: bool = False
-    ) -> None:
+    def information(self, block: RowBlock, information: FloatArray) -> None:
         """Add a row's information times its columns' products."""
         weights = block.weigh(information)
-        if first:
-            self.weights.add_rows(block)
-        else:
-            self.weights.add(block, weights)
+        self.weights.add(block, weights)
+        self._add_gram(block, weights)
+
+    def first_information(self, block: RowBlock, information: FloatArray) -> None:
+        """Add the information of the first round."""
+        self.weights.add_rows(block)
+        self._add_gram(block, block.weigh(information))
+
+    def _add_gram(self, block: RowBlock, weights: FloatArray) -> None:
         root = np.sqrt(weights) * 2.0**self._usual
         for design, piece in block.pieces:
             self._gram.add_scaled(design, root[piece], self._factors)
@@ -1078,15 +1388,103 @@ class RowTotals:
         self._numbers[place] += number << self.scales.numbers[place]
 
     @property
+    def products(self) -> Sequence[int]:
+        """Sums of products: the matrix's triangle, and those of each column."""
+        return [*triangle_of_matrix(self._gram.value), *self._cross.value]
+
+    @property
     def vector(self) -> Integers:
-        found = [
-            *triangle_of_matrix(self._gram.value),
-            *self._cross.value,
-            *self._numbers,
-        ]
-        found.append(self.outside)
+        found = [*self.products, *self._numbers, self.outside]
         found += [0] * (self.scales.size - len(found))
         return np.array(found, dtype=object)
+
+
+class FineTotals(RowTotals):
+    """Totals of which every product of a row is rounded to a unit of its own."""
+
+    def __init__(self, scales: Scales, fineness: Fineness) -> None:
+        super().__init__(scales)
+        self._fineness = fineness
+        self._matrix = np.ldexp(1.0, np.array(fineness.matrix, dtype=np.int64))
+        self._along = np.ldexp(1.0, np.array(fineness.along, dtype=np.int64))
+        p = scales.n_columns
+        self._sums = [0] * (p * (p + 1) // 2 + p)
+
+    @property
+    def products(self) -> Sequence[int]:
+        return self._sums
+
+    def _add_gram(self, block: RowBlock, weights: FloatArray) -> None:
+        if self._matrix.size:
+            for design, piece in block.pieces:
+                self._add(0, *sums_of_products(design, weights[piece], self._matrix))
+
+    def pull(self, block: RowBlock, pull: FloatArray) -> None:
+        values, start = block.weigh(pull), len(self._sums) - len(self._along)
+        for design, piece in block.pieces:
+            self._add(start, *sums_along(design, values[piece], self._along))
+
+    def _add(self, start: int, high: Array[Any], low: Array[Any]) -> None:
+        pairs = zip(high.tolist(), low.tolist(), strict=True)
+        for place, (one, other) in enumerate(pairs, start=start):
+            self._sums[place] += (one << SPLIT_BITS) + other
+
+
+# Sums of whole float64 are exact in two halves, the lower of so many bits.
+SPLIT_BITS = 32
+
+
+def _split(values: FloatArray) -> tuple[Array[Any], Array[Any]]:
+    """Return sums over rows of whole numbers: of their upper, and lower, bits."""
+    high = np.floor(values * 2.0**-SPLIT_BITS)
+    low = values - high * 2.0**SPLIT_BITS
+    return high.astype(np.int64).sum(axis=0), low.astype(np.int64).sum(axis=0)
+
+
+def sums_of_products(
+    design: FloatArray, weights: FloatArray, factors: Vector
+) -> tuple[Array[Any], Array[Any]]:
+    """Return sums of rint(weight x column x column x factor), upper and lower bits.
+
+    Args:
+        design: rows of one block.
+        weights: of these rows.
+        factors: for the lower triangle of columns, row by row.
+    """
+    quick = compiled(_product_sums, len(design) * len(factors))
+    if quick is not None:
+        high, low = (np.zeros(len(factors), dtype=np.int64) for _ in range(2))
+        quick(design, weights, factors, high, low)
+        return high, low
+    found, start = [], 0
+    for j in range(design.shape[1]):
+        products = design[:, : j + 1] * design[:, j : j + 1]
+        scaled = weights[:, None] * products * factors[start : start + j + 1]
+        found.append(_split(np.rint(scaled)))
+        start += j + 1
+    return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
+
+
+def _product_sums(design: Any, weights: Any, factors: Any, high: Any, low: Any) -> None:
+    # The same operations as by arrays, in the same order: the same bits.
+    upper = 4294967296.0
+    for i in range(design.shape[0]):
+        place = 0
+        for j in range(design.shape[1]):
+            for k in range(j + 1):
+                product = design[i, k] * design[i, j]
+                value = np.rint(weights[i] * product * factors[place])
+                top = np.floor(value / upper)
+                high[place] += np.int64(top)
+                low[place] += np.int64(value - top * upper)
+                place += 1
+
+
+def sums_along(
+    design: FloatArray, values: FloatArray, factors: Vector
+) -> tuple[Array[Any], Array[Any]]:
+    """Return sums of rint(value x column x factor), upper and lower bits."""
+    return _split(np.rint(values[:, None] * design * factors))
 
 
 class RowContributions(RowTotals):
@@ -1096,8 +1494,17 @@ class RowContributions(RowTotals):
     rounding of a row.
     """
 
-    def __init__(self, scales: Scales, n_rows: int) -> None:
+    def __init__(self, scales: Scales, fineness: Fineness | None, n_rows: int) -> None:
         super().__init__(scales)
+        pairs = triangle(scales.n_columns)
+        matrix = [scales.columns[j] + scales.columns[k] for j, k in pairs]
+        along = [scales.pull] * scales.n_columns
+        if fineness is not None:
+            matrix, along = [*fineness.matrix], [*fineness.along]
+        self._matrix, self._along = (
+            np.ldexp(1.0, np.array(powers, dtype=np.int64))
+            for powers in (matrix, along)
+        )
         self.rows = np.zeros((n_rows, scales.size))
         self._start = 0
 
@@ -1107,24 +1514,20 @@ class RowContributions(RowTotals):
         self._block = self.rows[self._start : self._start + len(block.response)]
         self._start += len(block.response)
 
-    def information(
-        self, block: RowBlock, information: FloatArray, *, first: bool = False
-    ) -> None:
-        """Note each row's information times its columns' products."""
-        del first
-        root = np.sqrt(block.weigh(information))
-        powers = np.ldexp(1.0, np.array(self.scales.columns))
+    def _add_gram(self, block: RowBlock, weights: FloatArray) -> None:
+        if not self._matrix.size:
+            return
         left, right = np.tril_indices(self.scales.n_columns)
         for design, piece in block.pieces:
-            scaled = design * root[piece, None] * powers
-            self._block[piece, : len(left)] = scaled[:, left] * scaled[:, right]
+            products = design[:, left] * design[:, right] * self._matrix
+            self._block[piece, : len(left)] = weights[piece, None] * products
 
     def pull(self, block: RowBlock, pull: FloatArray) -> None:
         p = self.scales.n_columns
-        start = p * (p + 1) // 2
-        scaled = block.weigh(pull) * 2.0**self.scales.pull
+        start, values = p * (p + 1) // 2, block.weigh(pull)
         for design, piece in block.pieces:
-            self._block[piece, start : start + p] = design * scaled[piece, None]
+            scaled = design * self._along * values[piece, None]
+            self._block[piece, start : start + p] = scaled
 
     def number(
         self, name: str, values: FloatArray, times: list[int] | None = None
@@ -1142,11 +1545,18 @@ class RowContributions(RowTotals):
 
 def glm_contributions(scales: Scales, rows: Rows, request: Request) -> FloatArray:
     """Return each row's part of `statistics`, in units."""
-    noted = RowContributions(scales, rows.n_rows)
+    noted = RowContributions(scales, fineness_of(scales, request), rows.n_rows)
     for block in row_blocks(scales.measures, rows):
         noted.begin(block)
         _add(noted, block, request)
     return noted.rows
+
+
+def fineness_of(scales: Scales, request: Request) -> Fineness | None:
+    """Return the fineness of a request's sum; None where products have no units."""
+    if request.stage == "first" and scales.responses_once:
+        return scales.first_fineness
+    return request.fineness
 
 
 def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
@@ -1158,7 +1568,8 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
             f"found shape {point.shape}",
             code="wrong-shape",
         )
-    totals = RowTotals(scales)
+    fineness = fineness_of(scales, request)
+    totals = RowTotals(scales) if fineness is None else FineTotals(scales, fineness)
     for block in row_blocks(scales.measures, rows):
         _add(totals, block, request)
     return totals.vector
@@ -1171,8 +1582,8 @@ def _add(totals: RowTotals, block: RowBlock, request: Request) -> None:
             _add_first(totals, block)
         case "outside":
             _add_outside(totals, block, point)
-        case "round" if totals.scales.responses_once:
-            _add_means(totals, block, point)
+        case "round" | "means" | "last" if totals.scales.responses_once:
+            _add_means(totals, block, request)
         case "round":
             _add_round(totals, block, point)
         case "pearson":
@@ -1188,8 +1599,8 @@ def _add_first(totals: RowTotals, block: RowBlock) -> None:
     family = scales.family
     offset, weights = block.offset, block.weigh(np.ones(n))
     if scales.responses_once:
-        totals.information(block, np.full(n, scales.first_information), first=True)
-        totals.pull(block, block.response)
+        totals.first_information(block, np.ones(n))
+        totals.pull(block, scales.response_counts(block.response))
         if "peak" in family.constants:
             totals.number("peak", block.weigh(family.peak(block.response)))
         if offset is not None:
@@ -1197,14 +1608,15 @@ def _add_first(totals: RowTotals, block: RowBlock) -> None:
             totals.number("response_offset_sum", block.weigh(products))
     else:
         information, target = family.first(block.response)
-        totals.information(block, information, first=True)
+        totals.first_information(block, information)
         target = target if offset is None else target - offset
         totals.pull(block, information * target)
     if offset is not None:
         totals.number("offset_sum", block.weigh(offset))
     totals.count("n_rows", n)
-    totals.number("weight_sum", weights)
-    totals.number("response_sum", block.weigh(block.response))
+    if "weight_sum" in scales.places:
+        totals.number("weight_sum", weights)
+        totals.number("response_sum", block.weigh(block.response))
     if "saturated" in scales.places and not family.closes:
         totals.number("saturated", family.saturated(block.response, weights, 1.0))
 
@@ -1246,11 +1658,13 @@ def _add_round(totals: RowTotals, block: RowBlock, point: Vector) -> None:
     totals.number("null_deviance", block.weigh(null.deviance), times)
 
 
-def _add_means(totals: RowTotals, block: RowBlock, point: Vector) -> None:
+def _add_means(totals: RowTotals, block: RowBlock, request: Request) -> None:
+    point = request.point
     family, eta = totals.scales.family, _predictor_inside(totals, block, point)
     totals.information(block, family.expected(eta))
     totals.pull(block, family.inverse_link(eta))
-    totals.number("cumulants", block.weigh(family.cumulant(eta)))
+    if totals.scales.sums_cumulants(request.stage):
+        totals.number("cumulants", block.weigh(family.cumulant(eta)))
     if block.offset is not None:
         null_eta = block.null_predictor(point[-1])
         check_means_allowed(totals.scales.limits, null_eta)
@@ -1271,7 +1685,8 @@ def _add_pearson(totals: RowTotals, block: RowBlock, point: Vector) -> None:
 def _add_closing(totals: RowTotals, block: RowBlock, point: Vector) -> None:
     eta = _predictor_inside(totals, block, point)
     family = totals.scales.family
-    totals.information(block, family.expected(eta))
+    if not totals.scales.responses_once:
+        totals.information(block, family.expected(eta))
     weights = block.weigh(np.ones(len(eta)))
     saturated = family.saturated(block.response, weights, float(point[-1]))
     totals.number("saturated", saturated)

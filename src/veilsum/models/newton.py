@@ -51,6 +51,7 @@ from flint import arb, arb_mat
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models.families import Family
+from veilsum.models.fineness import MOST_DIGITS, Fineness
 from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
@@ -64,6 +65,15 @@ from veilsum.models.glm import (
     estimated_dispersion,
     glm_fit_from_outcome,
     statistics,
+)
+from veilsum.models.plausible import negative_pivot
+from veilsum.models.round_planner import (
+    BLURRED,
+    NEAR,
+    KnownInformation,
+    KnownTotals,
+    RoundPlanner,
+    improved_information,
 )
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import (
@@ -105,6 +115,8 @@ LEAST_OPEN = 18.0
 OPEN_SHARE = 0.2
 # A step that makes coefficients larger by at least this much of them is lengthened.
 GROWING = 0.2
+# Steps are not expected to shrink by more than this.
+LEAST_SHRINKING = 0.05
 # Information in some direction, over what the first round found there.
 FADING = 1e-3
 GONE = 1e-9
@@ -279,6 +291,7 @@ class Running:
         rounds: totals taken in so far; those that ask for rows outside are not counted.
         sums: the total at `model.here`, once there is one.
         anchor: the last point that was asked for and had no row outside, if any.
+        course: of a search with a canonical link.
     """
 
     rounds: int
@@ -288,6 +301,45 @@ class Running:
     sums: RoundStatistics | None = None
     anchor: Vector | None = None
     converged: bool = False
+    course: Course | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """How a search with a canonical link goes on.
+
+    Attributes:
+        planner: of units and windows.
+        origin: coefficients of the null model, where its information is known.
+        known: totals that the next ones are predicted from.
+        information: the last that was summed, if any was.
+        matrix: the information that steps are taken with.
+        blurred: how many informations in turn were too coarse.
+        score: the uphill direction where the search is, penalties included.
+        slack: largest error of each part of the score.
+        fineness: of the next round.
+        last: whether the totals at `known.point` are fine enough for the answer.
+    """
+
+    planner: RoundPlanner
+    origin: Vector | None = None
+    known: KnownTotals | None = None
+    information: KnownInformation | None = None
+    matrix: Integers | None = None
+    blurred: int = 0
+    score: tuple[Fraction, ...] | None = None
+    slack: tuple[float, ...] = ()
+    fineness: Fineness | None = None
+    last: bool = False
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the last information is that of the last point."""
+        return (
+            self.information is not None
+            and self.known is not None
+            and bool((self.information.point == self.known.point).all())
+        )
 
 
 @dataclass(frozen=True)
@@ -334,6 +386,7 @@ class Newton:
     intercept: int | None = None
     ridge: float | Sequence[float] | Vector = 0.0
     max_rounds: int = 50
+    digits: int = MOST_DIGITS
 
     def __post_init__(self) -> None:
         check_intercept(self.intercept, self.n_columns)
@@ -367,7 +420,7 @@ class Newton:
 
     @cached_property
     def scales(self) -> Scales:
-        return Scales.of(self.family, self.measures, self.intercept)
+        return Scales.of(self.family, self.measures, self.intercept, self.digits)
 
     def statistics(self, rows: Rows, request: Request) -> Integers:
         return statistics(self.scales, rows, request)
@@ -388,7 +441,11 @@ class Newton:
             case Running():
                 point = np.concatenate([state.model.trial, state.null.trial])
                 inside = self.scales.surely_inside(point, state.anchor)
-                return Request("round" if inside else "outside", point)
+                if not inside or state.course is None:
+                    return Request("round" if inside else "outside", point)
+                fineness = state.course.fineness
+                assert fineness is not None
+                return Request(fineness.stage, point, fineness)
             case Closing():
                 return Request(state.stage, state.point)
             case Done():
@@ -399,15 +456,21 @@ class Newton:
     def advance(self, state: State, total: Integers) -> State:
         match state:
             case Opening():
-                return self._shorten(self._open(self.scales.first(total)))
+                opened = self._open(self.scales.first(total))
+                return self._planned(self._shorten(opened))
             case Running():
                 request = self.propose(state)
                 if request.stage == "outside":
-                    return state_after_outside_asked(
-                        state, request.point, self.scales.outside(total)
+                    return self._planned(
+                        state_after_outside_asked(
+                            state, request.point, self.scales.outside(total)
+                        )
                     )
-                sums = self.scales.round(total, state.first, request.point)
-                return self._settle(self._shorten(self._move(state, sums)))
+                if request.fineness is None:
+                    moved = self._move(state, self.scales.round(total))
+                else:
+                    moved = self._move_by_means(state, request, total)
+                return self._settle(self._shorten(moved))
             case Closing(stage="pearson"):
                 sums = replace(state.outcome.sums, pearson=self.scales.pearson(total))
                 outcome = replace(state.outcome, sums=sums, rounds=state.rounds + 1)
@@ -415,6 +478,9 @@ class Newton:
             case Closing():
                 outcome = replace(state.outcome, rounds=state.rounds + 1)
                 closing, n_rows = self.scales.closing(total), outcome.first.n_rows
+                if self.scales.responses_once:  # it is known already
+                    known = outcome.sums.information
+                    return Done(outcome, replace(closing, information=known))
                 self.scales.check_information(closing.information, n_rows, self.labels)
                 return Done(outcome, closing)
             case Done():
@@ -461,6 +527,15 @@ class Newton:
     def _system(self, information: Integers) -> System:
         return self.scales.system(information, self.penalty, self.labels)
 
+    def _positive_system(self, information: Integers) -> System | None:
+        """Return the system of rounded information, unless it has lost a direction."""
+        if negative_pivot(information.tolist()) is not None:
+            return None
+        try:
+            return self._system(information)
+        except InvalidInputError:
+            return None
+
     def _open(self, first: FirstStatistics) -> Running:
         if first.weight_sum <= 0:
             raise NumericalError(
@@ -495,9 +570,9 @@ class Newton:
             return
         powers, design = self.scales.columns, self.scales.measures.design
         sides = [(first.cross, first.cross[place])]
-        unit = Fraction(self.scales.first_information) * Fraction(4) ** powers[place]
+        unit = Fraction(4) ** powers[place]
         known = first.information[place, place] / unit
-        exact = self.measures.weights is None and min(powers) >= 1
+        exact = self.measures.weights is None
         if self.scales.limits.root <= 1.0 and exact:
             # Of rows without an event: the columns' own sums less those of events.
             columns = [
@@ -508,6 +583,8 @@ class Newton:
             others = tuple(one - events for one, events in pairs)
             sides.append((others, known - first.cross[place]))
         for k, of in enumerate(design):
+            if self.scales.first_fineness.along[k]:
+                continue  # products with responses are rounded
             ends = (of.least - of.centre, of.most - of.centre)
             alike = any(
                 cross[k] == end * number for cross, number in sides for end in ends
@@ -523,13 +600,16 @@ class Newton:
         With an intercept and without offsets the first point is the null model, whose
         information and deviance follow: Newton's step from there needs no other sum.
         """
+        course = Course(RoundPlanner(self.scales, first, self.digits))
         if not self.scales.null_follows:
             null = Climb(here=usual, trial=usual)
-            return Running(1, first, Climb(here=start, trial=start), null)
+            model = Climb(here=start, trial=start)
+            return Running(1, first, model, null, course=course)
         deviance = self.scales.null_deviance(first, usual.item())
         null = Climb(usual, usual, deviance, np.zeros(1), size=0.0)
         if self.intercept is None:
-            return Running(1, first, Climb(here=start, trial=start), null)
+            model = Climb(here=start, trial=start)
+            return Running(1, first, model, null, course=course)
         # Without slopes the score is slope (Z'Wy - mean Z'W1), and Z'W1 times the
         # information of a row is a column of the information.
         slope, each = self.family.slope, self.family.expected(usual).item()
@@ -543,18 +623,212 @@ class Newton:
         step *= factor
         step[self.intercept] += shift
         model = Climb(here=start, trial=start + step, objective=deviance)
-        return Running(1, first, model, null)
+        known = course.planner.null_totals(first, start, mean)
+        pulls = [
+            Fraction(slope) * (one - was)
+            for one, was in zip(first.cross, known.means, strict=True)
+        ]
+        course = replace(
+            course, origin=start, known=known, score=tuple(pulls), slack=known.slack
+        )
+        return Running(1, first, model, null, course=course)
+
+    def _planned(self, state: Running) -> Running:
+        """Return the state with the fineness of its next round."""
+        course, model = state.course, state.model
+        if course is None:
+            return state
+        planner, information = course.planner, course.information
+        step = model.trial - model.here
+        at = course.origin if information is None else information.point
+        last, shrank = self._is_near(state), 0.0
+        stale = information is not None and not course.is_fresh
+        if stale and 0.0 < model.size_before < inf:
+            shrank = model.size / model.size_before
+        asked = last or bool(course.blurred)
+        asked = asked or planner.needs_information(model.trial, step, at, shrank)
+        before = None if state.sums is None else state.sums.information
+        system = (
+            self._reference(state.first, state.null.here)
+            if before is None
+            else self._system(before)
+        )
+        dispersion = 1.0
+        if state.sums is not None and self.family.estimates_dispersion:
+            dispersion = float(state.sums.pearson / state.first.n_rows)
+        fineness = planner.fineness(
+            system,
+            model.size,
+            planner.spread(step),
+            max(dispersion, TINY),
+            information=asked,
+            last=last,
+            blurred=course.blurred,
+        )
+        fineness = planner.with_residues(
+            fineness, model.trial, course.known, information
+        )
+        return replace(state, course=replace(course, fineness=fineness))
+
+    def _is_near(self, state: Running) -> bool:
+        """Return whether standard errors may be those at the next point."""
+        model, course = state.model, state.course
+        if course is None or model.step is None or model.halvings:
+            return False
+        planner, shrinking = course.planner, 1.0
+        if course.is_fresh:
+            shrinking = min(4.0 * planner.spread(model.step) + LEAST_SHRINKING, 1.0)
+        elif 0.0 < model.size_before < inf:
+            shrinking = min(model.size / model.size_before, 1.0)
+            shrinking = max(shrinking, LEAST_SHRINKING)
+        left = planner.change(model.step) * shrinking
+        return left <= NEAR * planner.point_tolerance or self._is_floor(model)
+
+    def _is_over(self, state: Running) -> bool:
+        """Return whether the answer is known."""
+        model, course = state.model, state.course
+        if course is None:
+            return model.settled
+        if model.step is None or model.halvings or not course.last:
+            return False
+        left = course.planner.change(model.step)
+        return left <= NEAR * course.planner.point_tolerance or self._is_floor(model)
+
+    def _is_floor(self, model: Climb) -> bool:
+        """Return whether steps are rounding, and shrink no more."""
+        steady = model.size >= STEADY * model.size_before
+        return model.relative <= LOST or (self._is_rounding(model) and steady)
+
+    def _is_rounding(self, model: Climb) -> bool:
+        """Return whether a step is so short that it may be rounding."""
+        return model.size <= max(ROUNDING, float(Fraction(1, 10**self.digits)))
 
     def _reference(self, first: FirstStatistics, null: Vector) -> System:
         """Return the information that directions are measured by: the null model's.
 
         Where the first round has working weights it is that of the first round.
         """
+        return self._system(self._reference_matrix(first, null))
+
+    def _reference_matrix(self, first: FirstStatistics, null: Vector) -> Integers:
         scale = Fraction(1)
         if self.scales.responses_once:
-            each = self.family.expected(null).item()
-            scale = Fraction(each / self.scales.first_information)
-        return self._system(first.information * scale)
+            scale = Fraction(self.family.expected(null).item())
+        return np.asarray(first.information * scale)
+
+    def _move_by_means(
+        self, state: Running, request: Request, total: Integers
+    ) -> Running:
+        """Return the state after a round with a canonical link."""
+        course, fineness, first = state.course, request.fineness, state.first
+        assert course is not None
+        assert fineness is not None
+        assert isinstance(first, ResponseStatistics)
+        scales = self.scales
+        found = scales.means(fineness.decoded(total), fineness)
+        scales.check_means(found, fineness, first, self.labels)
+        trial, rows = state.model.trial, float(first.n_rows)
+        information = course.information
+        if found.information is not None:
+            information = KnownInformation.of(
+                *(trial, found.information, scales.columns),
+                course.planner.matrix_errors(fineness),
+            )
+        if found.cumulants is not None:
+            cumulants = found.cumulants, rows * scales.cumulant_unit / 2.0
+        elif course.known is not None:
+            cumulants = course.planner.cumulants(
+                trial, course.known, course.information
+            )
+        else:
+            cumulants = Fraction(0), inf
+        known = KnownTotals(
+            *(trial, found.means),
+            cumulants[0],
+            tuple(rows * float(Fraction(2) ** -one) / 2.0 for one in fineness.along),
+            cumulants[1],
+        )
+        matrix, blurred = found.information, 0
+        if matrix is not None and information is not None:
+            system = self._positive_system(matrix)
+            if system is None or course.planner.blur(system, information) > BLURRED:
+                blurred = course.blurred + 1
+                information = course.information
+            if system is None:
+                matrix = None
+        if matrix is None:
+            matrix = self._improved(state, course, trial, found.means)
+        sums = scales.round_of_means(found, first, request.point, matrix)
+        if found.cumulants is not None:
+            scales.check_deviance(sums, first)
+        at = self._evaluation(state, sums)
+        course = replace(
+            course,
+            known=known,
+            information=information,
+            matrix=matrix,
+            blurred=blurred,
+            last=fineness.last and not blurred,
+        )
+        state = replace(state, course=course)
+        if not self._rises(state, at):
+            model = state.model.halve("no step is short enough")
+            return self._moved(state, sums, model, accepted=False)
+        course = replace(course, score=at.score, slack=known.slack)
+        model = replace(state.model, objective=None).advance(at)
+        judged = found.information is not None and not blurred and self.family.endless
+        if judged and not self._is_rounding(model):
+            self._check_separation(state, at.system, model)
+            model = self._stay_open(state, sums, at, model)
+        state = replace(state, course=course)
+        return self._moved(state, sums, model, accepted=True)
+
+    def _rises(self, state: Running, at: Evaluation) -> bool:
+        """Return whether a trial is no farther than the likelihood rises, about.
+
+        It is concave: where its slope along the step is still above 0 it has risen, and
+        a slope that is half as large as at the start, and below 0, is near the top.
+        """
+        model, course = state.model, state.course
+        if course is None or course.score is None or model.size <= ROUNDING:
+            return True
+        steps = [
+            Fraction(to) - Fraction(start)
+            for to, start in zip(model.trial.tolist(), model.here.tolist(), strict=True)
+        ]
+        before, after = (
+            sum((one * by for one, by in zip(score, steps, strict=True)), Fraction(0))
+            for score in (course.score, at.score)
+        )
+        assert course.known is not None
+        pairs = zip(course.slack, course.known.slack, steps, strict=True)
+        noise = sum(
+            (Fraction(one + other) * abs(by) for one, other, by in pairs), Fraction(0)
+        )
+        return 2 * (after + noise) >= -before
+
+    def _improved(
+        self,
+        state: Running,
+        course: Course,
+        trial: Vector,
+        means: Sequence[Fraction],
+    ) -> Integers:
+        """Return the information on the way, where none was asked for."""
+        before = (
+            self._reference_matrix(state.first, state.null.here)
+            if course.matrix is None
+            else course.matrix
+        )
+        if course.known is None:
+            return before
+        slope = Fraction(self.family.slope)
+        change = [
+            slope * (one - was)
+            for one, was in zip(means, course.known.means, strict=True)
+        ]
+        step = trial - course.known.point
+        return improved_information(before, self.scales.columns, step, change)
 
     def _move(self, state: Running, sums: RoundStatistics) -> Running:
         """Return the state after both searches took a step, or half of one back."""
@@ -565,6 +839,12 @@ class Newton:
         if accepted and self.family.endless:
             self._check_separation(state, found.system, model)
             model = self._stay_open(state, sums, found, model)
+        return self._moved(state, sums, model, accepted=accepted)
+
+    def _moved(
+        self, state: Running, sums: RoundStatistics, model: Climb, *, accepted: bool
+    ) -> Running:
+        """Return the state after a round, with the null model's search."""
         state = replace(
             state,
             rounds=state.rounds + 1,
@@ -586,10 +866,10 @@ class Newton:
     def _settle(self, state: Running) -> State:
         first, sums = state.first, state.sums
         step = state.model.step
-        over = state.model.settled and state.null.settled
+        over = self._is_over(state) and state.null.settled
         if sums is None or step is None or not over:
             if state.rounds < self.max_rounds:
-                return state
+                return self._planned(state)
             ends = state.model.trial, state.model.here
             sizes = np.abs(self._scaled(ends[0] - ends[1])) * np.sqrt(
                 [float(one) for one in self._system(first.information).diagonal()]

@@ -61,7 +61,7 @@ def check_matrix(
         check_total(f"{name} for {column}", size, -rounding, most)
     # A symmetric matrix of rounding errors has no eigenvalue below this.
     lines = matrix + rounding * len(columns) * np.identity(len(columns), dtype=object)
-    if (place := _negative_pivot(lines.tolist())) is not None:
+    if (place := negative_pivot(lines.tolist())) is not None:
         raise impossible_sum(
             f"{name} for {columns[place]}",
             "together with those of other columns it gives a negative variance",
@@ -83,7 +83,7 @@ def impossible_sum(name: str, why: str) -> NumericalError:
     )
 
 
-def _negative_pivot(lines: list[list[int]]) -> int | None:
+def negative_pivot(lines: list[list[int]]) -> int | None:
     """Return where elimination shows that a matrix is not positive semidefinite.
 
     Bareiss's elimination: all divisions are exact, and a pivot has the sign of a

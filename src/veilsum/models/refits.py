@@ -30,6 +30,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models import glm
+from veilsum.models.fineness import Fineness
 from veilsum.models.glm import GlmOutcome, Request, RowTotals, row_blocks
 from veilsum.models.newton import Closing, Done, Newton, State
 from veilsum.models.rows import Rows
@@ -40,9 +41,9 @@ from veilsum.numbers.units import Integers, power_unit, sum_bits, total_of_count
 # Bits that are kept of a squared error: a mean may be 2^10 times the responses.
 SQUARE_BITS = 72
 
-Stage = Literal["first", "outside", "round", "beyond", "losses"]
+Stage = Literal["first", "outside", "round", "means", "last", "beyond", "losses"]
 # Of a fit, and which goes first where searches are at different ones.
-_IN_ORDER: tuple[Stage, ...] = ("first", "outside", "round")
+_IN_ORDER: tuple[Stage, ...] = ("first", "outside", "round", "means", "last")
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,12 @@ class FoldsRequest:
         stage: as in a fit; "beyond" and "losses" are about the rows of each fold.
         points: for each fold the coefficients without it and the null model's
             intercept, as in a fit; None where nothing is asked.
+        fineness: of each fold's sums, in rounds with a canonical link.
     """
 
     stage: Stage
     points: tuple[Vector | None, ...]
+    fineness: tuple[Fineness | None, ...] = ()
 
 
 class Losses(NamedTuple):
@@ -123,8 +126,12 @@ class Refits:
             here = [one is not None and one.stage == stage for one in asked]
             if any(here):
                 pairs = zip(asked, here, strict=True)
-                points = [one.point if one and this else None for one, this in pairs]
-                return FoldsRequest(stage, tuple(points))
+                chosen = [one if this else None for one, this in pairs]
+                return FoldsRequest(
+                    stage,
+                    tuple(None if one is None else one.point for one in chosen),
+                    tuple(None if one is None else one.fineness for one in chosen),
+                )
         answers = [self._answer(one) for one in state.fits]
         inside = self.newton.scales.surely_inside
         doubtful = [None if inside(one, None) else one for one in answers]
@@ -209,7 +216,7 @@ class Refits:
             elif request.stage == "beyond":
                 fits[k] = self.newton.statistics(parts[k], Request("outside", point))
             else:
-                asked = Request(request.stage, point)
+                asked = Request(request.stage, point, request.fineness[k])
                 others = [one for j, one in enumerate(parts) if j != k]
                 fits[k] = self.newton.statistics(_joined(others), asked)
         return self.layout.pack(fits=fits, fold_squared_errors=squares)

@@ -277,7 +277,8 @@ def nearest_float_covariances(balls: Callable[[], arb_mat]) -> Gram:
         variances = [_nearest(found[k, k]) for k in range(n)]
         if None in variances:
             return None
-        least = NO_COVARIANCE * np.sqrt(np.array(variances, dtype=np.float64))
+        sizes = np.abs(np.array(variances, dtype=np.float64))
+        least = NO_COVARIANCE * np.sqrt(sizes)
         matrix = np.empty((n, n))
         for i in range(n):
             for j in range(i + 1):

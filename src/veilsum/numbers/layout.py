@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from math import log2, prod
+from math import ceil, floor, log2, prod
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,13 @@ class RowRange:
             return found
         return replace(found, low=max(found.low, 0))
 
+    def scaled(self, low: Fraction, high: Fraction) -> RowRange:
+        """Return the range of the contribution times a number between two ends."""
+        assert self.low is not None
+        assert self.high is not None
+        ends = [one * by for one in (self.low, self.high) for by in (low, high)]
+        return replace(self, low=floor(min(ends)), high=ceil(max(ends)))
+
     def bits(self, rows: int, width: int) -> float:
         """Return log2 of the number of values that a total over rows can have.
 
@@ -124,8 +131,10 @@ class Statistic:
         bits: width of every total, its sign included.
         symmetric: the array is a symmetric matrix; its lower triangle travels.
         modulus: width of the released residue; None if totals are released whole.
-        ranges: of one row's contribution to each number; of each column's, if the
-            matrix is symmetric. Empty if nothing is known about them.
+        ranges: of one row's contribution to each number. Empty if nothing is known
+            about them.
+        residues: released bits of each number; 0 for those that are released as
+            `modulus` says. Empty if that is all of them.
     """
 
     key: str
@@ -135,26 +144,18 @@ class Statistic:
     symmetric: bool = False
     modulus: int | None = None
     ranges: tuple[RowRange, ...] = field(default=(), compare=False, repr=False)
+    residues: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        expected = self.shape[0] if self.symmetric else self.size
-        if self.ranges and len(self.ranges) != expected:
+        if self.ranges and len(self.ranges) != self.size:
             raise InvalidInputError(
-                f"{self.key!r} needs {expected} ranges, found {len(self.ranges)}",
+                f"{self.key!r} needs {self.size} ranges, found {len(self.ranges)}",
                 code="wrong-range-count",
             )
 
     def row_ranges(self) -> list[RowRange]:
         """Return the range of one row's contribution to each number that travels."""
-        if not self.ranges:
-            return [RowRange()] * self.size
-        if not self.symmetric:
-            return [*self.ranges]
-        found = []
-        for k, one in enumerate(self.ranges):
-            found += [one * other for other in self.ranges[:k]]
-            found.append(one.squared())
-        return found
+        return [*self.ranges] or [RowRange()] * self.size
 
     @property
     def size(self) -> int:
@@ -231,8 +232,19 @@ def symmetric(
 ) -> Statistic:
     side, both = len(units), tuple(units_of_products(units))
     return Statistic(
-        key, (side, side), both, bits, symmetric=True, ranges=tuple(ranges)
+        *(key, (side, side), both, bits),
+        symmetric=True,
+        ranges=ranges_of_products(ranges),
     )
+
+
+def ranges_of_products(ranges: Sequence[RowRange]) -> tuple[RowRange, ...]:
+    """Return ranges of the products of two columns: a lower triangle, row by row."""
+    found = []
+    for k, one in enumerate(ranges):
+        found += [one * other for other in ranges[:k]]
+        found.append(one.squared())
+    return tuple(found)
 
 
 def padding(size: int) -> Statistic:
@@ -298,8 +310,9 @@ class Layout:
             if each.key == PADDING:
                 continue
             width = each.bits if each.modulus is None else each.modulus
-            for one in each.row_ranges():
-                bits = one.bits(rows, width)
+            residues = each.residues or (0,) * each.size
+            for one, residue in zip(each.row_ranges(), residues, strict=True):
+                bits = one.bits(rows, residue or width)
                 found[one.columns] = found.get(one.columns, 0.0) + bits
         return found
 
@@ -315,6 +328,15 @@ class Layout:
                 found[each.key] = slice(start, start + each.size)
             start += each.size
         return found
+
+    def with_residues(self, bits: Sequence[int]) -> Layout:
+        """Return the layout with the released bits of each number; 0 if it is whole."""
+        found, start = [], 0
+        for each in self.statistics:
+            residues = tuple(bits[start : start + each.size])
+            found.append(replace(each, residues=residues))
+            start += each.size
+        return Layout(tuple(found))
 
     def padded(self, size: int) -> Layout:
         """Return the layout with as much padding as a sum of this size needs."""

@@ -311,6 +311,10 @@ class Screened(SumRecipe):
         """Return the sums as the recipe inside has them."""
         return [one[: self.inner.size] for one in sums[1:]]
 
+    def shifted(self, vector: Integers, sums: Sums) -> Integers:
+        """Return a party's numbers so that the next sum releases residues only."""
+        return self.inner.shifted(vector, self.within(sums)) if sums else vector
+
     def check_sum(self, sums: Sums) -> None:
         """Refuse counts of parties, or a later sum, that are impossible."""
         if len(sums) > 1:

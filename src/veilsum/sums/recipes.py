@@ -202,6 +202,14 @@ class SumRecipe:
         """Return the likely cause of an objection to the next sum, from these sums."""
         return ""
 
+    def residues(self, sums: Sums) -> Sequence[int]:
+        """Return the released bits of each number of the next sum.
+
+        0 stands for a number that is released whole. Numbers beyond those that are
+        listed are released whole, too.
+        """
+        return ()
+
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""
         return self
@@ -436,6 +444,13 @@ class WithFinalRound(SumRecipe):
         """Return the likely cause of an objection to the fit's next sum."""
         return str(self.inner.suspected(self.parts(sums)[0]))
 
+    def residues(self, sums: Sums) -> Sequence[int]:
+        """Return the released bits of each number of the next sum of the fit."""
+        before, _ = self.parts(sums)
+        if self.inner.request(before) is None:
+            return ()
+        return cast("Sequence[int]", self.inner.residues(before))
+
     def last_request(self, before: Sums) -> Any:
         """Return what is asked for at the answer."""
         raise NotImplementedError
@@ -537,15 +552,47 @@ class Guarded:
         Raises:
             ObjectedError: a party objected to one of them.
         """
-        places = self.objecting.places
-        own = [one[places["sum"]] for one in sums]
+        places, own = self.objecting.places, list[Array[Any]]()
         for k, one in enumerate(sums):
             if any(one[places[OBJECTIONS]]):
-                suspected = self.inner.suspected(own[:k])
+                suspected = self.inner.suspected(own)
                 raise ObjectedError(
                     self.before + k + 1, suspected=suspected, code="party-objected"
                 )
+            own.append(self._without_shift(one[places["sum"]], own))
         return own
+
+    def shifted(self, vector: Integers, sums: Sums) -> Integers:
+        """Return a party's numbers so that the next sum releases residues only.
+
+        A number times 2^(width - b), modulo 2^width, has a sum that tells the sum
+        modulo 2^b and nothing else. Reduced modulo 2^b by each party, its carries would
+        depend on who holds which row.
+        """
+        found = vector.copy()
+        for place, bits in enumerate(self.inner.residues(self.within(sums))):
+            if bits and bits < self._width:
+                found[place] = self._signed(int(vector[place]) << self._width - bits)
+        return found
+
+    def _without_shift(self, total: Array[Any], before: Sums) -> Array[Any]:
+        residues = self.inner.residues(before)
+        if not any(residues):
+            return total
+        found = np.array(total, dtype=object)
+        for place, bits in enumerate(residues):
+            if bits and bits < self._width:
+                found[place] = int(total[place]) % (1 << self._width)
+                found[place] >>= self._width - bits
+        return found
+
+    @property
+    def _width(self) -> int:
+        return 64 * int(self.inner.counts.words)
+
+    def _signed(self, number: int) -> int:
+        half = 1 << self._width - 1
+        return (number + half) % (2 * half) - half
 
     def check_sum(self, sums: Sums) -> None:
         """Refuse the last sum if it is impossible, unless a party objected."""
@@ -699,6 +746,7 @@ class PartyWork(Secret):
                     "agreed on, and this party's are wider: please report it",
                     code="internal",
                 )
+            vector = cast("Any", self.recipe).shifted(vector, answers)
         if vector.shape != (self.recipe.size,):
             raise NumericalError(
                 f"every request is answered by {self.recipe.size} numbers, found an "

@@ -21,6 +21,7 @@ from veilsum.fits.model import Model, RowsJob, family_of
 from veilsum.models.families import (
     Family,
 )
+from veilsum.models.fineness import DIGITS
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.sandwich import robust_errors_named
 from veilsum.models.systems import check_intercept, column_names
@@ -40,10 +41,13 @@ def formula_job(
     formula: str,
     family: str = "gaussian",
     alpha: float | None = None,
+    digits: int | None = None,
     **given: Any,
 ) -> FormulaJob:
     """Return a regression as a file asks for it; refuse a formula beside the schema."""
-    job = FormulaJob.of(formula, schema, family_of(family, alpha=alpha), **given)
+    kind = family_of(family, alpha=alpha)
+    given["digits"] = _digits_of(kind, digits)
+    job = FormulaJob.of(formula, schema, kind, **given)
     for column in (job.weights, job.offset):
         if isinstance(column, str):
             row = as_frame({column: [1.0]})
@@ -64,6 +68,7 @@ def fit(
     errors: str | None = None,
     absorb: bool = False,
     further: str | None = None,
+    digits: int | None = None,
     schema: Schema | None = None,
     minimum_rows: int | None = None,
     rules: Rules | None = None,
@@ -92,6 +97,10 @@ def fit(
             for each: it is taken off at home, and not shown. Gaussian fits only.
         further: terms such as "C(race) + smoke" that are not fitted: whether they would
             add anything is tested, by `score_test` and one more sum at the answer.
+        digits: digits of the answer, 4 by default: coefficients are right to 1e-4 of a
+            standard error, and standard errors to 1e-4 of themselves. More digits
+            release more bits, 12 at most. For logistic, quasi-binomial, poisson,
+            quasi-poisson and gamma-inverse fits: `digits=6`.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused; by default
@@ -108,6 +117,7 @@ def fit(
             *(formula, agreed, kind, weights, offset, ridge, bits, errors),
             absorb=absorb,
             further=further,
+            digits=_digits_of(kind, digits),
         )
 
     return run_on_frames(
@@ -144,6 +154,7 @@ def fit_arrays(
     offset: Mapping[str, ArrayLike] | None = None,
     ridge: float = 0.0,
     errors: str | None = None,
+    digits: int | None = None,
     measures: RowMeasures | None = None,
     rules: Rules | None = None,
     compare: bool = False,
@@ -161,6 +172,7 @@ def fit_arrays(
         offset: by party.
         ridge: as for `fit`.
         errors: as for `fit`.
+        digits: as for `fit`.
         measures: how numbers are counted. Without them they are read off all arrays
             together, which only a simulation can do.
         rules: what every party keeps to.
@@ -193,6 +205,7 @@ def fit_arrays(
         or RowMeasures.inferred(rows, intercept, positive=kind.positive),
         ridge=ridge,
         errors=robust_errors_named(errors),
+        digits=_digits_of(kind, digits),
     )
     job = RowsJob(model)
     asked = run_on_rows(
@@ -203,6 +216,11 @@ def fit_arrays(
         options=options,
     )
     return asked.made(FitResult, job, rows if compare else None)
+
+
+def _digits_of(family: Family, given: int | None) -> int | None:
+    """Return the digits of a fit; None where the family has none."""
+    return DIGITS if given is None and family.slope else given
 
 
 def _n_columns(rows: Mapping[str, Rows]) -> int:

@@ -32,6 +32,7 @@ class ModelSpec(QuestionSpec, frozen=True, kw_only=True):
     errors: Text | None = None
     absorb: Flag | None = None
     further: Text | None = None
+    digits: Whole | None = None
     propensity: (
         Annotated[
             dict[str, Any],
@@ -83,6 +84,11 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
         yield f"question: one {model.family.name} regression over all members' rows"
         yield f"formula, as written: {quoted_for_release(question.formula)}"
         yield f"response: {quoted_for_release(model.response)}"
+        if model.family.slope:
+            yield (
+                f"digits: {model.fineness}; coefficients are right to "
+                f"1e-{model.fineness} of a standard error"
+            )
         alpha = (
             ""
             if question.alpha is None

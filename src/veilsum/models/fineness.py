@@ -1,0 +1,75 @@
+"""Units of a canonical fit's sums, and how much of each total is released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from veilsum.numbers.units import Integers
+
+# Digits of coefficients, in standard errors, and of standard errors.
+DIGITS, FEWEST_DIGITS, MOST_DIGITS = 4, 2, 12
+# Bits that a row's part of a total has at most.
+MOST_BITS = 78
+# Bits of a column in the first information, which only leads the way: some for ranges
+# that are wider than the data, and two for each digit.
+FIRST_BITS = 4
+# Bits of a number for each digit, and beyond: of a product with the response, and of
+# a row's part of a likelihood.
+BITS_OF_DIGIT = Fraction(10, 3)
+CROSS_BITS, LIKELIHOOD_BITS = 10, 3
+
+
+@dataclass(frozen=True)
+class Fineness:
+    """Units and residues of one round; they follow from earlier totals.
+
+    Attributes:
+        matrix: powers of two by which the information's products are scaled: those of
+            its lower triangle. Empty where no information is asked for.
+        along: powers by which each column's fitted means are scaled.
+        residues: released bits of each number that travels; 0 if it is released whole.
+        centres: totals from which the residues count.
+        last: whether standard errors are those of this round.
+    """
+
+    matrix: tuple[int, ...]
+    along: tuple[int, ...]
+    residues: tuple[int, ...] = ()
+    centres: tuple[int, ...] = ()
+    last: bool = False
+
+    @property
+    def stage(self) -> Literal["round", "means", "last"]:
+        """The kind of round."""
+        if self.last:
+            return "last"
+        return "round" if self.matrix else "means"
+
+    def decoded(self, total: Integers) -> Integers:
+        """Return totals of which only residues may be known.
+
+        >>> Fineness((), (0,), (4, 0), (100, 0)).decoded(np.array([9, 7])).tolist()
+        [105, 7]
+        """
+        found = np.array(total, dtype=object)
+        for k, (bits, centre) in enumerate(
+            zip(self.residues, self.centres, strict=True)
+        ):
+            if bits:
+                half = 1 << bits - 1
+                apart = (int(total[k]) - centre + half) % (1 << bits) - half
+                found[k] = centre + apart
+        return found
+
+
+def triangle(n: int) -> list[tuple[int, int]]:
+    """Return the places of a lower triangle, row by row.
+
+    >>> triangle(2)
+    [(0, 0), (1, 0), (1, 1)]
+    """
+    return [(j, k) for j in range(n) for k in range(j + 1)]

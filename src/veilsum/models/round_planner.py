@@ -1,0 +1,554 @@
+"""How finely a round of a canonical fit is summed, and how much of a total is released.
+
+With a canonical link the first sum has all about the responses, and a later round sums
+fitted means m_j = sum w mu z_j, cumulants, and sometimes the information
+I_jk = sum w mu' z_j z_k. Exact sums of these would be equations on the rows that are 40
+bits deep. A round needs far less: units as coarse as its step allows, and of each total
+only the bits that are not known before.
+
+**Units.** A row's part is rounded to a unit u, so a total of N rows is wrong by N u / 2
+at most. With A the information where the search is, let
+
+    B = max_j sum_k |A^-1_jk| sqrt(A_kk) / sqrt(A^-1_jj).
+
+An error |e_k| <= x sqrt(A_kk) of the score moves a coefficient by x B standard errors
+at most, and an error |E_jk| <= x sqrt(A_jj A_kk) of the information changes a standard
+error by x B^2 / 2 of it, to first order. The last round keeps both below the agreed
+digits. Rounds before it need no more than a part of their own step.
+
+**Residues.** Let d lead from a point whose totals are known to the next, and let
+G = sum w z z' be known from the first sum. For a logistic regression |mu'| <= 1/4 and
+|mu''| <= 1 / (6 sqrt 3), so by Cauchy and Schwarz, and by Taylor with an information A
+of a point that is s away,
+
+    |m_j(b + d) - m_j(b)|            <= sqrt(G_jj) |d| / 4,
+    |m_j(b + d) - m_j(b) - (A d)_j|  <= (|d|^2 / 2 + |s| |d|) max |z_j| / (6 sqrt 3),
+
+with |d|^2 = d'Gd. Where mu = exp(eta), and no predictor moves by more than t,
+|m_j(b + d) - m_j(b)| <= (e^t - 1) M max |z_j|, M being the sum of fitted means. In the
+same way cumulants are at least what their slope says, and at most |d|^2 / 8, or
+(e^t - 1 - t) M, more. So the next total lies in a window around a number that everybody
+knows, and its residue modulo a power of two beyond the window determines it: no more is
+released. The bounds hold for all rows within the agreed ranges; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor, frexp, inf, sqrt
+
+import numpy as np
+
+from veilsum.models.fineness import MOST_BITS, Fineness, triangle
+from veilsum.models.glm import FirstStatistics, ResponseStatistics, Scales
+from veilsum.models.systems import System
+from veilsum.numbers.arrays import Vector
+from veilsum.numbers.elementary import exp
+from veilsum.numbers.units import Integers
+
+# Beyond so many digits few rounds are worth more than few bits.
+FRUGAL_DIGITS = 8
+# Standard errors have at most so many digits: they are those of the last point, which
+# is a step away from the answer.
+POINT = 1e-10
+# Largest error of the information on the way, as a part of it, and of a score, as a
+# part of the step before.
+ON_THE_WAY = 0.125
+# Rounding of predictors and means in float64, for each row, beside the largest value.
+FLOAT_SLACK = 2.0**-44
+# An information is too coarse if rounding may have made this part of a variance.
+BLURRED = 0.5
+# Rounds without a new information that cost as much as one, for each column.
+WORTH_A_MATRIX = 0.7
+# A search is nearly over if predictors will move by less than this, in tolerances.
+NEAR, NEARER = 4.0, 20.0
+# Windows are enlarged by rounding of their own.
+ENLARGED = 1.0 + 2.0**-20
+
+
+@dataclass(frozen=True)
+class KnownTotals:
+    """Totals of a round, as far as later ones are predicted from them.
+
+    Attributes:
+        point: coefficients at which they were taken.
+        means: sums of fitted means, by column.
+        cumulants: sum of cumulants.
+        slack: largest error of each of the means.
+        cumulant_slack: largest error of the cumulants.
+    """
+
+    point: Vector
+    means: tuple[Fraction, ...]
+    cumulants: Fraction
+    slack: tuple[float, ...]
+    cumulant_slack: float
+
+
+@dataclass(frozen=True, eq=False)
+class KnownInformation:
+    """The last information that was summed.
+
+    Attributes:
+        point: coefficients at which it was taken.
+        matrix: in the coordinates of `Scales.columns`.
+        entries: the same for whole numbers of columns.
+        error: largest rounding error of each of these.
+    """
+
+    point: Vector
+    matrix: Integers
+    entries: Vector
+    error: Vector
+
+    @classmethod
+    def of(
+        cls,
+        point: Vector,
+        matrix: Integers,
+        powers: Sequence[int],
+        error: Sequence[float],
+    ) -> KnownInformation:
+        """Return an information with its entries for whole numbers of columns.
+
+        Args:
+            point: at which it was taken.
+            matrix: in coordinates that are coefficients over 2^power.
+            powers: of each column.
+            error: of the lower triangle of entries.
+        """
+        p = len(powers)
+        entries, errors = np.empty((p, p)), np.empty((p, p))
+        for (j, k), one in zip(triangle(p), error, strict=True):
+            scale = Fraction(2) ** -(powers[j] + powers[k])
+            entries[j, k] = entries[k, j] = float(Fraction(matrix[j, k]) * scale)
+            errors[j, k] = errors[k, j] = one
+        return cls(point, matrix, entries, errors)
+
+
+def improved_information(
+    matrix: Integers, powers: Sequence[int], step: Vector, change: Sequence[Fraction]
+) -> Integers:
+    """Return an information that explains how means have changed along a step.
+
+    It is that of Broyden, Fletcher, Goldfarb and Shanno, in whole numbers.
+
+    Args:
+        matrix: in coordinates that are coefficients over 2^power.
+        powers: of each column.
+        step: between two points.
+        change: of the means, by column, with the sign of an information.
+    """
+    down = [
+        Fraction(one) / Fraction(2) ** s
+        for one, s in zip(step.tolist(), powers, strict=True)
+    ]
+    up = [one * Fraction(2) ** s for one, s in zip(change, powers, strict=True)]
+    along = [
+        sum(
+            (Fraction(one) * by for one, by in zip(row, down, strict=True)), Fraction(0)
+        )
+        for row in matrix.tolist()
+    ]
+    explained = sum((a * b for a, b in zip(along, down, strict=True)), Fraction(0))
+    seen = sum((a * b for a, b in zip(up, down, strict=True)), Fraction(0))
+    if not (explained > 0 and 0 < seen < 16 * explained and explained < 16 * seen):
+        return matrix
+    p, found = len(powers), matrix.copy()
+    for j, k in triangle(p):
+        more = up[j] * up[k] / seen - along[j] * along[k] / explained
+        found[j, k] = found[k, j] = round(Fraction(found[j, k]) + more)
+    return found
+
+
+class RoundPlanner:
+    """Units and windows of the next round, from public totals alone."""
+
+    def __init__(self, scales: Scales, first: FirstStatistics, digits: int) -> None:
+        self.scales, self.digits = scales, digits
+        self.n_rows = int(first.n_rows)
+        self.reach = [float(of.reach) for of in scales.measures.design]
+        p = scales.n_columns
+        powers = [Fraction(2) ** -power for power in scales.columns]
+        self._gram = [
+            [float(first.information[j, k] * powers[j] * powers[k]) for k in range(p)]
+            for j in range(p)
+        ]
+        exact = scales.measures.weights is None
+        self._gram_error = [
+            0.0 if exact and not power else self.n_rows * 2.0**-power / 2.0
+            for power in scales.first_fineness.matrix
+        ]
+
+    @property
+    def tolerance(self) -> float:
+        """Largest error of a coefficient in standard errors."""
+        return float(Fraction(1, 10**self.digits))
+
+    @property
+    def point_tolerance(self) -> float:
+        """Largest change of a predictor that standard errors may miss."""
+        return max(self.tolerance, POINT)
+
+    def length(self, along: Vector) -> float:
+        """Return an upper bound of |d|: d'Gd is over pooled rows."""
+        d, total = along.tolist(), 0.0
+        place = 0
+        for j in range(len(d)):
+            for k in range(j + 1):
+                both = 1.0 if j == k else 2.0
+                total += both * d[j] * d[k] * self._gram[j][k]
+                total += both * abs(d[j] * d[k]) * self._gram_error[place]
+                place += 1
+        return sqrt(max(total, 0.0)) * ENLARGED
+
+    def spread(self, along: Vector) -> float:
+        """Return the root mean square of the weights' changes, as a part of them."""
+        return self._weight_slope * self.length(along) / sqrt(self.n_rows)
+
+    def change(self, along: Vector) -> float:
+        """Return the largest change of a weight, as a part of it."""
+        return self._weight_slope * self.farthest(along)
+
+    @property
+    def _weight_slope(self) -> float:
+        return self.scales.family.weight_slope(self.scales.agreed)
+
+    def blur(self, system: System, information: KnownInformation) -> float:
+        """Return the largest part of a variance that rounding may have made.
+
+        Args:
+            system: of the information, penalties included.
+            information: with its errors.
+        """
+        powers, worst = self.scales.columns, 0.0
+        for place, row in enumerate(system.inverse().tolist()):
+            if not row[place] > 0.0:
+                return inf
+            sizes = [
+                abs(one) * 2.0**power for one, power in zip(row, powers, strict=True)
+            ]
+            lost = sum(
+                sizes[j] * sizes[k] * information.error[j, k].item()
+                for j in range(len(row))
+                for k in range(len(row))
+            )
+            worst = max(worst, lost / row[place])
+        return worst
+
+    def farthest(self, along: Vector) -> float:
+        """Return the largest change of a predictor, by agreed ranges."""
+        pairs = zip(self.reach, along.tolist(), strict=True)
+        return ENLARGED * sum(of * abs(one) for of, one in pairs)
+
+    def diagonal(self, column: int) -> float:
+        """Return an upper bound of the first information of a column."""
+        place = column * (column + 1) // 2 + column
+        return self._gram[column][column] + self._gram_error[place]
+
+    def null_totals(
+        self, first: ResponseStatistics, point: Vector, mean: float
+    ) -> KnownTotals:
+        """Return the totals at the null model, which follow from the first sum.
+
+        Args:
+            first: totals of the first sum.
+            point: coefficients of the null model.
+            mean: of the responses.
+        """
+        scales, place = self.scales, self.scales.intercept
+        assert place is not None
+        powers = scales.columns
+        columns = [
+            Fraction(first.information[place, k])
+            * Fraction(2) ** -(powers[place] + power)
+            for k, power in enumerate(powers)
+        ]
+        errors = [
+            self._gram_error[max(place, k) * (max(place, k) + 1) // 2 + min(place, k)]
+            for k in range(len(powers))
+        ]
+        each = scales.family.cumulant(point[place : place + 1]).item()
+        weight = Fraction(first.weight_sum)
+        return KnownTotals(
+            point,
+            tuple(Fraction(mean) * one for one in columns),
+            Fraction(each) * weight,
+            tuple(mean * one * ENLARGED for one in errors),
+            abs(each) * errors[place] * ENLARGED,
+        )
+
+    def matrix_errors(self, fineness: Fineness) -> list[float]:
+        """Return the largest error of each entry of an information, in turn."""
+        most = self.scales.largest_information * self.scales.agreed.weight
+        pairs = triangle(self.scales.n_columns)
+        return [
+            self.n_rows
+            * (2.0**-power / 2.0 + FLOAT_SLACK * most * self.reach[j] * self.reach[k])
+            for power, (j, k) in zip(fineness.matrix, pairs, strict=True)
+        ]
+
+    # Units
+
+    def needs_information(
+        self, trial: Vector, step: Vector, at: Vector | None, shrank: float
+    ) -> bool:
+        """Return whether a new information is worth its bits at the next point.
+
+        Args:
+            trial: the next point.
+            step: the step that led there.
+            at: where the last information was taken, if there was one.
+            shrank: the last step over the one before, with an old information.
+        """
+        if at is None or self.digits > FRUGAL_DIGITS:
+            return True
+        shrinks = max(2.0 * self.spread(trial - at) + ON_THE_WAY, shrank)
+        if shrinks > 0.7:
+            return True
+        left, rounds = self.change(step), 0.0
+        worth = WORTH_A_MATRIX * (self.scales.n_columns + 1)
+        while left > NEARER * self.point_tolerance and rounds <= worth:
+            left *= shrinks
+            rounds += 1.0
+        return rounds > worth
+
+    def fineness(
+        self,
+        system: System,
+        step: float,
+        change: float,
+        dispersion: float,
+        *,
+        information: bool,
+        last: bool,
+        blurred: int,
+    ) -> Fineness:
+        """Return the units of a round, without residues.
+
+        Args:
+            system: the information where the search is.
+            step: the last step, in standard errors.
+            change: root mean square of the predictors' last change.
+            dispersion: of the responses.
+            information: whether the round has a new one.
+            last: whether the answer follows from it.
+            blurred: how many informations in turn were too coarse.
+        """
+        p, powers = self.scales.n_columns, self.scales.columns
+        sizes = [
+            float(one * Fraction(4) ** -power)
+            for one, power in zip(system.diagonal(), powers, strict=True)
+        ]
+        inflation = _inflation(system)
+        worst = 2.0 / self.n_rows
+        # On the way, as large as the errors of Newton's own steps, which shrink.
+        quality = ON_THE_WAY
+        if self.digits > FRUGAL_DIGITS:
+            quality = min(ON_THE_WAY, max(change / 8.0, self.tolerance))
+        noise, part = self.tolerance / 2.0, self.tolerance
+        if not last:
+            noise = max(noise, min(step, 1.0 / ON_THE_WAY) * quality)
+            part = quality * 2.0 ** (-4 * blurred)
+        noise *= worst * sqrt(min(dispersion, 1.0)) / inflation
+        along = tuple(
+            min(_power_for(noise * sqrt(size)), self.scales.pull, MOST_BITS - bits)
+            for size, bits in zip(sizes, self.scales.mean_bits, strict=True)
+        )
+        part *= worst / (inflation * inflation)
+        matrix = tuple(
+            min(
+                _power_for(part * sqrt(sizes[j]) * sqrt(sizes[k])),
+                powers[j] + powers[k],
+                MOST_BITS - self.scales.entry_bits(j, k),
+            )
+            for j, k in triangle(p if information else 0)
+        )
+        return Fineness(matrix, along, last=last)
+
+    # Residues
+
+    def with_residues(
+        self,
+        fineness: Fineness,
+        to: Vector,
+        known: KnownTotals | None,
+        information: KnownInformation | None,
+    ) -> Fineness:
+        """Return the fineness with the residues that determine the totals at a point.
+
+        Args:
+            fineness: units of the round.
+            to: coefficients at which it is taken.
+            known: totals to predict from; without any all is released whole.
+            information: the last one, if there was any.
+        """
+        scales = self.scales
+        p, size = scales.n_columns, scales.positions.size
+        residues, centres = [0] * size, [0] * size
+        windows = None if known is None else self._windows(to, known, information)
+        unknown = known is not None and known.cumulant_slack == inf
+        if windows is None or known is None or unknown:
+            return replace(fineness, residues=tuple(residues), centres=tuple(centres))
+        start = p * (p + 1) // 2
+        for k, (centre, window) in enumerate(windows.means):
+            power = fineness.along[k]
+            # Of float64, in the known total and in the next.
+            slack = self.n_rows * self.reach[k] * FLOAT_SLACK * scales.largest_pull
+            window += known.slack[k] + slack
+            residues[start + k], centres[start + k] = _residue(
+                centre, window, power, self.n_rows
+            )
+        if scales.sums_cumulants(fineness.stage):
+            place = start + p + scales.places["cumulants"]
+            power = scales.numbers[scales.places["cumulants"]]
+            middle, window = self._middle(windows.cumulants, known)
+            residues[place], centres[place] = _residue(
+                middle, window, power, self.n_rows
+            )
+        pairs = triangle(p if fineness.matrix else 0)
+        for at, (power, (j, k)) in enumerate(zip(fineness.matrix, pairs, strict=True)):
+            most = windows.weight * sqrt(self.diagonal(j) * self.diagonal(k))
+            if windows.total_weight < inf:
+                most = min(most, windows.total_weight * self.reach[j] * self.reach[k])
+            most *= ENLARGED
+            middle = Fraction(most) / 2 if j == k else Fraction(0)
+            window = most / 2.0 if j == k else most
+            residues[at], centres[at] = _residue(middle, window, power, self.n_rows)
+        return replace(fineness, residues=tuple(residues), centres=tuple(centres))
+
+    def _middle(
+        self, ends: tuple[Fraction, Fraction], known: KnownTotals
+    ) -> tuple[Fraction, float]:
+        """Return the middle of where cumulants are, and how far they are from it."""
+        low, high = ends
+        slack = self.n_rows * FLOAT_SLACK * self.scales.largest_cumulant
+        window = float(high - low) / 2.0 + known.cumulant_slack + slack
+        return known.cumulants + low + (high - low) / 2, window * ENLARGED
+
+    def cumulants(
+        self, to: Vector, known: KnownTotals, information: KnownInformation | None
+    ) -> tuple[Fraction, float]:
+        """Return cumulants at a point where they were not summed, and their error."""
+        windows = self._windows(to, known, information)
+        if windows is None:
+            return known.cumulants, inf
+        return self._middle(windows.cumulants, known)
+
+    def _windows(
+        self, to: Vector, known: KnownTotals, information: KnownInformation | None
+    ) -> _Windows | None:
+        family, along = self.scales.family, to - known.point
+        exact = [
+            Fraction(one) - Fraction(by)
+            for one, by in zip(to.tolist(), known.point.tolist(), strict=True)
+        ]
+        pairs = zip(known.means, exact, strict=True)
+        slope = sum((one * by for one, by in pairs), Fraction(0))
+        spare = Fraction(
+            sum(
+                s * abs(one) for s, one in zip(known.slack, along.tolist(), strict=True)
+            )
+        )
+        weight = self.scales.largest_information
+        if family.largest_slope < inf:
+            length = self.length(along)
+            bends = family.largest_slope * length * length / 2.0
+            means = []
+            second = self._second_order(along, length, known, information)
+            for k, mean in enumerate(known.means):
+                window = family.largest_slope * sqrt(self.diagonal(k)) * length
+                centre = mean
+                if second is not None and second[1][k] < window:
+                    centre, window = mean + Fraction(second[0][k]), second[1][k]
+                means.append((centre, window * ENLARGED))
+            ends = slope - spare, slope + spare + Fraction(bends * ENLARGED)
+            return _Windows(means, ends, weight, inf)
+        place = self.scales.intercept
+        if not family.exponential or place is None:
+            return None
+        far = self.farthest(along)
+        if far > 40.0:
+            return None
+        growth = exp(np.array([far])).item() * ENLARGED
+        total = (float(known.means[place]) + known.slack[place]) * ENLARGED
+        means = [
+            (mean, (growth - 1.0) * total * reach)
+            for mean, reach in zip(known.means, self.reach, strict=True)
+        ]
+        bends = max(growth - 1.0 - far, 0.0) * total
+        ends = slope - spare, slope + spare + Fraction(bends)
+        return _Windows(means, ends, weight, growth * total)
+
+    def _second_order(
+        self,
+        along: Vector,
+        length: float,
+        known: KnownTotals,
+        information: KnownInformation | None,
+    ) -> tuple[list[float], list[float]] | None:
+        """Return the change of means by an information, and its largest error."""
+        if information is None:
+            return None
+        d, p = along.tolist(), len(along)
+        away = self.length(known.point - information.point)
+        bend = self.scales.family.largest_bend * (length / 2.0 + away) * length
+        changes, errors = [], []
+        for j in range(p):
+            change = error = 0.0
+            for k in range(p):
+                change += information.entries[j, k].item() * d[k]
+                error += information.error[j, k].item() * abs(d[k])
+            changes.append(change)
+            errors.append(bend * self.reach[j] + error + FLOAT_SLACK * abs(change))
+        return changes, errors
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Where the next totals are: means by centre and distance, cumulants' change.
+
+    Attributes:
+        weight: the largest information of a row.
+        total_weight: and of all rows together, as far as it is known.
+    """
+
+    means: Sequence[tuple[Fraction, float]]
+    cumulants: tuple[Fraction, Fraction]
+    weight: float
+    total_weight: float
+
+
+def _inflation(system: System) -> float:
+    """Return by how much errors of single columns may add up in a coefficient."""
+    inverse = system.inverse().tolist()
+    sizes = [sqrt(float(one)) for one in system.diagonal()]
+    return max(
+        sum(abs(one) * size for one, size in zip(row, sizes, strict=True))
+        / sqrt(row[j])
+        for j, row in enumerate(inverse)
+    )
+
+
+def _power_for(unit: float) -> int:
+    """Return the least power s with 2^-s <= unit."""
+    return 1 - frexp(unit)[1]
+
+
+def _residue(
+    centre: Fraction, window: float, power: int, n_rows: int
+) -> tuple[int, int]:
+    """Return the bits that determine a total, and the number they count from.
+
+    Args:
+        centre: where the total is about.
+        window: how far it is away at most, its rounding aside.
+        power: of two, by which it is scaled.
+        n_rows: rows that are rounded to one.
+    """
+    scale = Fraction(2) ** power
+    counted = floor(centre * scale)
+    reach = ceil(Fraction(window * ENLARGED) * scale) + (n_rows + 1) // 2 + 2
+    return (2 * reach + 1).bit_length(), counted
