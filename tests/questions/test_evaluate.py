@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 
 import veilsum as vs
 from cases import each
+from finest import finest
 from later import Later
 from veilsum.models.evaluation import (
     Concordance,
@@ -126,7 +127,9 @@ def test_chances_are_those_of_scikit_learn(pima):
 def test_a_fit_to_the_same_rows_is_calibrated():
     """The line through its own predictions has the intercept 0 and the slope 1."""
     held = tables("pima")
-    fit = vs.fit("ill ~ glu + bmi + age", held, family="logistic", driver="vectorised")
+    fit = vs.fit(
+        "ill ~ glu + bmi + age", held, **finest("logistic"), driver="vectorised"
+    )
     found = vs.evaluate(
         "ill ~ glu + bmi + age",
         held,

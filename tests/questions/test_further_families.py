@@ -10,6 +10,7 @@ import pytest
 
 import veilsum as vs
 from cases import each
+from finest import finest
 from later import Later
 from refusals import refused
 
@@ -89,10 +90,9 @@ def test_the_fit_is_that_of_the_pooled_rows(family, theirs, case):
     found = vs.fit(
         formula,
         parts,
-        family=family,
         rules=vs.Rules.none(),
         driver="vectorised",
-        **extra,
+        **finest(family, **extra),
     )
     weights = None if not extra else data[extra["weights"]]
     with warnings.catch_warnings():

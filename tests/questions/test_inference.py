@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cases import each
+from finest import finest
 from later import Later
 from refusals import refused
 from veilsum.errors import InvalidInputError
@@ -57,7 +58,7 @@ def held(frame, column):
 
 def quick(formula, data, **options):
     how = {"rules": FREE, "driver": "vectorised", "seed": 1, **options}
-    return fit(formula, data, minimum_rows=1, **how)
+    return fit(formula, data, minimum_rows=1, **finest(**how))
 
 
 def near(found, expected, rtol=1e-9):

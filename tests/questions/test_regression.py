@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from cases import each
+from finest import finest
 from later import Later
 from refusals import refused
 from veilsum.errors import InvalidInputError, NumericalError
@@ -67,7 +68,7 @@ FIVE = "mean_radius + mean_texture + mean_smoothness + mean_compactness + mean_s
 def test_logistic_regression_of_tumours():
     data = datasets.breast_cancer()
     formula = f"malignant ~ {FIVE}"
-    result = fit(formula, data, family="logistic", compare=True, seed=1)
+    result = fit(formula, data, **finest("logistic"), compare=True, seed=1)
     reference = refitted(formula, pooled(data), sm.families.Binomial())
     assert_same(result, reference)
     assert result.fit.deviance == pytest.approx(reference.deviance, rel=CLOSE)
@@ -83,7 +84,7 @@ def test_ridge_on_all_columns_of_the_tumours():
     result = fit(
         "malignant ~ " + " + ".join(names),
         data,
-        family="logistic",
+        **finest("logistic"),
         ridge=1.0,
         schema=schema,
         rules=Rules(maximum_leverage=0.99),  # 31 columns with long tails
@@ -132,7 +133,7 @@ def test_lung_patients_of_eighteen_institutions():
     result = fit(
         formula,
         data,
-        family="logistic",
+        **finest("logistic"),
         topology="circulant:18:1,4",
         tolerate=2,
         minimum_rows=1,
@@ -152,7 +153,7 @@ def test_poisson_regression_of_doctor_visits():
     data = datasets.randhie()
     columns = "lncoins + idp + lpi + fmde + physlm + disea + hlthg + hlthf + hlthp"
     formula = f"mdvis ~ {columns}"
-    result = fit(formula, data, family="poisson", driver="vectorised", seed=1)
+    result = fit(formula, data, **finest("poisson"), driver="vectorised", seed=1)
     assert_same(result, refitted(formula, pooled(data), sm.families.Poisson()))
 
 
@@ -190,8 +191,7 @@ def test_families_with_offsets_and_weights(counts, name, weighted):
     result = fit(
         formula,
         counts,
-        family=family,
-        alpha=alpha,
+        **finest(family, alpha=alpha),
         offset="logsize",
         weights="weight" if weighted else None,
         driver="vectorised",

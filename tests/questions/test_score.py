@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from cases import each
+from finest import finest
 from later import Later
 from refusals import refused
 from veilsum.models.rows import Rows
@@ -37,7 +38,7 @@ CASES = {
 def quick(formula, frame, further=None, parties=4, **more):
     data = {f"p{k}": frame.iloc[k::parties] for k in range(parties)}
     how = {"rules": Rules.none(), "driver": "vectorised", "seed": 1, **more}
-    return fit(formula, data, minimum_rows=1, further=further, **how)
+    return fit(formula, data, minimum_rows=1, further=further, **finest(**how))
 
 
 def table(name):

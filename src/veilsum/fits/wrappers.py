@@ -289,7 +289,8 @@ class ScoreRecipe(Wrapper):
     def last_request(self, before: Sums) -> Request:
         # Where a round of the fit was: no row is outside there, as everybody knows.
         requests = (self.inner.request(before[:k]) for k in range(len(before)))
-        at = [one.point for one in requests if one.stage == "round"][-1]
+        rounds = {"round", "means", "last"}
+        at = [one.point for one in requests if one.stage in rounds][-1]
         point = np.zeros(self.wide.n_columns + 1)
         point[list(self.fitted)] = at[:-1]
         return Request("score", point)

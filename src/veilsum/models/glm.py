@@ -100,6 +100,10 @@ COLUMN, PULL, NUMBER, FINEST = 46, 53, 52, 72
 # Bits after the point of a row's part of Pearson's sum, where it is only printed: with
 # all of them, this sum and X'y determine the responses of small tables (tests/attacks).
 PEARSON = 10
+# Numbers that are as fine as the agreed digits need, where a position has no others.
+COARSE = frozenset(
+    "n_rows null_outside cumulants peak saturated pearson deviance null_deviance".split()
+)
 # A sum of cumulants is right to this much of it.
 ROW_NOISE = 2.0**-50
 # Blocks of a design that are gone through together.
@@ -473,9 +477,9 @@ class Scales:
             enough = ceil(self.digits * BITS_OF_DIGIT) + LIKELIHOOD_BITS
             if self.family.estimates_dispersion:
                 enough += LIKELIHOOD_BITS
-            for name in ("cumulants", "peak", "saturated", "pearson"):
-                if (place := self.places.get(name)) is not None:
-                    found[place] = min(found[place], enough)
+            finer = {place for name, place in self.places.items() if name not in COARSE}
+            for place in set(range(len(found))) - finer:
+                found[place] = min(found[place], enough)
         return tuple(found)
 
     @cached_property
@@ -945,6 +949,19 @@ class Scales:
                 low * first.weight_sum - spare,
                 high * first.weight_sum + spare,
             )
+
+    def rounding_of_gram(self, n_rows: Fraction) -> list[int]:
+        """Return the largest error of each row of the first information, added up."""
+        lost = [Fraction(1)] * self.n_columns
+        exact = self.measures.weights is None
+        places = zip(triangle(self.n_columns), self.first_fineness.matrix, strict=True)
+        for (j, k), power in places:
+            if power or not exact:
+                unit = self._shift((j, k), power)
+                lost[j] += n_rows * unit / 2
+                if j != k:
+                    lost[k] += n_rows * unit / 2
+        return [ceil(one) for one in lost]
 
     def _check_matrix(
         self,

@@ -529,12 +529,13 @@ class Newton:
 
     def _positive_system(self, information: Integers) -> System | None:
         """Return the system of rounded information, unless it has lost a direction."""
-        if negative_pivot(information.tolist()) is not None:
-            return None
         try:
-            return self._system(information)
+            system = self._system(information)
         except InvalidInputError:
             return None
+        # With a ridge: without one, rounding decides the signs of what is 0.
+        lines = [[int(one) for one in line] for line in system.matrix.tolist()]
+        return system if negative_pivot(lines) is None else None
 
     def _open(self, first: FirstStatistics) -> Running:
         if first.weight_sum <= 0:
@@ -711,10 +712,14 @@ class Newton:
         return self._system(self._reference_matrix(first, null))
 
     def _reference_matrix(self, first: FirstStatistics, null: Vector) -> Integers:
-        scale = Fraction(1)
-        if self.scales.responses_once:
-            scale = Fraction(self.family.expected(null).item())
-        return np.asarray(first.information * scale)
+        if not self.scales.responses_once:
+            return first.information
+        matrix = first.information
+        if any(self.penalty) and self._positive_system(matrix) is None:
+            # More columns than rows, say: what rounding may have lost is put back.
+            lost = self.scales.rounding_of_gram(first.n_rows)
+            matrix = matrix + np.diag(lost)
+        return np.asarray(matrix * Fraction(self.family.expected(null).item()))
 
     def _move_by_means(
         self, state: Running, request: Request, total: Integers
@@ -790,7 +795,7 @@ class Newton:
         a slope that is half as large as at the start, and below 0, is near the top.
         """
         model, course = state.model, state.course
-        if course is None or course.score is None or model.size <= ROUNDING:
+        if course is None or course.score is None or self._is_rounding(model):
             return True
         steps = [
             Fraction(to) - Fraction(start)
@@ -828,7 +833,10 @@ class Newton:
             for one, was in zip(means, course.known.means, strict=True)
         ]
         step = trial - course.known.point
-        return improved_information(before, self.scales.columns, step, change)
+        found = improved_information(before, self.scales.columns, step, change)
+        # A ridge may be all that keeps the rounded information positive.
+        safe = not any(self.penalty) or self._positive_system(found) is not None
+        return found if safe else before
 
     def _move(self, state: Running, sums: RoundStatistics) -> Running:
         """Return the state after both searches took a step, or half of one back."""

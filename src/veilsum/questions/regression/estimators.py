@@ -22,6 +22,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import GraphLike
 from veilsum.masks.laws import LawName
 from veilsum.models.families import Binomial, Family, Gamma, Gaussian, Poisson
+from veilsum.models.fineness import MOST_DIGITS
 from veilsum.models.rows import Design, PerRow
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.questions.regression import fit_arrays
@@ -64,6 +65,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
     Args:
         ridge: what each squared coefficient costs, but not the intercept's, added to
             the sum of squares or the deviance of all rows.
+        digits: as for `fit`; without it 4, or 12 where all rows are one holder's.
         fit_intercept: whether to add a column of ones.
         topology: who exchanges masks with whom: a graph, or the name of a family such
             as "regular:18:4", whose parties are taken in the order of their names;
@@ -92,6 +94,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         self,
         *,
         ridge: float = 0.0,
+        digits: int | None = None,
         fit_intercept: bool = True,
         topology: GraphLike | str | None = None,
         law: LawName = "uniform",
@@ -104,6 +107,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         seed: int | None = None,
     ) -> None:
         self.ridge = ridge
+        self.digits = digits
         self.fit_intercept = fit_intercept
         self.topology = topology
         self.law = law
@@ -166,6 +170,9 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         n_rows, alone = len(design), owners is None
         held = _dealt(n_rows, self.n_parties) if owners is None else _held_by(owners)
         weighed = weights if weights is None else {k: weights[held[k]] for k in held}
+        digits = self.digits
+        if alone and digits is None and self._family.slope:
+            digits = MOST_DIGITS
         return fit_arrays(
             {name: (design[rows], response[rows]) for name, rows in held.items()},
             family=self._family,
@@ -173,6 +180,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
             intercept=0 if self.fit_intercept else None,
             weights=weighed,
             ridge=self.ridge,
+            digits=digits,
             rules=ONE_HOLDER if alone else self.rules,
             **self._options(one_holder=alone),
         )

@@ -1,0 +1,18 @@
+"""Fits as fine as they go, for comparisons with other programs."""
+
+from typing import Any
+
+from veilsum.fits.model import family_of
+from veilsum.models.fineness import MOST_DIGITS
+
+
+def finest(family: Any = "gaussian", **options: Any) -> dict[str, Any]:
+    """Return a fit's options, with all digits where the family takes digits.
+
+    >>> finest("poisson"), finest("probit")
+    ({'family': 'poisson', 'digits': 12}, {'family': 'probit'})
+    """
+    found = {"family": family, **options}
+    if family_of(family, alpha=options.get("alpha")).slope:
+        found.setdefault("digits", MOST_DIGITS)
+    return found
