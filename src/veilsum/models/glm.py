@@ -101,9 +101,11 @@ COLUMN, PULL, NUMBER, FINEST = 46, 53, 52, 72
 # all of them, this sum and X'y determine the responses of small tables (tests/attacks).
 PEARSON = 10
 # Numbers that are as fine as the agreed digits need, where a position has no others.
-COARSE = frozenset(
-    "n_rows null_outside cumulants peak saturated pearson deviance null_deviance".split()
-)
+COARSE = frozenset({"n_rows", "null_outside", "cumulants", "peak", "saturated"}) | {
+    "pearson",
+    "deviance",
+    "null_deviance",
+}
 # A sum of cumulants is right to this much of it.
 ROW_NOISE = 2.0**-50
 # Blocks of a design that are gone through together.

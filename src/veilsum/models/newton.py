@@ -737,7 +737,7 @@ class Newton:
         if found.information is not None:
             information = KnownInformation.of(
                 *(trial, found.information, scales.columns),
-                course.planner.matrix_errors(fineness),
+                course.planner.matrix_errors(fineness, found.information, trial),
             )
         if found.cumulants is not None:
             cumulants = found.cumulants, rows * scales.cumulant_unit / 2.0

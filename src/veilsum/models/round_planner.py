@@ -280,14 +280,28 @@ class RoundPlanner:
             abs(each) * errors[place] * ENLARGED,
         )
 
-    def matrix_errors(self, fineness: Fineness) -> list[float]:
-        """Return the largest error of each entry of an information, in turn."""
-        most = self.scales.largest_information * self.scales.agreed.weight
-        pairs = triangle(self.scales.n_columns)
+    def matrix_errors(
+        self, fineness: Fineness, matrix: Integers, point: Vector
+    ) -> list[float]:
+        """Return the largest error of each entry of an information, in turn.
+
+        Args:
+            fineness: its units.
+            matrix: in coordinates that are coefficients over 2^power.
+            point: at which it was taken.
+        """
+        pairs, powers = triangle(self.scales.n_columns), self.scales.columns
+        rounding = [self.n_rows * 2.0**-power / 2.0 for power in fineness.matrix]
+        sizes = [
+            sqrt(max(float(matrix[j, j] * Fraction(4) ** -powers[j]), 0.0) + error)
+            for (j, k), error in zip(pairs, rounding, strict=True)
+            if j == k
+        ]
+        # Float64 errs by a part of a product, and of its weight as of its predictor.
+        part = FLOAT_SLACK * (1.0 + self.change(point))
         return [
-            self.n_rows
-            * (2.0**-power / 2.0 + FLOAT_SLACK * most * self.reach[j] * self.reach[k])
-            for power, (j, k) in zip(fineness.matrix, pairs, strict=True)
+            error + part * sizes[j] * sizes[k]
+            for (j, k), error in zip(pairs, rounding, strict=True)
         ]
 
     # Units
