@@ -13,11 +13,13 @@ from scipy.special import expit
 
 import veilsum as vs
 from cases import each
+from finest import finest
 from refusals import refused
 from veilsum.errors import InvalidInputError
 from veilsum.models import choices, newton as search
 from veilsum.models.choices import ChoiceSearch, Multinomial, Ordinal
 from veilsum.models.families import Binomial
+from veilsum.models.fineness import MOST_DIGITS
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.weights import collect_row_weights
@@ -71,19 +73,18 @@ def effective(weights):
     return weights.sum() ** 2 / (weights**2).sum()
 
 
-def attacked(seed):
-    """Return the effective rows of each round's information, the error, the culprit."""
+def attacked(seed, digits):
+    """Return the effective rows of each round's point, the error, the culprit."""
     design, response, names, culprit = question(seed)
     rows = Rows.of(design, response)
-    newton = Newton(
-        Binomial(), RowMeasures.inferred({"all": rows}, 0), names=names, intercept=0
-    )
+    measures = RowMeasures.inferred({"all": rows}, 0)
+    newton = Newton(Binomial(), measures, names=names, intercept=0, digits=digits)
     honest = np.arange(len(response)) % PARTIES != 0
     state, seen = newton.start(), []
     try:
         while not state.converged:
             request = newton.propose(state)
-            if request.stage == "round":
+            if request.stage != "first":
                 odds = np.exp(-np.abs(design @ newton.real_point(request)[:-1]))
                 seen.append(effective((odds / (1.0 + odds) ** 2)[honest]))
             state = newton.advance(state, newton.statistics(rows, request))
@@ -92,10 +93,10 @@ def attacked(seed):
     raise AssertionError("a fit that does not exist was found")
 
 
-def check(seeds):
+def check(seeds, digits):
     least, most_sums = [], []
     for seed in seeds:
-        seen, error, culprit = attacked(seed)
+        seen, error, culprit = attacked(seed, digits)
         assert "without end (separation" in error
         if culprit is not None:
             assert culprit in error.partition(" grow")[0]
@@ -108,14 +109,16 @@ def check(seeds):
     return min(least), max(most_sums)
 
 
-def test_no_sum_of_a_separating_question_is_about_few_rows():
-    _, sums = check(range(24))
+@each("digits", [4, 12])
+def test_no_sum_of_a_separating_question_is_about_few_rows(digits):
+    _, sums = check(range(24), digits)
     assert sums <= 12
 
 
 @pytest.mark.slow
-def test_no_sum_of_two_hundred_separating_questions_is_about_few_rows():
-    least, sums = check(range(200))
+@each("digits", [4, 12])
+def test_no_sum_of_two_hundred_separating_questions_is_about_few_rows(digits):
+    least, sums = check(range(200), digits)
     print(f"least effective rows {least:.1f}, most sums {sums}")
 
 
@@ -127,14 +130,15 @@ def test_the_twin_until_separation_was_certain_sums_were_about_one_or_two_rows(
     monkeypatch.setattr(Newton, "_check_ends", lambda *_: None)
     least = []
     for seed in range(12):
-        seen, error, _ = attacked(seed)
+        seen, error, _ = attacked(seed, MOST_DIGITS)
         assert "grows without end (separation" in error
         assert len(seen) >= 10
         least.append(min(seen))
     assert sum(one < LEAST for one in least) >= 5
 
 
-def test_a_strong_effect_is_no_separation():
+@each("digits", [4, 12])
+def test_a_strong_effect_is_no_separation(digits):
     """Of 500 rows, 30 and more are open at the answer: fitted as before."""
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -142,7 +146,8 @@ def test_a_strong_effect_is_no_separation():
         chance = 1.0 / (1.0 + np.exp(-0.4 * (age - 55.0)))
         response = (rng.random(500) < chance).astype(float)
         rows = Rows.of(np.column_stack([np.ones(500), age]), response)
-        newton = Newton(Binomial(), RowMeasures.inferred({"all": rows}, 0), intercept=0)
+        measures = RowMeasures.inferred({"all": rows}, 0)
+        newton = Newton(Binomial(), measures, intercept=0, digits=digits)
         state = newton.start()
         while not state.converged:
             state = newton.advance(
@@ -158,7 +163,7 @@ def nearly_separated(seed):
     response = (rng.random(x.size) < expit(400.0 * (x - 0.2))).astype(int)
     rows = pd.DataFrame({"x": x, "y": response})
     tables = {f"site {k}": rows[k::4] for k in range(4)}
-    found = vs.fit("y ~ x", tables, family="logistic", driver="vectorised", seed=1)
+    found = vs.fit("y ~ x", tables, **finest("logistic"), driver="vectorised", seed=1)
     assert len(found.released.sums) <= 14
     # Both are 0 at the answer alone.
     away = response - expit(found.params["Intercept"] + found.params["x"] * x)

@@ -318,6 +318,7 @@ class Course:
         score: the uphill direction where the search is, penalties included.
         slack: largest error of each part of the score.
         fineness: of the next round.
+        judged: whether the information at `Running.sums` was summed, and is no guess.
         last: whether the totals at `known.point` are fine enough for the answer.
     """
 
@@ -330,6 +331,7 @@ class Course:
     score: tuple[Fraction, ...] | None = None
     slack: tuple[float, ...] = ()
     fineness: Fineness | None = None
+    judged: bool = False
     last: bool = False
 
     @property
@@ -623,7 +625,7 @@ class Newton:
         factor, shift = self.family.tilt(mean, size / each)
         step *= factor
         step[self.intercept] += shift
-        model = Climb(here=start, trial=start + step, objective=deviance)
+        model = Climb(start, start + step, deviance, lengthened=max(1.0, factor))
         known = course.planner.null_totals(first, start, mean)
         pulls = [
             Fraction(slope) * (one - was)
@@ -665,6 +667,7 @@ class Newton:
             information=asked,
             last=last,
             blurred=course.blurred,
+            lengthened=model.lengthened,
         )
         fineness = planner.with_residues(
             fineness, model.trial, course.known, information
@@ -779,12 +782,14 @@ class Newton:
         if not self._rises(state, at):
             model = state.model.halve("no step is short enough")
             return self._moved(state, sums, model, accepted=False)
-        course = replace(course, score=at.score, slack=known.slack)
+        judged = found.information is not None and not blurred
+        was_judged = course.judged
+        course = replace(course, score=at.score, slack=known.slack, judged=judged)
         model = replace(state.model, objective=None).advance(at)
-        judged = found.information is not None and not blurred and self.family.endless
-        if judged and not self._is_rounding(model):
+        if judged and self.family.endless and not self._is_rounding(model):
             self._check_separation(state, at.system, model)
-            model = self._stay_open(state, sums, at, model)
+            if was_judged:
+                model = self._stay_open(state, sums, at, model)
         state = replace(state, course=course)
         return self._moved(state, sums, model, accepted=True)
 

@@ -339,6 +339,7 @@ class RoundPlanner:
         information: bool,
         last: bool,
         blurred: int,
+        lengthened: float = 1.0,
     ) -> Fineness:
         """Return the units of a round, without residues.
 
@@ -350,6 +351,8 @@ class RoundPlanner:
             information: whether the round has a new one.
             last: whether the answer follows from it.
             blurred: how many informations in turn were too coarse.
+            lengthened: the step over Newton's. All information falls as much, and
+                the ellipse of coefficients becomes as much longer.
         """
         p, powers = self.scales.n_columns, self.scales.columns
         sizes = [
@@ -365,7 +368,8 @@ class RoundPlanner:
         noise, part = self.tolerance / 2.0, self.tolerance
         if not last:
             noise = max(noise, min(step, 1.0 / ON_THE_WAY) * quality)
-            part = quality * 2.0 ** (-4 * blurred)
+            part = quality * 2.0 ** (-4 * blurred) / lengthened**3
+            noise /= sqrt(lengthened) ** 3
         noise *= worst * sqrt(min(dispersion, 1.0)) / inflation
         along = tuple(
             min(_power_for(noise * sqrt(size)), self.scales.pull, MOST_BITS - bits)
