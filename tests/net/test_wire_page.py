@@ -45,6 +45,7 @@ from veilsum.minimise.methods.choosing import ITERATIVE
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.models import families
 from veilsum.models.families import Family, Gaussian, LogLink
+from veilsum.models.fineness import Fineness
 from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
@@ -85,6 +86,7 @@ from veilsum.questions.statistics import (
 )
 from veilsum.questions.survival import SurvivalRecipe
 from veilsum.sums.presence import PRESENCE, Cells, Screened, places_with_rows
+from veilsum.sums.recipes import Guarded
 from veilsum.sums.releases import ReleaseLimit, released_lines_by_piece
 from veilsum.sums.running import plan_for_recipe
 from veilsum.sums.terms import Terms
@@ -435,6 +437,42 @@ def test_the_page_has_every_number_of_a_regressions_sum_in_order(layout, begins)
     names = [one.name for one in fields(layout) if one.type in {"int", "Fraction"}]
     assert [word for word in words(said) if word in names] == names
     assert said.index("tri(") < said.index(f"`{names[0]}`")
+
+
+def test_the_page_has_every_key_of_a_rounds_fineness():
+    keys = dict(rows(part("Fineness and residues")))
+    assert [*keys] == [f"`{one.name}`" for one in fields(Fineness)]
+
+
+class ResidueOf:
+    """A recipe of two numbers, the first of which is released modulo a power of two."""
+
+    def __init__(self, bits, few):
+        self.counts, self.few = Counts((Fraction(1),) * 2, bits), few
+
+    def residues(self, sums):
+        del sums
+        return self.few, 0
+
+
+@each("bits", [63, 64, 100])
+def test_a_residue_travels_as_the_page_says(bits):
+    """What three parties mask, and how their total is read, by the page's formulas."""
+    guarded, centre, parts = Guarded(ResidueOf(bits, 10)), 1005, (700, -300, 612)
+    width = 64 * guarded.counts.words
+    vectors = [guarded.shifted(np.array([one, one], dtype=object), ()) for one in parts]
+    assert {int(v[0]) % 2**width for v in vectors} == {
+        x * 2 ** (width - 10) % 2**width for x in parts
+    }
+    assert [int(v[1]) for v in vectors] == [*parts]
+    released = sum(int(v[0]) for v in vectors) % 2**width
+    assert released == sum(parts) % 2**10 * 2 ** (width - 10)
+    assert released % 2 ** (width - 10) == 0
+    residue = released >> width - 10
+    nearest = min(range(2000), key=lambda t: (t % 2**10 != residue, abs(t - centre)))
+    total = np.array([residue, sum(parts)], dtype=object)
+    decoded = Fineness((), (0, 0), (10, 0), (centre, 0)).decoded(total)
+    assert decoded.tolist() == [nearest, sum(parts)] == [sum(parts)] * 2
 
 
 def test_the_sum_of_statistics_begins_with_rows_and_ends_with_those_left_out():
@@ -915,8 +953,9 @@ def shown_in_sums():
         dropped = {} if stage == "score" else {"left_out": 1}
         for family in (families.Poisson(), families.InverseGaussian()):
             scales = Scales(family, RowMeasures((ONES,) * 2, ONES, offset=ONES))
-            once = scales.responses_once and stage in ("first", "round", "pearson")
-            if once or stage != "pearson":
+            rounds = ("round", "means", "last")
+            once = scales.responses_once and stage in ("first", *rounds, "pearson")
+            if once or stage not in ("means", "last", "pearson"):
                 newton = {**scales.layout(stage).released, **dropped}
                 yield (f"{'canonical' if once else 'other'} families", stage), newton
     for kinds, errors in (
