@@ -3,9 +3,9 @@
     python benchmarks/prices.py                 # two tables, in Markdown
     python benchmarks/prices.py --seed 3        # of another registry
 
-Sums are those of the pooled rows, without masks: released bits follow from their layout
-alone. The influence is the largest of any person at any site, on all sums of a question
-whose contributions of rows are known. Nothing is refused.
+Sums are those of the pooled rows, and released bits those under uniform masks: they
+follow from layouts alone. The influence is the largest of any person at any site, on
+all sums of a question whose contributions of rows are known. Nothing is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from clocks import sized
 from veilsum.disclosure.influence import success
 from veilsum.errors import VeilsumError
 from veilsum.sums.prices import AskedTable, OwnInfluence, ReleasePrice, own_influence
+from veilsum.sums.recipes import release_of_residues
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from plans.registry import ANALYSES, MISSING, Analysis, attacks, tables
@@ -85,7 +86,7 @@ def priced(
             if not sums:
                 return None  # else it ends there, and all sums are out
         before = [sums[:k] for k in range(len(sums))]
-        releases = [recipe.release(one) for one in before]
+        releases = [release_of_residues(recipe, one) for one in before]
         requests = [recipe.request(one) for one in before]
         rows = sum(map(job.n_rows, own.values()))
         dropped = sum(one.n_dropped for one in checked.values())

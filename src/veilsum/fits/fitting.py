@@ -426,12 +426,15 @@ class NewtonRecipe(Strategy, InRounds[State]):
         scales = self.newton.scales
         pearson = int(scales.responses_once and scales.sums_pearson)
         outside = "outside"
+        once = scales.responses_once
+        # Of some families the last of these rounds shows what the others do.
+        last = once and self._shown("last") != self._shown("round")
         kinds: tuple[tuple[str, Stage, int, int], ...] = (
             ("first", "first", 1, 1),
             # A run that ends without an answer may end before its closing round.
-            ("tries", "round", int(not scales.responses_once), most - 1),
-            ("means", "means", 0, most - 2 if scales.responses_once else 0),
-            ("last", "last", 1, most - 1 if scales.responses_once else 0),
+            ("tries", "round", int(not last), most - 1),
+            ("means", "means", 0, most - 2 if once else 0),
+            ("last_tries", "last", 1, most - 1 if last else 0),
             (outside, "outside", 0, most - 2),
             ("pearson", "pearson", pearson, pearson),
             ("closing", "closing", closing, closing),

@@ -25,7 +25,7 @@ from veilsum.privacy.accountant import accounts
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.sums.kinds import agreed_job
 from veilsum.sums.prices import AskedTable, ReleasePrice, own_influence
-from veilsum.sums.recipes import PartyWork
+from veilsum.sums.recipes import PartyWork, release_of_residues
 from veilsum.sums.releases import SUM_LIMITS
 from veilsum.sums.table_job import SchemaJob
 from veilsum.tables.rules import Rules
@@ -326,7 +326,11 @@ def consent_price_part(part: OwnPart, party: str) -> Part | None:
     try:
         recipe, sums = job.together({party: own})
         before = [sums[:k] for k in range(len(sums))]
-        releases = [recipe.release(one) for one in before]
+        residues = consortium.masks.kind.sums_only
+        releases = [
+            release_of_residues(recipe, one) if residues else recipe.release(one)
+            for one in before
+        ]
         requests = [recipe.request(one) for one in before]
     except VeilsumError:
         return Part("PRICE", (str(catalogue("en")["price"]["not_alone"]),))

@@ -504,6 +504,14 @@ class ObjectedError(DisclosureError):
         self._plain, self.number, self.suspected = public, number, suspected
 
 
+def release_of_residues(recipe: Any, sums: Sums) -> Release:
+    """Return what the next sum shows under masks by which residues can be released."""
+    found, residues = recipe.release(sums), recipe.residues(sums)
+    if found.layout is None or not any(residues):
+        return cast("Release", found)
+    return replace(found, layout=found.layout.with_residues(residues))
+
+
 @dataclass(frozen=True, eq=False)
 class Guarded:
     """A recipe of several sums, each with one more number by which parties object.
@@ -618,13 +626,8 @@ class Guarded:
 
     def release(self, sums: Sums) -> Release:
         """Return the next sum's statistics, residues, and the number for objections."""
-        own = self.within(sums)
-        found: Release = self.inner.release(own)
-        layout, residues = found.layout, self.inner.residues(own)
-        if layout is not None and any(residues):
-            layout = layout.with_residues(residues)
-        statistics = {**found.statistics, OBJECTIONS: 1}
-        return replace(found, statistics=statistics, layout=layout)
+        found = release_of_residues(self.inner, self.within(sums))
+        return replace(found, statistics={**found.statistics, OBJECTIONS: 1})
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
