@@ -1,8 +1,7 @@
-"""Four and six digits: coefficients and standard errors beside statsmodels, on 44 fits."""
+"""Four and six digits: 47 fits beside statsmodels."""
 
 import warnings
 
-import numpy as np
 import pytest
 
 from later import Later
