@@ -24,14 +24,30 @@ def test_everybody_answers_on_made_up_rows(name):
     held, played = asked.sound(1)
     assert tuple(held) == NAMES
     assert played.totals
+    # Under uniform masks a total is the residue nearest to 0.
+    modulus = 1 << 8 * played.law.number_bytes
     for total, given in zip(played.totals, played.given, strict=True):
-        columns = zip(*given.values(), strict=True)
-        assert total == tuple(sum(column) for column in columns)
-        assert all(type(one) is int for one in total)
+        for one, column in zip(total, zip(*given.values(), strict=True), strict=True):
+            assert type(one) is int
+            assert (one - sum(column)) % modulus == 0
+            assert -modulus <= 2 * one < modulus
     # What any holder would give is found without being a party.
     again = asked.given(played, list(held.values()))
     for place, given in enumerate(played.given):
         assert [one[place] for one in again] == list(given.values())
+
+
+def test_of_a_number_with_a_listed_residue_nothing_else_is_in_a_total():
+    """Every total is the same multiple of a power of two, whatever rows there are."""
+    played = named("logistic").sound(1)[1]
+    width, several = 8 * played.law.number_bytes, 0
+    for total, bits in zip(played.totals, played.residue_bits, strict=True):
+        for one, listed in zip(total, bits, strict=True):
+            assert 0 <= listed < width
+            several += bool(listed)
+            assert not listed or one % (1 << width - listed) == 0
+    assert several > 30
+    assert not any(any(bits) for bits in named("statistics").sound(1)[1].residue_bits)
 
 
 def test_rows_are_as_the_schema_says_and_repeat():

@@ -67,12 +67,15 @@ FIT = {
 }
 MEANS = {"columns": AGES, "statistics": {"columns": ["age"], "by": "smoker"}}
 ROBUST = {**FIT, "model": {**FIT["model"], "errors": "HC1"}}
+# Under these masks totals are released whole.
+WHOLE = {**FIT, "masks": {"law": "lattice", "sigma": 1e9}}
 OLD = {"seed": 2, "trials": 1}
 
 
 @cache
 def agreed(kind):
-    return question(**{"fit": FIT, "means": MEANS, "robust": ROBUST}[kind])
+    kinds = {"fit": FIT, "means": MEANS, "robust": ROBUST, "whole": WHOLE}
+    return question(**kinds[kind])
 
 
 def told(kind, **changes):
@@ -156,10 +159,45 @@ def a_column_nobody_asked_about(patch):
     """A listed number has a sum of another column in it."""
 
     def more(self, answers, found):
-        found[0] += int(self.contribution.data.frame["bmi"].sum()) if answers else 0
+        if len(answers) == 1:
+            # So little that the total stays possible.
+            found[1] += int(self.contribution.data.frame["bmi"].sum()) % 7
         return found
 
     adding(patch, more)
+
+
+def a_column_in_a_residue(patch):
+    """A listed residue is another one by a unit, by a sum of another column."""
+
+    def more(self, answers, found):
+        if len(answers) > 1:
+            odd = int(self.contribution.data.frame["bmi"].sum()) % 2
+            found[PLACE] += odd << below_residue(self.recipe, answers)
+        return found
+
+    adding(patch, more)
+
+
+def a_column_below_a_residue(patch):
+    """A number has a sum of another column in bits that a residue does not need."""
+
+    def more(self, answers, found):
+        if len(answers) > 1:
+            found[PLACE] += int(self.contribution.data.frame["bmi"].sum())
+        return found
+
+    adding(patch, more)
+
+
+# Of a column's fitted means.
+PLACE = 3
+
+
+def below_residue(recipe, answers):
+    guarded = recipe.inner
+    own = guarded.within(recipe.within(answers))
+    return 64 * guarded.inner.counts.words - guarded.inner.residues(own)[PLACE]
 
 
 def a_round_more(patch):
@@ -191,21 +229,23 @@ UNLISTED = {
     a_total_for_rows_left_out: "fit",
     contents_of_rows_left_out: "fit",
     a_column_nobody_asked_about: "fit",
+    a_column_in_a_residue: "fit",
     a_round_more: "means",
     a_number_in_a_closing_round: "robust",
 }
 
 
-@each("kind", ["fit", "means", "robust"])
+@each("kind", ["fit", "means", "robust", "whole"])
 def test_a_list_that_is_kept_to_is_not_accused(kind):
     assert told(kind, trials=2).successes == 0
 
 
-def test_rows_instead_of_parties_end_every_run(monkeypatch):
-    """More holders than parties are impossible."""
+@pytest.mark.parametrize("leak", [rows_instead_of_parties, a_column_below_a_residue])
+def test_impossible_totals_end_every_run(leak, monkeypatch):
+    """More holders than parties, or bits below a residue."""
     asked = agreed("fit")
     asked.size  # noqa: B018 - found before anything is planted
-    rows_instead_of_parties(monkeypatch)
+    leak(monkeypatch)
     with refused("rows-refused-often"):
         list(unlisted.play(asked, coalition=asked.parties, **OLD))
 

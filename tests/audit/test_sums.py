@@ -19,14 +19,16 @@ def played(attack, asked, **how):
     return found
 
 
-@pytest.mark.parametrize("name", ["least squares", "statistics", "dispatch", "a cost"])
+@pytest.mark.parametrize(
+    "name", ["least squares", "logistic", "statistics", "dispatch", "a cost"]
+)
 def test_low_bits_leave_every_table(name, monkeypatch):
     """More than by the count of guesses: nothing at all is ruled out."""
     left, found = low_bits.candidates_left_by_low_bits, []
 
-    def watch(rest, given, large):
-        found.append(left(rest, given, large) == set(given))
-        return left(rest, given, large)
+    def watch(rest, given, large, moduli):
+        found.append(left(rest, given, large, moduli) == set(given))
+        return left(rest, given, large, moduli)
 
     monkeypatch.setattr(low_bits, "candidates_left_by_low_bits", watch)
     outcome = played(low_bits, named(name), trials=2)
@@ -34,6 +36,15 @@ def test_low_bits_leave_every_table(name, monkeypatch):
     assert found
     assert outcome.promised == 1 / 8
     assert outcome.looked_at == "sums"
+
+
+def test_low_bits_of_residues_rule_out_by_powers_of_two_only():
+    """Large parties give multiples of 12; of a residue modulo 64 only 4 divides it."""
+    rest, large = (1000 - 64 * 15,), [(24,), (36,)]
+    given = {"true": ((4,),), "by 3": ((8,),), "by 4": ((6,),)}
+    left = low_bits.candidates_left_by_low_bits
+    assert left((1000,), given, large) == {"true"}
+    assert left(rest, given, large, (64,)) == {"true", "by 3"}
 
 
 def test_low_bits_of_floats_tell_the_table():

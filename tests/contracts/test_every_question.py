@@ -34,7 +34,9 @@ from veilsum.reading import read
 from veilsum.report import annex as papers, forms, sentences
 from veilsum.report.plan_facts import plan_facts_of
 from veilsum.sums.kinds import resolve_agreed_question
+from veilsum.sums.presence import Screened
 from veilsum.sums.recipes import ObjectedError
+from veilsum.sums.releases import OBJECTIONS
 
 EVERY = ("cost", *QUESTIONS)
 every_question = pytest.mark.parametrize("name", EVERY)
@@ -131,15 +133,46 @@ def test_three_drivers_find_the_same(name, runs):
         assert found.guarantee.to_dict() == loopback.guarantee.to_dict()
 
 
+# There may be no such rows, objections or devices.
+MAY_BE_ZERO = {OBJECTIONS, "left_out", "further_output"}
+
+
+def places_of_numbers(release, recipe):
+    """Where the numbers of a round are, by key."""
+    if release.layout is None:
+        places, start = {}, 0
+        for key, count in release.statistics.items():
+            places[key] = [*range(start, start + count)]
+            start += count
+        return places
+    places = {
+        key: [*range(one.start, one.stop)]
+        for key, one in release.layout.places.items()
+        if one.stop > one.start
+    }
+    if OBJECTIONS in release.statistics:
+        guarded = recipe.inner if isinstance(recipe, Screened) else recipe
+        place = guarded.objecting.places[OBJECTIONS]
+        places[OBJECTIONS] = [*range(place.start, place.stop)]
+    return places
+
+
 @every_table
 def test_the_released_list_is_what_was_summed(name, runs):
     result = runs(name).loopback
     sums, listed = result.released.sums, result.releases
     assert len(sums) == len(listed) == len(result.guarantee.released)
+    carried = set()
     for numbers, one in zip(sums, listed, strict=True):
+        assert len(numbers) == result.recipe.size
+        places = places_of_numbers(one, result.recipe)
+        assert {key: len(some) for key, some in places.items()} == dict(one.statistics)
+        carried |= {key for key, some in places.items() if any(numbers[some])}
         # What fills a sum up to its length is 0, and nobody's.
-        assert one.numbers <= len(numbers) == result.recipe.size
-        assert not any(numbers[sum(one.statistics.values()) :])
+        taken = {place for some in places.values() for place in some}
+        assert len(taken) == sum(one.statistics.values())
+        assert not any(n for k, n in enumerate(numbers) if k not in taken)
+    assert {key for one in listed for key in one.statistics} - carried <= MAY_BE_ZERO
     assert sum(one.numbers for one in listed) <= result.recipe.most_numbers
 
 

@@ -98,6 +98,12 @@ def same(rows, machines):
     return rows(PARTIES)
 
 
+def read_by(law, numbers):
+    """Sums of a law's numbers, which are residues where they are too wide for it."""
+    modulus = 1 << 8 * law.number_bytes
+    return [(one + modulus // 2) % modulus - modulus // 2 for one in numbers]
+
+
 @each("name", JOBS)
 def test_machines_exchange_what_a_simulation_says(name):
     found, rounds = simulated(name)
@@ -110,7 +116,8 @@ def test_machines_exchange_what_a_simulation_says(name):
         # Masks cancel: the masked vectors of all add up to what was released.
         shown = law.wrap(reduce(add, found.masked.values()))
         assert shown.tobytes() == found.total.tobytes()
-        assert [int(one) for one in law.decode(found.total)] == total(given)
+        shown = [int(one) for one in law.decode(found.total)]
+        assert shown == read_by(law, total(given))
 
 
 @each("options", [LAWS["lattice"], {"spread": "tree"}, {"law": "none"}])
@@ -181,15 +188,16 @@ def test_a_view_is_made_from_it():
     assert run.transcript(["a", "c"]).view().component_sums().keys() == {("b",), ("d",)}
 
 
-@pytest.mark.parametrize("law", ["uniform", "lattice"])
-def test_every_round_has_a_view_that_yields_the_honest_sum(law):
-    seen, rounds = simulated("logistic", **LAWS[law])
+@pytest.mark.parametrize("name", ["uniform", "lattice"])
+def test_every_round_has_a_view_that_yields_the_honest_sum(name):
+    seen, rounds = simulated("logistic", **LAWS[name])
     assert len(rounds) > 2
     for k, given in enumerate(rounds):
         view = seen(["a"]).view(round=k)
         ((names, found),) = view.component_sums().items()
         honest = total({name: given[name] for name in names})
-        assert [int(one) for one in seen(["a"]).law.decode(found)] == honest
+        law = seen(["a"]).law
+        assert [int(one) for one in law.decode(found)] == read_by(law, honest)
         alone = seen(["a", "b", "c"]).view(round=k)
         assert whole(alone.stripped[0]) == given["d"]
 

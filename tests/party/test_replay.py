@@ -84,17 +84,51 @@ def test_a_table_that_somebody_changed_is_found(study, tmp_path):
         assert verify(tmp_path, paths) == (1, [f"{everything} {key}"])
 
 
-def test_other_sums_are_found_and_what_all_sign_about_them_too(study, tmp_path):
+def plus(numbers, place, more):
+    found = numbers.copy()
+    found[place] += more
+    return found
+
+
+# The sums of one run, each changed by what its message says.
+OTHER_SUMS = {
+    "beyond the agreed ranges": (
+        lambda sums: (sums[0], plus(sums[1], 0, 2**100), *sums[2:]),
+        "the total of information for Intercept is impossible: it is ",
+    ),
+    "a sum of squares below 0": (
+        lambda sums: (sums[0], plus(sums[1], 2, -(10**12)), *sums[2:]),
+        "the total of information for x is impossible: it is -",
+    ),
+    "below a residue": (
+        lambda sums: (*sums[:-1], plus(sums[-1], 0, 1)),
+        "the total of number 1 of the sum is impossible: it tells more than a residue ",
+    ),
+    "residues that no coefficients converge by": (
+        lambda sums: (*sums[:-1], sums[-1] * 2),
+        "after {n} sums another one is asked for",
+    ),
+    "one too many": (
+        lambda sums: (*sums, sums[-1]),
+        "after {n} of {more} sums no other is asked for",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "why"), OTHER_SUMS.values(), ids=OTHER_SUMS)
+def test_other_sums_are_found_and_what_all_sign_about_them_too(
+    change, why, study, tmp_path
+):
     sums = study.ending.sums
-    other = (*sums[:-1], sums[-1] * 2)
+    other = change(sums)
     paths = study.files(tmp_path, shown=other)
     (line,) = verify(tmp_path, paths)[1]
     assert line.startswith("NOT ok  the sums are the signed ones: not of a, not of b")
     digest = sums_digest(other, study.ending.finish.seal)
     paths = study.files(tmp_path, shown=other, sums=digest)
     (line,) = verify(tmp_path, paths)[1]
-    assert "a result follows from the sums and the file: the total of " in line
-    assert "is impossible" in line
+    why = why.format(n=len(sums), more=len(other))
+    assert f"a result follows from the sums and the file: {why}" in line
 
 
 def test_sums_that_no_run_has_are_refused(study):

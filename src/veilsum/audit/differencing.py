@@ -21,6 +21,7 @@ from veilsum.audit.question import (
     Holdings,
     Rehearsal,
     Skipped,
+    attack_reading,
     attack_total_without,
 )
 from veilsum.files.ledger import Ledger, open_ledger
@@ -111,4 +112,6 @@ def _recovered(
     truth = first.played.given[place][victim]
     truth = truth if given is None else attack_total_without(truth, given)
     rest = first.played.totals[place], second.played.totals[place]
-    return attack_total_without(rest[0], rest[1]) == truth
+    law = first.played.law
+    left = attack_reading(law, attack_total_without(rest[0], rest[1]))
+    return left == attack_reading(law, truth)

@@ -55,13 +55,24 @@ def low_bits(
 
 
 def candidates_left_by_low_bits(
-    rest: Totals, given: Mapping[Label, Sequence[Totals]], large: Sequence[Totals]
+    rest: Totals,
+    given: Mapping[Label, Sequence[Totals]],
+    large: Sequence[Totals],
+    moduli: Totals | None = None,
 ) -> set[Label]:
-    """Return the candidates that leave the large parties whole spacings."""
+    """Return the candidates that leave the large parties whole spacings.
+
+    Args:
+        rest: what the honest parties gave together.
+        given: for each candidate, what some of its tables give.
+        large: what other tables of large parties give.
+        moduli: of each number, where only residues are known; 0 for a whole one.
+    """
+    moduli = moduli or (0,) * len(rest)
     for slack in SLACKS:
         left = set(given)
-        for place, whole in enumerate(rest):
-            spacing = gcd(*(one[place] for one in large))
+        for place, (whole, modulus) in enumerate(zip(rest, moduli, strict=True)):
+            spacing = gcd(modulus, *(one[place] for one in large))
             spacing = spacing // slack if spacing % slack == 0 else spacing
             here = {
                 label: {one[place] for one in some} for label, some in given.items()
@@ -107,8 +118,12 @@ def play(
         left = set(range(CANDIDATES))
         for place, rest in enumerate(played.rest(coalition)):
             here = {k: (given[k][place],) for k in range(CANDIDATES)}
+            modulus = 1 << 8 * played.law.number_bytes
             stay = candidates_left_by_low_bits(
-                rest, here, [one[place] for one in given[CANDIDATES:]]
+                rest,
+                here,
+                [one[place] for one in given[CANDIDATES:]],
+                [modulus if bits else 0 for bits in played.residue_bits[place]],
             )
             left &= stay
         guess = int(chance.choice(sorted(left or set(range(CANDIDATES)))))

@@ -45,6 +45,7 @@ from veilsum.minimise.arrays import MethodArrays
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.minimise.question import Minimised
 from veilsum.numbers.arrays import Array, listed_names
+from veilsum.numbers.layout import Layout
 from veilsum.numbers.limbs import is_wide, to_integers
 from veilsum.protocol.plan import Plan
 from veilsum.questions.job_file import question_job_of
@@ -122,12 +123,24 @@ class Played:
     @cached_property
     def totals(self) -> tuple[Whole, ...]:
         """What was released, round by round, as whole numbers."""
-        return tuple(attack_total(one.values()) for one in self.given)
+        return tuple(attack_total(self.law, one.values()) for one in self.given)
+
+    @cached_property
+    def residue_bits(self) -> tuple[Whole, ...]:
+        """Listed bits of each total, round by round; 0 for one released whole."""
+        recipe: Any = self.result.recipe
+        return tuple(
+            _listed_bits(recipe.release(self.sums[:k]).layout, len(total))
+            for k, total in enumerate(self.totals)
+        )
 
     def rest(self, coalition: Sequence[str]) -> tuple[Whole, ...]:
         """Return what is left of the totals without what a coalition gave."""
         return tuple(
-            attack_total_without(whole, *(given[name] for name in coalition))
+            attack_reading(
+                self.law,
+                attack_total_without(whole, *(given[name] for name in coalition)),
+            )
             for whole, given in zip(self.totals, self.given, strict=True)
         )
 
@@ -430,7 +443,7 @@ class Rehearsal:
                     for name, work in task.works.items()
                 }
                 # What is audited is what was released, to the bit.
-                assert _is_released(law, attack_total(given.values()), told)
+                assert _is_released(law, attack_total(law, given.values()), told)
                 yield given
 
         played = Played(result=result, plan=task.plan, vectors=vectors)
@@ -484,8 +497,9 @@ class Rehearsal:
     def direct(self, played: Played, held: Held) -> list[Whole] | None:
         """Return what a job makes of a holding in every round, filled up with zeros.
 
-        Nothing between the job and a party's machine has a hand in it. None for a cost,
-        whose coefficients are what is masked.
+        Nothing between the job and a party's machine has a hand in it. Of a number
+        whose residue alone is listed, only that is left. None for a cost, whose
+        coefficients are what is masked.
         """
         recipe: Any = played.result.recipe
         if self.kind.input == "cost":
@@ -501,13 +515,12 @@ class Rehearsal:
                     return holders(recipe.groups, partial(job.look, table))
                 return job.answer(table, request)
 
-        found = []
+        found, law = [], played.law
         for k, sums in enumerate(played.sums):
             vector = answer(recipe.request(played.sums[:k]))
             filling = np.zeros(len(sums) - len(vector), dtype=vector.dtype)
-            found.append(
-                attack_whole_numbers(played.law, np.concatenate([vector, filling]))
-            )
+            whole = attack_whole_numbers(law, np.concatenate([vector, filling]))
+            found.append(_residues_alone(law, whole, played.residue_bits[k]))
         return found
 
     def job(self, played: Played) -> Any:
@@ -554,13 +567,38 @@ def attack_whole_numbers(law: Law, vector: Array[Any] | None) -> Whole:
     return tuple(int(one) for one in to_integers(numbers).tolist())
 
 
-def attack_total(vectors: Iterable[Sequence[int]]) -> Whole:
-    return tuple(sum(column) for column in zip(*vectors, strict=True))
+def attack_total(law: Law, vectors: Iterable[Sequence[int]]) -> Whole:
+    """Return the total of some vectors as the law releases it."""
+    whole = [sum(column) for column in zip(*vectors, strict=True)]
+    return attack_reading(law, whole)
+
+
+def attack_reading(law: Law, whole: Sequence[int]) -> Whole:
+    """Return whole numbers as a law reads them: residues are those nearest to 0."""
+    return tuple(law.wrap(np.array(whole, dtype=object)).tolist())
 
 
 def attack_total_without(whole: Sequence[int], *own: Sequence[int]) -> Whole:
     """Return what is left of a total when some parts are taken off."""
     return tuple(one - sum(part) for one, *part in zip(whole, *own, strict=True))
+
+
+def _listed_bits(layout: Layout | None, size: int) -> Whole:
+    listed = () if layout is None else layout.statistics
+    found = [bits for one in listed for bits in one.residues or (0,) * one.size]
+    return (*found, *(0,) * size)[:size]
+
+
+def _residues_alone(law: Law, whole: Whole, bits: Whole) -> Whole:
+    """Return numbers of which sums tell the listed bits: as the top bits of a word."""
+    width = 8 * law.number_bytes
+    return attack_reading(
+        law,
+        [
+            one << width - few if 0 < few < width else one
+            for one, few in zip(whole, bits, strict=True)
+        ],
+    )
 
 
 def _is_released(law: Law, found: Whole, told: Array[Any]) -> bool:

@@ -144,7 +144,8 @@ def _not_by_row(
             continue  # so few rows come to nothing
         whole = question.direct(played, own)
         assert whole is not None
-        parts = [attack_total(one) for one in zip(*(b for b in both if b), strict=True)]
+        rounds = zip(*(one for one in both if one), strict=True)
+        parts = [attack_total(played.law, one) for one in rounds]
         start = question.screened(played)  # a first round counts parties
         if parts[start:] != whole[start:]:
             yield f"what {name} masks is not a sum over its rows"

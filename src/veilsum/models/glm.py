@@ -551,7 +551,7 @@ class Scales:
 
         Args:
             stage: of the fit.
-            fineness: of a round with a canonical link, for its ranges and residues.
+            fineness: of a round with a canonical link, for its ranges.
         """
         if fineness is None and stage in self._layouts:
             return self._layouts[stage]
@@ -585,9 +585,8 @@ class Scales:
         ]
         found += theta if stage == "round" else [padding(one.size) for one in theta]
         layout = Layout(tuple(found))
-        if fineness is not None:
-            return layout.with_residues(fineness.residues)
-        self._layouts[stage] = layout
+        if fineness is None:
+            self._layouts[stage] = layout
         return layout
 
     def _fine_ranges(

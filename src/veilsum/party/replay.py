@@ -41,6 +41,7 @@ from veilsum.party.checks import AtHomeError, HomeDriver
 from veilsum.party.consent import consent_to
 from veilsum.protocol.plan import Plan
 from veilsum.sums.kinds import Asked, agreed_question_of, resolve_agreed_question
+from veilsum.sums.recipes import next_request
 from veilsum.sums.running import JobResult
 
 # The file of sums that join keeps beside a result, for members alone.
@@ -140,7 +141,13 @@ def replay(
     """
     asked = resolve_agreed_question(consortium)
     if sums:
-        if asked.recipe.request(sums) is not None:
+        for taken in range(1, len(sums)):
+            if next_request(asked.recipe, sums[:taken]) is None:
+                raise InvalidInputError(
+                    f"after {taken} of {len(sums)} sums no other is asked for",
+                    code="too-many-sums",
+                )
+        if next_request(asked.recipe, sums) is not None:
             raise InvalidInputError(
                 f"after {len(sums)} sums another one is asked for", code="too-few-sums"
             )

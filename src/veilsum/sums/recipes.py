@@ -28,7 +28,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.locale import Line
-from veilsum.models.plausible import check_sizes, check_total
+from veilsum.models.plausible import check_sizes, check_total, impossible_sum
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.layout import Layout, array, number, vector
 from veilsum.numbers.secrets import Secret
@@ -595,8 +595,19 @@ class Guarded:
         return (number + half) % (2 * half) - half
 
     def check_sum(self, sums: Sums) -> None:
-        """Refuse the last sum if it is impossible, unless a party objected."""
-        self.inner.check_sum(self.within(sums))
+        """Refuse the last sum if it is impossible, unless a party objected.
+
+        A total of which a residue is released has zeros below it.
+        """
+        own, last = self.within(sums), sums[-1].tolist()
+        for place, bits in enumerate(self.inner.residues(own[:-1])):
+            below = self._width - bits if bits else 0
+            if below > 0 and last[place] % (1 << below):
+                raise impossible_sum(
+                    f"number {place + 1} of the sum",
+                    f"it tells more than a residue modulo 2^{bits}",
+                )
+        self.inner.check_sum(own)
 
     def request(self, sums: Sums) -> Any | None:
         """Ask what the recipe asks, unless a party objected."""
@@ -606,9 +617,14 @@ class Guarded:
         return self.inner.answer(self.within(sums))
 
     def release(self, sums: Sums) -> Release:
-        """Return the next sum's statistics, and the number for objections."""
-        found: Release = self.inner.release(self.within(sums))
-        return replace(found, statistics={**found.statistics, OBJECTIONS: 1})
+        """Return the next sum's statistics, residues, and the number for objections."""
+        own = self.within(sums)
+        found: Release = self.inner.release(own)
+        layout, residues = found.layout, self.inner.residues(own)
+        if layout is not None and any(residues):
+            layout = layout.with_residues(residues)
+        statistics = {**found.statistics, OBJECTIONS: 1}
+        return replace(found, statistics=statistics, layout=layout)
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
