@@ -23,11 +23,11 @@ from veilsum.files.output import as_json
 from veilsum.files.scenarios import read_scenario_file
 from veilsum.net.identity import Identity, new_identity
 from veilsum.net.receipt import keyed_digest, make_receipt, sums_digest
-from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import consent_to
 from veilsum.party.replay import SUMS, plan_to_replay, replay, replay_sums_file
 from veilsum.party.studying import StudyStatus
 from veilsum.questions.job_file import question_job_of, read_data
+from veilsum.sums.kinds import resolve_agreed_question
 
 WHEN = "2030-01-31T12:00:00+00:00"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from unittest.mock import patch
 
 import numpy as np
@@ -27,8 +28,8 @@ from veilsum.sums.running import run_job
 LIAR, VICTIM = "a", "c"
 PARTIES = ("a", "b", "c", "d", "e")
 OLDEST, STEEP = 97, 25.0
-# The variance of age in rows that the liar invents, and the cumulant of each.
-SPREAD, CUMULANT = 1e-4, 0.2
+# The variance of age in rows that the liar invents.
+SPREAD = 1e-4
 
 SCHEMA = vs.Schema(
     (
@@ -93,33 +94,35 @@ OUTERMOST = Aim((1.0, OLDEST, 0.5), (0.0, SPREAD, 0.25), (-STEEP * OLDEST, STEEP
 
 def false_first(scales, aim):
     """The first vector of rows that lead Newton's first step to the aimed point."""
-    rows = 2 ** (scales.measures.row_bits - 2)
-    units = np.array([float(one.unit) for one in scales.measures.design])
-    centres = np.array([float(one.centre) for one in scales.measures.design]) * units
+    rows = invented_rows(scales)
     mean = 0.5 if scales.family.name == "logistic" else 1.0
-    each = float(scales.family.expected(scales.family.link(np.array([mean])))[0])
-    middle = (np.array(aim.middle) - centres) / units
-    moments = np.outer(middle, middle) + np.diag(aim.variances / units**2)
-    point = np.array(aim.coefficients) * units
-    point[0] += centres @ np.array(aim.coefficients)
+    middle, moments, point = in_units(scales, aim)
     if scales.family.exponential:  # so long a step is halved as often as can be
         point *= 2.0**newton.STEP_HALVINGS
-    responses = each * moments @ point + mean * middle
-    powers = np.array(scales.columns)
-    information = (
-        moments * scales.first_information * 2.0 ** np.add.outer(powers, powers)
-    )
+    responses = first_slope(scales, mean) * moments @ point + mean * middle
+    return first_vector(scales, rows, moments, responses)
+
+
+def first_slope(scales, mean):
+    """The information of a row without slopes."""
+    family = scales.family
+    return float(family.expected(family.link(np.array([mean])))[0])
+
+
+def first_vector(scales, rows, moments, responses):
+    """A first vector of rows that have these moments, and means with responses."""
     numbers = [0] * scales.n_numbers
-    each_row = {"n_rows": 1, "weight_sum": 1, "response_sum": mean}
+    each_row = {"n_rows": 1}
     if "saturated" in scales.family.constants:
         each_row["saturated"] = -1
     for name, one in each_row.items():
         place = scales.places[name]
         numbers[place] = times(rows, one * 2.0 ** scales.numbers[place])
+    fineness, unit = scales.first_fineness, float(scales.response_unit)
     return np.array(
         [
-            *(times(rows, one) for one in triangle_of_matrix(information)),
-            *(times(rows, one * 2.0**scales.pull) for one in responses),
+            *scaled(rows, triangle_of_matrix(moments), fineness.matrix),
+            *scaled(rows, responses / unit, fineness.along),
             *numbers,
             0,
             0,
@@ -128,19 +131,31 @@ def false_first(scales, aim):
     )
 
 
+def invented_rows(scales):
+    """How many rows the liar invents: as many as a sum has room for."""
+    return 2 ** (scales.measures.row_bits - 2)
+
+
+def in_units(scales, aim):
+    """Means and moments of invented columns, and the aimed point, in units."""
+    units = np.array([float(one.unit) for one in scales.measures.design])
+    centres = np.array([float(one.centre) for one in scales.measures.design]) * units
+    middle = (np.array(aim.middle) - centres) / units
+    moments = np.outer(middle, middle) + np.diag(aim.variances / units**2)
+    point = np.array(aim.coefficients) * units
+    point[0] += centres @ np.array(aim.coefficients)
+    return middle, moments, point
+
+
+def scaled(rows, each, powers):
+    """Totals of rows that are alike, in units that are powers of 2."""
+    pairs = zip(np.asarray(each).tolist(), powers, strict=True)
+    return [times(rows, one * 2.0**power) for one, power in pairs]
+
+
 def times(rows, each):
     """So many rows' total of a number."""
-    return rows * round(each * 2**20) >> 20
-
-
-def false_later(scales):
-    """A later vector of these rows: nothing, and cumulants of a possible deviance."""
-    vector = np.zeros(scales.size + 1, dtype=object)
-    place = scales.places["cumulants"]
-    rows = 2 ** (scales.measures.row_bits - 2)
-    at = scales.size - 1 - scales.n_numbers + place
-    vector[at] = times(rows, CUMULANT * 2.0 ** scales.numbers[place])
-    return vector
+    return round(rows * Fraction(each))
 
 
 def falsified(recipe, request, answer, aim):
@@ -149,14 +164,51 @@ def falsified(recipe, request, answer, aim):
     match getattr(request, "stage", ""):
         case "first":
             return false_first(scales, aim)
-        case "round":
-            return false_later(scales)
+        case "round" | "means" | "last":
+            return np.zeros(scales.size + 1, dtype=object)
         case _:
             return answer(request)
 
 
+# Rows of the member's second way: ages about a middle, and a step that is possible.
+USUAL = Aim((1.0, 58.0, 0.5), (0.0, 400.0, 0.25), (-0.05 * 58, 0.05, 0.0))
+# Its later information, as a part of what it may be, and the slope where it leads to.
+FAINT, SLOPE = 0.005, 3.0
+
+
+def falsified_later(recipe, request, answer, aim):
+    """The answer of a liar whose first sum is that of many ordinary rows.
+
+    In the next round it puts in little information, and means that take a Newton step
+    from there to the aimed point. Both are inside of their windows.
+    """
+    scales = unwrapped(recipe).newton.scales
+    rows, stage = invented_rows(scales), getattr(request, "stage", "")
+    mean = 0.5 if scales.family.name == "logistic" else 1.0
+    middle, moments, point = in_units(scales, USUAL)
+    each = first_slope(scales, mean)
+    responses = each * moments @ point + mean * middle
+    if stage == "first":
+        return first_vector(scales, rows, moments, responses)
+    if stage not in ("round", "means", "last"):
+        return answer(request)
+    vector, fineness = np.zeros(scales.size + 1, dtype=object), request.fineness
+    if np.abs(request.point[1:-1]).max() < 0.1:
+        step = in_units(scales, aim)[2] * (SLOPE / STEEP) - request.point[:-1]
+        if scales.family.exponential:  # a long second step is halved less often
+            step *= 2.0 ** (newton.STEP_HALVINGS - 1)
+        information = FAINT * each * moments
+        means = responses - information @ step
+        numbers = [
+            *scaled(rows, triangle_of_matrix(information), fineness.matrix),
+            *scaled(rows, means, fineness.along),
+        ]
+        vector[: len(numbers)] = numbers
+    return vector
+
+
 @contextmanager
-def steered(aim=OUTERMOST):
+def steered(aim=OUTERMOST, lie=falsified):
     """The liar's vectors are false; yields what it can see of the run."""
     seen = {}
 
@@ -166,7 +218,7 @@ def steered(aim=OUTERMOST):
             own = contributions[LIAR]
 
             def answer(request):
-                return falsified(recipe, request, own.answer, aim)
+                return lie(recipe, request, own.answer, aim)
 
             contributions = {**contributions, LIAR: replace(own, answer=answer)}
         return run_job(recipe, contributions, terms, **more)
@@ -175,23 +227,39 @@ def steered(aim=OUTERMOST):
         yield seen
 
 
-def attempt(family, seed, **options):
-    """Whether the liar reads the oldest person's bit, and how the run ended."""
+def attempt(family, seed, lie=falsified, after=1, **options):
+    """Whether the liar reads the oldest person's bit, and how the run ended.
+
+    Args:
+        family: of the response.
+        seed: of the tables.
+        lie: of the first party.
+        after: the number of the aimed round with means.
+        options: of the fit.
+    """
     tables = people(seed)
     truth = int(tables[VICTIM].loc[0, "hiv"])
     formula = f"{RESPONSES[family]} ~ age + hiv"
     ended = ""
-    with steered() as seen:
+    with steered(lie=lie) as seen:
         try:
             sums = vs.fit(
                 formula, tables, family=family, schema=SCHEMA, seed=seed, **options
             ).released.sums
         except vs.VeilsumError as error:
             ended, sums = str(error), released(error)
+    recipe = seen["recipe"]
+    rounds = [
+        k for k in range(len(sums)) if fineness_after(recipe, sums[:k]) is not None
+    ]
+    if len(rounds) < after:
+        return False, ended
+    return read(recipe, sums[: rounds[after - 1] + 1]) == truth, ended
 
-    # Rounds before the aimed one count parties, and rows outside.
-    aimed = sums[3 if family == "poisson" else 2]
-    return read(seen["recipe"], aimed) == truth, ended
+
+def fineness_after(recipe, sums):
+    """The fineness of the next round; None of other sums."""
+    return getattr(recipe.request(sums), "fineness", None)
 
 
 def released(error):
@@ -201,31 +269,45 @@ def released(error):
     return error.sums
 
 
-def read(recipe, total):
-    """The bit that a sum at the aimed point tells of the person with all the weight."""
-    scales = unwrapped(recipe).newton.scales
-    matrix = scales.score(total[: scales.size])[0]
-    ones, place = 0, 2
-    whole = int(matrix[ones, ones])
-    if whole <= 0:
-        return None
-    powers, measure = scales.columns, scales.measures.design[place]
-    mean = int(matrix[place, ones]) / whole * 2.0 ** (powers[ones] - powers[place])
-    bit = (mean + measure.centre) * float(measure.unit)
+def read(recipe, sums):
+    """The bit that the last sum tells of the person with all the weight."""
+    bit = mean_bit(recipe, sums)
     # The total of a round with an objection is random: 1 in 400 is within 0.01 of it.
-    return round(bit) if abs(bit - round(bit)) < 1e-6 else None
+    return round(bit) if bit is not None and abs(bit - round(bit)) < 1e-6 else None
 
 
-def mean_bit(recipe, total):
-    """The weighted mean of the bit in a sum's information; None where it has none."""
-    scales = unwrapped(recipe).newton.scales
-    matrix = scales.score(total[: scales.size])[0]
-    whole = int(matrix[0, 0])
-    if whole <= 0:
+def mean_bit(recipe, sums, own=None):
+    """The mean of the bit by fitted means, in the last sum; None where it has none.
+
+    Args:
+        recipe: of the run.
+        sums: up to one of a round.
+        own: numbers of rows that the member has invented; without them it gave zeros.
+    """
+    if (fineness := fineness_after(recipe, sums[:-1])) is None:
         return None
-    powers, measure = scales.columns, scales.measures.design[2]
-    mean = int(matrix[2, 0]) / whole * 2.0 ** (powers[0] - powers[2])
-    return (mean + measure.centre) * float(measure.unit)
+    total = residues_of_sum(recipe, sums[-1], fineness)
+    if own is None:
+        # The modulus is made for more rows than there are: others' numbers are small.
+        total = replace(fineness, centres=[0] * len(total)).decoded(total)
+    else:
+        total = fineness.decoded(total) - own[: len(total)]
+    scales = unwrapped(recipe).newton.scales
+    means = scales.means(total, fineness).means
+    if means[0] <= 0:
+        return None
+    measure = scales.measures.design[2]
+    return float((means[2] / means[0] + measure.centre) * measure.unit)
+
+
+def residues_of_sum(recipe, total, fineness):
+    """Numbers of a released sum, random ones of an objection too."""
+    width, pairs = 64 * recipe.counts.words, zip(total, fineness.residues, strict=False)
+    found = [
+        int(one) % (1 << width) >> width - bits if bits else int(one)
+        for one, bits in pairs
+    ]
+    return np.array(found, dtype=object)
 
 
 @contextmanager

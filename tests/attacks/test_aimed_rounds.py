@@ -13,7 +13,7 @@ import pytest
 
 import veilsum as vs
 from attacks import steering
-from attacks.steering import LIAR, VICTIM, attempt, unchecked
+from attacks.steering import LIAR, VICTIM, attempt, falsified_later, unchecked
 from veilsum.models import newton as search
 from veilsum.models.families import Binomial
 from veilsum.models.glm import Scales
@@ -46,6 +46,34 @@ def test_a_false_first_sum_aims_no_round_at_a_person(family, times):
 def test_without_the_check_it_reads_the_person_every_time(family, times):
     with unchecked():
         ends = [attempt(family, seed, driver="vectorised") for seed in range(times)]
+    assert sum(read for read, _ in ends) == times
+
+
+def later(family, times):
+    """Attempts of a liar whose first sum looks ordinary, and whose next one aims."""
+    return [
+        attempt(family, seed, falsified_later, after=2, driver="vectorised")
+        for seed in range(times)
+    ]
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+@pytest.mark.parametrize(
+    "times", [FEW, pytest.param(MANY, marks=pytest.mark.slow, id="many")]
+)
+def test_a_false_residue_aims_no_round_at_a_person(family, times):
+    ends = later(family, times)
+    assert sum(read for read, _ in ends) == 0
+    assert all(end.startswith("A party objected to round 4") for _, end in ends)
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+@pytest.mark.parametrize(
+    "times", [FEW, pytest.param(MANY, marks=pytest.mark.slow, id="many")]
+)
+def test_without_the_check_a_false_residue_reads_the_person_every_time(family, times):
+    with unchecked():
+        ends = later(family, times)
     assert sum(read for read, _ in ends) == times
 
 
@@ -88,8 +116,8 @@ def left_alone():
             seed=1,
             driver="vectorised",
         )
-    total = steering.released(caught.value)[1]
-    found = steering.mean_bit(seen["recipe"], total)
+    sums = steering.released(caught.value)[:2]
+    found = steering.mean_bit(seen["recipe"], sums)
     return found, tables[VICTIM]["age"].mean(), caught.value
 
 
@@ -133,7 +161,7 @@ def separating(seed):
     told = len(sums) - isinstance(caught.value, ObjectedError)
     newton, found = steering.unwrapped(seen["recipe"]).newton, []
     for request in (seen["recipe"].request(sums[:k]) for k in range(told)):
-        if getattr(request, "stage", "") == "round":
+        if getattr(request, "stage", "") in ("round", "means", "last"):
             point = newton.real_point(request)
             for table in (tables[name] for name in "bcde"):  # the first never objects
                 eta = point[0] + table[["age", "hiv"]].to_numpy() @ point[1:3]
@@ -191,8 +219,10 @@ def guessed(seed):
             # The last sum is random: the one before is the most that there is.
             sums = steering.released(error)
             sums = sums[:-1] if isinstance(error, ObjectedError) else sums
-    pairs = zip(sums, seen["given"][LIAR], strict=False)
-    bits = [steering.mean_bit(seen["recipe"], one - own) for one, own in pairs]
+    bits = [
+        steering.mean_bit(seen["recipe"], sums[: k + 1], own)
+        for k, own in enumerate(seen["given"][LIAR][: len(sums)])
+    ]
     share = [one for one in bits if one is not None][-1]
     return (share > 0.5) == truth
 

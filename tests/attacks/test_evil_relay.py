@@ -12,12 +12,13 @@ import asyncio
 import os
 import secrets
 import ssl
+from contextlib import AsyncExitStack, suppress
 
 import numpy as np
 import pytest
 
 from idle_clock import patiently
-from net.relays import TOKEN, asked, deployment, relay_at, request
+from net.relays import TOKEN, asked, caller, deployment, relay_at, request
 from net.runs import ONE_SHOT, Company, answers, changed, reasons
 from net.test_secrets_on_the_network import Witness
 from net.village import HOST, Village, all_connected, free_port, until
@@ -322,23 +323,13 @@ def test_who_has_the_token_and_no_key_is_nobody(own, tmp_path):
 # Clients of a good relay that are not
 
 
-async def idle(port, count):
-    """So many connections that say nothing."""
-    return [(await asyncio.open_connection(HOST, port))[1] for _ in range(count)]
-
-
 async def slow(port):
     """A request that never ends."""
-    _, writer = await asyncio.open_connection(HOST, port)
-    try:
-        writer.write(b"GET /veilsum/relay HTTP/1.1\r\n")
-        while True:
-            writer.write(b"x: y\r\n")
-            await asyncio.sleep(0.05)
-    except OSError:
-        pass
-    finally:
-        writer.transport.abort()
+    async with caller(port, b"GET /veilsum/relay HTTP/1.1\r\n") as (_, writer):
+        with suppress(OSError):
+            while True:
+                writer.write(b"x: y\r\n")
+                await asyncio.sleep(0.05)
 
 
 async def besieged(tmp_path, count, strangers, *, tls=False):
@@ -356,10 +347,12 @@ async def besieged(tmp_path, count, strangers, *, tls=False):
     async with (
         relay_at(port, strangers=strangers, open_timeout=5.0, context=context) as relay,
         village.stations("a", "b", **given) as (a, b),
+        AsyncExitStack() as crowd,
     ):
         await all_connected((a, b))
         slower = [asyncio.ensure_future(slow(port)) for _ in range(5)]
-        crowd = await idle(port, count)
+        for _ in range(count):
+            await crowd.enter_async_context(caller(port))
         for wrong in (request(token="0" * 64), b"GET / HTTP/1.1\r\n\r\n"):
             for _ in range(20):
                 await asked(port, wrong)
@@ -372,9 +365,6 @@ async def besieged(tmp_path, count, strangers, *, tls=False):
         for one in slower:
             one.cancel()
         await asyncio.gather(*slower, return_exceptions=True)
-        for writer in crowd:
-            writer.transport.abort()
-        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("tls", [False, True])
@@ -398,16 +388,14 @@ def test_a_member_that_floods_is_slowed_and_others_go_on(tmp_path):
         port = free_port()
         village = Village(tmp_path, silent=("a", "b"))
         agreed = village.consortium(deployment=deployment(port))
+        run = "0" * 32
         async with (
             relay_at(port, per_second=1 << 20) as relay,
             village.stations(consortium=agreed, token=TOKEN) as (a, b),
+            caller(port, request(Pass(run, "1" * 32, "2" * 32))),
+            caller(port, request(Pass(run, "2" * 32, "1" * 32))) as (_, flood),
         ):
             await all_connected((a, b))
-            run = "0" * 32
-            reader, sink = await asyncio.open_connection(HOST, port)
-            sink.write(request(Pass(run, "1" * 32, "2" * 32)))
-            _, flood = await asyncio.open_connection(HOST, port)
-            flood.write(request(Pass(run, "2" * 32, "1" * 32)))
             await until(lambda: relay.n_links == 2)
             body = os.urandom(60_000)
             frame = b"\x82\xfe" + len(body).to_bytes(2, "big") + bytes(4) + body
@@ -416,8 +404,5 @@ def test_a_member_that_floods_is_slowed_and_others_go_on(tmp_path):
             await until(lambda: any(half._stopped for half in relay._halves))
             a.send("b", b"still heard")
             await until(lambda: b.heard == [("a", b"still heard")])
-            for one in (sink, flood):
-                one.transport.abort()
-            assert reader is not None
 
     patiently(main())

@@ -34,9 +34,9 @@ from veilsum.net.drop import (
     split_letter,
 )
 from veilsum.net.identity import PartyKeys, new_identity
-from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.replay import plan_to_replay
 from veilsum.protocol.messages import Share
+from veilsum.sums.kinds import resolve_agreed_question
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -17,7 +17,7 @@ from veilsum.consortium.pem import pem_of
 from veilsum.errors import InvalidInputError
 from veilsum.fits.formula_job import FormulaJob, inferred_schema
 from veilsum.fits.model import family_of
-from veilsum.party.agreed import check_agreed_file
+from veilsum.sums.kinds import check_agreed_file
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.schema import Column, Schema
 

@@ -23,7 +23,7 @@ from net.runs import Company, data_files
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError, VeilsumError, is_seen
 from veilsum.files.scenarios import read_scenario
-from veilsum.party.agreed import check_agreed_file
+from veilsum.sums.kinds import check_agreed_file
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.schema import Column, Schema
 

@@ -64,16 +64,36 @@ def _is_exact(law):
     )
 
 
+class Words(list):
+    """The whole numbers of one vector under masks, whose sums wrap around.
+
+    Attributes:
+        bits: how many of each number travel.
+    """
+
+    bits: int
+
+
 def whole(numbers):
     """A vector of a law's numbers as Python integers, with their signs."""
+    bits = 8 * numbers.dtype.itemsize
     if numbers.dtype == np.uint64:
         numbers = numbers.view(np.int64)
-    return [int(one) for one in to_integers(numbers).tolist()]
+    found = Words(int(one) for one in to_integers(numbers).tolist())
+    found.bits = bits
+    return found
 
 
 def total(given):
-    """The sum of the parties' vectors in one round."""
-    return [sum(column) for column in zip(*given.values(), strict=True)]
+    """The sum of the parties' vectors in one round, as it is released.
+
+    Of a residue a sum has nothing but its bits: it wraps around.
+    """
+    sums = [sum(column) for column in zip(*given.values(), strict=True)]
+    if not all(isinstance(one, Words) for one in given.values()):
+        return sums
+    half = 1 << min(one.bits for one in given.values()) - 1
+    return [(one + half) % (2 * half) - half for one in sums]
 
 
 def totals(rounds):

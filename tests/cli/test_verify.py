@@ -13,8 +13,8 @@ from veilsum.cli.app import app
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.output import as_json
 from veilsum.net.identity import fingerprint, new_identity
-from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.replay import plan_to_replay
+from veilsum.sums.kinds import resolve_agreed_question
 
 
 class Agreed(Study):

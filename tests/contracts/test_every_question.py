@@ -27,13 +27,13 @@ from veilsum.files.output import as_json
 from veilsum.files.scenarios import read_scenario
 from veilsum.locale import label, languages
 from veilsum.minimise.solve import run_scenario
-from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import consent_to
 from veilsum.party.replay import OWN, agreed_findings, replay, result_findings
 from veilsum.questions.job_file import read_job
 from veilsum.reading import read
 from veilsum.report import annex as papers, forms, sentences
 from veilsum.report.plan_facts import plan_facts_of
+from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.sums.presence import Screened
 from veilsum.sums.recipes import ObjectedError
 from veilsum.sums.releases import OBJECTIONS

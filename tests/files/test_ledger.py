@@ -1085,6 +1085,11 @@ def test_a_fingerprint_depends_on_values_type_shape_and_order(ledger):
     assert len({ledger.fingerprint(*parts) for parts in variants}) == len(variants)
 
 
+def test_a_keyed_hash_depends_on_where_parts_end(ledger):
+    cuts = [(b"abc",), (b"a", b"bc"), (b"ab", b"c"), (b"", b"abc"), (b"abc", b"")]
+    assert len({ledger._journal.keyed_hash(*parts) for parts in cuts}) == len(cuts)
+
+
 def test_a_fingerprint_looks_through_strides(ledger):
     data = np.arange(12.0).reshape(3, 4)
     assert ledger.fingerprint(data.T) == ledger.fingerprint(data.T.copy())

@@ -55,12 +55,18 @@ def request(shown=None, *, token=TOKEN, path=RELAY_PATH, upgrade=True):
     return f"GET {path} HTTP/1.1\r\n{head}\r\n".encode()
 
 
-async def asked(port, content):
-    """The first line of what a relay answers."""
-    reader, writer = await asyncio.open_connection(HOST, port)
-    writer.write(content)
+@asynccontextmanager
+async def caller(port, content=b"", **options):
+    """A connection that sends `content` first, and is closed even if the test fails."""
+    reader, writer = await asyncio.open_connection(HOST, port, **options)
     try:
-        async with asyncio.timeout(30):
-            return (await reader.readline()).decode()
+        writer.write(content)
+        yield reader, writer
     finally:
         writer.transport.abort()
+
+
+async def asked(port, content):
+    """The first line of what a relay answers."""
+    async with caller(port, content) as (reader, _), asyncio.timeout(30):
+        return (await reader.readline()).decode()

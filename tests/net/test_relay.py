@@ -7,9 +7,10 @@ import logging
 import os
 import re
 import ssl
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -21,7 +22,7 @@ from websockets.utils import accept_key
 from cases import each
 from idle_clock import patiently
 from net.proxy import Proxy
-from net.relays import TOKEN, asked, deployment, relay_at, request
+from net.relays import TOKEN, asked, caller, deployment, relay_at, request
 from net.runs import ONE_SHOT, Company, answers
 from net.village import HOST, QUICK, Village, all_connected, free_port, until
 from refusals import refused
@@ -42,7 +43,7 @@ from veilsum.net.passes import (
     relay_pseudonym,
     token_digest,
 )
-from veilsum.net.relay import RelayLimits, websocket_frame
+from veilsum.net.relay import Half, RelayLimits, RelayServer, websocket_frame
 from veilsum.net.tunnel import Tunnels
 
 # The end that need not call does not wait for long.
@@ -293,55 +294,70 @@ def test_a_party_that_comes_anew_takes_its_place(tmp_path):
     patiently(main())
 
 
+def data_frame(data):
+    """A binary frame as a member sends it, with a mask of zeros."""
+    return b"\x82\xfe" + len(data).to_bytes(2, "big") + bytes(4) + data
+
+
 def test_a_slow_reader_keeps_the_sender_waiting_and_not_the_relay(tmp_path):
     async def main():
         port = free_port()
-        async with relay_at(port, buffer=1 << 14) as relay:
-            shown = Pass("0" * 32, "1" * 32, "2" * 32)
-            there = Pass("0" * 32, "2" * 32, "1" * 32)
-            reader, writer = await asyncio.open_connection(HOST, port, limit=1 << 14)
-            writer.write(request(shown))
-            _, sender = await asyncio.open_connection(HOST, port)
-            sender.write(request(there))
+        shown = Pass("0" * 32, "1" * 32, "2" * 32)
+        there = Pass("0" * 32, "2" * 32, "1" * 32)
+        async with (
+            relay_at(port, buffer=1 << 14) as relay,
+            caller(port, request(shown), limit=1 << 14) as (reader, _),
+            caller(port, request(there)) as (_, sender),
+        ):
             await until(lambda: relay.n_links == 1)
             size = 60_000
-            frame = b"\x82\xfe" + size.to_bytes(2, "big") + bytes(4) + bytes(size)
             for _ in range(400):  # 24 MB, which nobody reads
-                sender.write(frame)
+                sender.write(data_frame(bytes(size)))
             await until(lambda: any(half._stopped for half in relay._halves))
             held = sum(half.buffered for half in relay._halves)
             assert held < (1 << 14) + 300_000  # what one read brings
             taken = 0
             while taken < 400 * size:
                 taken += len(await reader.read(1 << 16))
-            writer.transport.abort()
-            sender.transport.abort()
-            await until(lambda: not relay._halves)
 
     patiently(main())
 
 
-def test_nobody_sends_more_in_a_second_than_is_allowed(tmp_path):
+def test_nobody_sends_more_in_a_second_than_is_allowed():
+    per_second, size, count = 100_000, 50_000, 12
+    # One read of a socket may bring so much more than there was room for.
+    one_read = (1 << 18) + size
+    looks = []
+
+    class Counted(Half):
+        def look(self):
+            looks.append((self, self.loop.time(), self.now))
+            super().look()
+
+    class CountingRelay(RelayServer):
+        made = Counted
+
     async def main():
         port = free_port()
-        async with relay_at(port, per_second=100_000) as relay:
-            loop = asyncio.get_running_loop()
-            reader, writer = await asyncio.open_connection(HOST, port)
-            writer.write(request(Pass("0" * 32, "1" * 32, "2" * 32)))
-            _, sender = await asyncio.open_connection(HOST, port)
-            sender.write(request(Pass("0" * 32, "2" * 32, "1" * 32)))
+        async with (
+            relay_at(port, kind=CountingRelay, per_second=per_second) as relay,
+            caller(port, request(Pass("0" * 32, "1" * 32, "2" * 32))) as (reader, _),
+            caller(port, request(Pass("0" * 32, "2" * 32, "1" * 32))) as (_, sender),
+            asyncio.timeout(30),
+        ):
             await until(lambda: relay.n_links == 1)
-            size, began = 50_000, loop.time()
-            frame = b"\x82\xfe" + size.to_bytes(2, "big") + bytes(4) + bytes(size)
-            for _ in range(10):
-                sender.write(frame)
+            (flood,) = (half for half in relay._halves if half.shown.me == "2" * 32)
+            for _ in range(count):
+                sender.write(data_frame(bytes(size)))
             taken = 0
-            while taken < 10 * size:
+            while taken < count * size:
                 taken += len(await reader.read(1 << 16))
-            # One read may bring a quarter of a megabyte more than there was room for.
-            assert loop.time() - began > 1.0
-            writer.transport.abort()
-            sender.transport.abort()
+            sent = [now for half, _, now in looks if half is flood]
+            assert max(sent) <= per_second + one_read
+            assert sum(sent) + flood.now == flood.sent == count * size
+        times = [time for half, time, _ in looks if half is flood]
+        assert all(later - sooner >= 0.999 for sooner, later in pairwise(times))
+        assert len(times) >= 2
 
     patiently(main())
 
@@ -394,23 +410,19 @@ def test_there_is_room_for_so_many():
     async def main():
         port, run = free_port(), "0" * 32
         async with relay_at(port, connections=3, per_run=2) as relay:
-            kept = []
-            for k in range(2):
-                _, writer = await asyncio.open_connection(HOST, port)
-                writer.write(request(Pass(run, f"{k}" * 32, "9" * 32)))
-                kept.append(writer)
-            await until(lambda: len(relay._halves) == 2)
-            more = Pass(run, "5" * 32, "9" * 32)
-            assert "429" in await asked(port, request(more))
-            look = Pass("1" * 32, "0" * 32, "9" * 32)
-            _, writer = await asyncio.open_connection(HOST, port)
-            writer.write(request(look))
-            await until(lambda: len(relay._halves) == 3)
-            assert "503" in await asked(port, request())
-            here = Pass(run, "0" * 32, "9" * 32, look=True)
-            assert "503" in await asked(port, request(here))
-            for one in (writer, *kept):
-                one.transport.abort()
+            async with AsyncExitStack() as callers:
+                for k in range(2):
+                    shown = Pass(run, f"{k}" * 32, "9" * 32)
+                    await callers.enter_async_context(caller(port, request(shown)))
+                await until(lambda: len(relay._halves) == 2)
+                more = Pass(run, "5" * 32, "9" * 32)
+                assert "429" in await asked(port, request(more))
+                look = Pass("1" * 32, "0" * 32, "9" * 32)
+                await callers.enter_async_context(caller(port, request(look)))
+                await until(lambda: len(relay._halves) == 3)
+                assert "503" in await asked(port, request())
+                here = Pass(run, "0" * 32, "9" * 32, look=True)
+                assert "503" in await asked(port, request(here))
             await until(lambda: not relay._halves)
             assert "refused_429_total 1" in relay.metrics()
             assert "refused_503_total 2" in relay.metrics()
@@ -422,16 +434,13 @@ async def crowded_out(**limits):
     """The answer to one token after another asked for all places, a run for each."""
     port, greedy = free_port(), "5" * 64
     async with relay_at(port, greedy, connections=4, **limits) as relay:
-        kept = []
-        for k in range(4):
-            _, writer = await asyncio.open_connection(HOST, port)
-            shown = Pass(f"{k}" * 32, "a" * 32, "b" * 32)
-            writer.write(request(shown, token=greedy))
-            kept.append(writer)
-        await until(lambda: len(relay._halves) + relay.counts["refused_429"] == 4)
-        found = await asked(port, request())
-        for one in kept:
-            one.transport.abort()
+        async with AsyncExitStack() as callers:
+            for k in range(4):
+                shown = Pass(f"{k}" * 32, "a" * 32, "b" * 32)
+                content = request(shown, token=greedy)
+                await callers.enter_async_context(caller(port, content))
+            await until(lambda: len(relay._halves) + relay.counts["refused_429"] == 4)
+            found = await asked(port, request())
         await until(lambda: not relay._halves)
         assert not relay._tokens.total()
         return found
@@ -448,14 +457,12 @@ def test_without_a_share_for_each_token_it_would():
 def test_a_look_takes_nobodys_place():
     async def main():
         port, run = free_port(), "0" * 32
-        async with relay_at(port) as relay:
-            _, writer = await asyncio.open_connection(HOST, port)
-            writer.write(request(Pass(run, "1" * 32, "2" * 32)))
+        shown = Pass(run, "1" * 32, "2" * 32)
+        async with relay_at(port) as relay, caller(port, request(shown)):
             await until(lambda: len(relay._halves) == 1)
             own = Pass(run, "1" * 32, "2" * 32, look=True)
             assert "409" in await asked(port, request(own))
             assert "101" in await asked(port, request(Pass(run, "2" * 32, "1" * 32)))
-            writer.transport.abort()
 
     patiently(main())
 
@@ -465,14 +472,12 @@ def test_a_frame_before_the_other_is_there_ends_it():
         port = free_port()
         async with relay_at(port) as relay:
             for frame in (b"\x82\x80" + bytes(4), b"\x81\x80" + bytes(4)):
-                reader, writer = await asyncio.open_connection(HOST, port)
-                writer.write(request())
-                await until(lambda: len(relay._halves) == 1)
-                writer.write(frame)
-                said = b""
-                while (1008).to_bytes(2, "big") not in said:
-                    said += await reader.readexactly(1)
-                writer.transport.abort()
+                async with caller(port, request()) as (reader, writer):
+                    await until(lambda: len(relay._halves) == 1)
+                    writer.write(frame)
+                    said = b""
+                    while (1008).to_bytes(2, "big") not in said:
+                        said += await reader.readexactly(1)
                 await until(lambda: not relay._halves)
 
     patiently(main())
@@ -485,12 +490,10 @@ def test_who_waits_or_is_silent_for_too_long_goes(monkeypatch):
         port = free_port()
         for bounds in ({"wait": 0.5}, {"silence": 0.5}, {"longest": 0.5}):
             async with relay_at(port, **bounds) as here:
-                reader, writer = await asyncio.open_connection(HOST, port)
-                writer.write(request())
-                await until(lambda: len(here._halves) == 1)
-                await reader.readuntil(b"\r\n\r\n")
-                await reader.read(1)  # the close frame, or nothing any more
-                writer.transport.abort()
+                async with caller(port, request()) as (reader, _):
+                    await until(lambda: len(here._halves) == 1)
+                    await reader.readuntil(b"\r\n\r\n")
+                    await reader.read(1)  # the close frame, or nothing any more
                 await until(lambda: not here._halves)
 
     patiently(main())
@@ -505,11 +508,9 @@ def test_numbers_are_of_nobody_in_particular():
     async def main():
         told = free_port()
         async with relay_at(free_port(), metrics=Address(HOST, told)):
-            reader, writer = await asyncio.open_connection(HOST, told)
-            writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-            async with asyncio.timeout(30):
+            content = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+            async with caller(told, content) as (reader, _), asyncio.timeout(30):
                 text = (await reader.read()).decode()
-            writer.transport.abort()
             assert "veilsum_relay_links 0" in text
             assert "404" in await asked(told, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 

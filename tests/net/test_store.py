@@ -361,33 +361,33 @@ TABLE = {
     "masks": {"law": "uniform"},
     "dispatch": {"prices": [0, 1]},
 }
-FILE = consortium_from({**TABLE, "title": "one"})
-OTHER_FILE = consortium_from({**TABLE, "title": "two", "policy": {}})
+FILE = consortium_from({**TABLE, "title": "one"}).digests
+OTHER_FILE = consortium_from({**TABLE, "title": "two", "policy": {}}).digests
 
 
 @pytest.mark.parametrize("plan", [PLAN, OTHER_PLAN], ids=["same plan", "other plan"])
 @pytest.mark.parametrize("sign", ["input/0", "closed"])
 def test_a_run_goes_on_with_the_file_that_it_began_with(path, sign, plan):
-    with opened(path, consortium=FILE) as store:
+    with opened(path, agreed=FILE) as store:
         write(store, **{sign: b""})
         store.wipe(["agreed", sign])
     before = path.read_bytes()
     words = r"differs from this one in policy, title: put that .* --state"
     with pytest.raises(StoreError, match=words):
-        opening(path, plan=plan, party="a", consortium=OTHER_FILE)
+        opening(path, plan=plan, party="a", agreed=OTHER_FILE)
     assert path.read_bytes() == before
-    with opened(path, consortium=FILE) as store:
+    with opened(path, agreed=FILE) as store:
         assert of_run(store) == {sign: b""}
 
 
 def test_until_shares_are_drawn_the_file_may_be_mended(path):
-    with opened(path, consortium=FILE) as store:
+    with opened(path, agreed=FILE) as store:
         write(store, self=b"number")
-    with opened(path, consortium=OTHER_FILE) as store:
+    with opened(path, agreed=OTHER_FILE) as store:
         assert of_run(store) == {"self": b"number"}
         write(store, **{"input/0": b""})
     with refused("store-of-other-run", StoreError):
-        opening(path, plan=PLAN, party="a", consortium=FILE)
+        opening(path, plan=PLAN, party="a", agreed=FILE)
 
 
 HOLDER = """
@@ -610,12 +610,12 @@ CHANGES = {
 
 @pytest.mark.parametrize("statement", CHANGES.values(), ids=CHANGES)
 def test_no_change_of_a_store_goes_unnoticed(path, statement):
-    with opened(path, consortium=FILE) as store:
+    with opened(path, agreed=FILE) as store:
         write(store, **{"got/0/b": b"share", "sent/0/b": b"other"})
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         assert connection.execute(statement, (b"sharf",)).rowcount
     with refused("seal-broken", StoreError):
-        opening(path, plan=PLAN, party="a", consortium=FILE)
+        opening(path, plan=PLAN, party="a", agreed=FILE)
 
 
 @given(place=st.integers(0, 8 * 299))

@@ -15,10 +15,10 @@ from veilsum.consortium.study import runs_of
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.party_cost import PartyCost
-from veilsum.party.agreed import check_agreed_file
 from veilsum.party.inputs import party_contribution
 from veilsum.questions.job_file import question_job_of
 from veilsum.reading import read
+from veilsum.sums.kinds import check_agreed_file
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import as_frame
 from veilsum.tables.schema import SchemaSection

@@ -19,7 +19,6 @@ from party.test_agreed import (
 from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import InvalidInputError
 from veilsum.locale import label, meaning
-from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import (
     FLAGS,
     MEANINGS,
@@ -29,6 +28,7 @@ from veilsum.party.consent import (
 from veilsum.party.own_rules import STRICTER, columns_asked, constants_asked
 from veilsum.questions.job_file import question_job_of
 from veilsum.questions.regression.kind import RegressionKind
+from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.sums.presence import Screened
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules

@@ -25,7 +25,6 @@ from veilsum.files.datasets import breast_cancer
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import read_receipt, verify_receipts
-from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import consent_to
 from veilsum.party.local import local_run
 from veilsum.party.networked import Networked
@@ -34,6 +33,7 @@ from veilsum.party.run import Inputs
 from veilsum.party.study_page import consent_to_study, study_privacy_total
 from veilsum.party.studying import prepare_study, read_study_status, study_at_home
 from veilsum.privacy.accountant import Budget
+from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.tables.rules import DisclosureError
 
 smf = Later("statsmodels.formula.api")

@@ -210,6 +210,17 @@ def test_bounds_agree_up_to_rounding_only(other, same):
     assert private(other, "a").agrees_with(private(0.5, "a")) is same
 
 
+def test_bounds_against_coalitions_of_other_sizes_do_not_agree():
+    """Who is the worst may differ, and how many collude may not."""
+    one, same, two = (
+        Exposure(coalition=(name,), status="private", epsilon=0.5, tolerate=size)
+        for name, size in (("a", 1), ("b", 1), ("a", 2))
+    )
+    assert one.agrees_with(same)
+    assert not one.agrees_with(two)
+    assert not two.agrees_with(one)
+
+
 def test_a_guarantee_becomes_an_exposure():
     promise = guarantee(Topology.family("complete:3"), sigma=1.0, corrupted=["2"])
     found = Exposure.of(promise)

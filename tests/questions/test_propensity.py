@@ -13,6 +13,7 @@ from scipy.special import expit
 
 import veilsum as vs
 from cases import each
+from finest import finest
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.fits.formula_job import FormulaJob
 from veilsum.fits.model import family_of
@@ -54,7 +55,7 @@ def dealt(frame, parties=4):
 
 def quick(formula, data, **options):
     how = {"rules": vs.Rules.none(), "driver": "vectorised", "seed": 1, **options}
-    return vs.fit(formula, data, minimum_rows=1, **how)
+    return vs.fit(formula, data, minimum_rows=1, **finest(**how))
 
 
 def propensity(name, kind, **more):

@@ -25,6 +25,7 @@ WITHOUT = {
     "outside": "a count of rows that a family gives no mean",
     "beyond": "the same of the rows of a fold",
     "pearson": "squared residuals, at the point of the round before",
+    "closing of gamma with inverse link": "likelihoods, at no coefficients",
     "MetaJob": "parties are the rows, and each adds its own estimate",
 }
 # Questions of one sum: no point follows from an earlier one.
@@ -234,14 +235,15 @@ def seen(tables):
     found, now = {}, []
 
     def prepared(job, *more):
-        now[:] = [type(job).__name__]
+        now[:] = [type(job).__name__, getattr(job, "family", None)]
         return original(job, *more)
 
     def weighed(home, answer, request):
         del home
         with collect_row_weights() as noted:
             vector = answer(request)
-        key = now[0], stage_of(request)
+        stage = stage_of(request)
+        key = now[0], f"{stage} of {now[1].name}" if stage == "closing" else stage
         if key[1] not in ("first", "str"):  # no point: nothing was known before
             found[key] = found.get(key, True) and any(one.rows for one in noted)
         return vector

@@ -35,7 +35,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.locale import catalogue, languages, limit
 from veilsum.net.receipt import ALIKE, verify_receipts
 from veilsum.page import html as html_text
-from veilsum.party.agreed import promise_of, resolve_agreed_question
+from veilsum.party.api import promise_of
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import STRICTER
 from veilsum.privacy.accountant import Budget
@@ -55,6 +55,7 @@ from veilsum.report.sentences import (
     report_values,
     report_words,
 )
+from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.tables.fingerprints import Source, read_row_fingerprints
 from veilsum.tables.frames import as_frame
 

@@ -319,6 +319,37 @@ def test_who_may_be_one_person():
     }
 
 
+def test_who_invited_a_guest_is_known_by_name_and_key():
+    """Of a survey that kept no keys, members are known by name."""
+    guests = {"Firm 1": "ann", "Firm 2": "bob"}
+    kept = AnsweredSurvey("1" * 64, "2" * 64, guests, {"ann": "a1", "bob": "b"})
+    assert kept.invited == {"Firm 1": ("ann", "a1"), "Firm 2": ("bob", "b")}
+    older = AnsweredSurvey("1" * 64, "2" * 64, guests)
+    assert older.invited == {"Firm 1": ("ann", "ann"), "Firm 2": ("bob", "bob")}
+
+
+def test_a_member_under_another_name_colludes_with_itself():
+    """Five guests left: four came by bob and eve, who may be one person."""
+    members = ["ann", "bob", "cem", "dan"]
+    terms = dataclasses.replace(
+        terms_with(members * 3, 1, 0, minimum_honest=2),
+        persons=tuple((name, f"key of {name}") for name in members),
+    )
+    entries = tuple((name, 1, "") for name in terms.roster)
+    found = SurveySet(terms.digest, entries, NOBODY, ())
+    before = {name: guest.invited_by for name, guest in terms.roster.items()}
+    before |= {"A": "eve", "B": "eve", "C": "bob", "D": "bob", "E": "cem"}
+
+    def check(key_of_eve):
+        persons = {**dict(terms.persons), "eve": key_of_eve}
+        earlier = AnsweredSurvey("1" * 64, "2" * 64, before, persons)
+        Bare()._check_span(terms, found, [earlier])
+
+    check("key of eve")
+    with refused("guest-set-differs-little", BudgetError):
+        check("key of bob")
+
+
 def test_too_many_coalitions_are_refused_and_not_tried():
     inviters = [f"member {k}" for k in range(100)]
     terms = terms_with(inviters, 5, 0)

@@ -88,7 +88,7 @@ def new(
     from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import draft_consortium, write_consortium
     from veilsum.net.trust import check_certificate_dates, check_certificates
-    from veilsum.party.agreed import check_agreed_file
+    from veilsum.sums.kinds import check_agreed_file
 
     drafted, left_out = draft_consortium(
         plan,

@@ -217,9 +217,8 @@ def command(
     from veilsum.net.drop import DropFolder
     from veilsum.net.identity import read_identity
     from veilsum.party.own_rules import own_rules_in
-    from veilsum.party.prepare import prepare_party
     from veilsum.party.run import Inputs
-    from veilsum.party.studying import PreparedStudy
+    from veilsum.party.studying import PreparedStudy, prepare_party
     from veilsum.tables.frames import load_pandas_alone
 
     set_up(style=style)

@@ -72,7 +72,7 @@ def extend(*, study: Path, more: Path, out: Path, as_json: bool) -> None:
     from veilsum.files.consortiums import read_agreement, write_consortium
     from veilsum.files.scenarios import read_toml
     from veilsum.net.amendment import amendment_file, read_amendment
-    from veilsum.party.agreed import check_agreed_file
+    from veilsum.sums.kinds import check_agreed_file
 
     before = read_agreement(study)
     if not isinstance(before, AgreedStudy):

@@ -261,6 +261,11 @@ class Consortium(Renderable):
             for name, content in self.to_table().items()
         }
 
+    @property
+    def digests(self) -> dict[str, Any]:
+        """The digest of the file, and short ones of its sections."""
+        return {"digest": self.digest.hex(), "sections": self.section_digests}
+
 
 class ConsortiumFile(QuestionFile, frozen=True, kw_only=True):
     """A whole consortium file: its head, and the sections that may be public."""

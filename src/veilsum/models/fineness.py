@@ -17,10 +17,10 @@ MOST_BITS = 78
 # Bits of a column in the first information, which only leads the way: some for ranges
 # that are wider than the data, and two for each digit.
 FIRST_BITS = 4
-# Bits of a number for each digit, and beyond: of a product with the response, and of
-# a row's part of a likelihood.
+# Bits of a number for each digit, and beyond: of a product with the response, the same
+# where the responses' scatter is not known before, and of a row's part of a likelihood.
 BITS_OF_DIGIT = Fraction(10, 3)
-CROSS_BITS, LIKELIHOOD_BITS = 10, 3
+CROSS_BITS, SPARE_BITS, LIKELIHOOD_BITS = 8, 6, 3
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ from veilsum.models.fineness import (
     FIRST_BITS,
     LIKELIHOOD_BITS,
     MOST_DIGITS,
+    SPARE_BITS,
     Fineness,
     triangle,
 )
@@ -420,7 +421,11 @@ class Scales:
 
     @property
     def _cross_bits(self) -> int:
-        return ceil(self.digits * BITS_OF_DIGIT) + CROSS_BITS
+        found = ceil(self.digits * BITS_OF_DIGIT) + CROSS_BITS
+        # Rounding adds up over rows, and a standard error over their root. Means may be
+        # known far better than their range tells.
+        found += (self.measures.row_bits + 1) // 2
+        return found + (SPARE_BITS if self.family.estimates_dispersion else 0)
 
     @cached_property
     def _largest_response(self) -> Fraction:

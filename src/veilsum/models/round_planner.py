@@ -63,7 +63,7 @@ BLURRED = 0.5
 # Rounds without a new information that cost as much as one, for each column.
 WORTH_A_MATRIX = 0.7
 # A search is nearly over if predictors will move by less than this, in tolerances.
-NEAR, NEARER = 4.0, 20.0
+NEAR, NEARER = 1.0, 20.0
 # Windows are enlarged by rounding of their own.
 ENLARGED = 1.0 + 2.0**-20
 

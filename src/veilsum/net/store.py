@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import uniform
 from time import sleep
-from typing import Self
+from typing import Any, Self
 
-from veilsum.consortium.consortium import Consortium, canonical
+from veilsum.consortium.consortium import canonical
 from veilsum.errors import StoreError, printable
 from veilsum.files.sqlite import (
     Kind,
@@ -96,11 +96,11 @@ class RunStore(OpenFile):
         plan: bytes,
         party: str,
         key: bytes,
-        consortium: Consortium | None = None,
+        agreed: Mapping[str, Any] | None = None,
     ) -> Self:
         """Return the store of this plan and party, made if it is not there yet.
 
-        The consortium that the plan was made from is remembered. As long as no shares
+        The digests of the consortium file are remembered. As long as no shares
         were drawn, another plan or another file may take the place of the first.
 
         Args:
@@ -108,7 +108,7 @@ class RunStore(OpenFile):
             plan: digest of the plan.
             party: name of the party.
             key: key that seals the store; derived from the party's own.
-            consortium: the consortium file of the plan.
+            agreed: digests of the plan's consortium file, see `Consortium.digests`.
 
         Raises:
             StoreError: it is another's, damaged, open to other users, or held by a
@@ -120,7 +120,7 @@ class RunStore(OpenFile):
 
         if not path.exists():
             create(path, STORE, fill, key)
-        wanted = _Owner.of(plan, party, consortium)
+        wanted = _Owner(plan, party, None if agreed is None else canonical(agreed))
         with inspected(path, STORE, owner=None) as connection:
             _check_owner(path, connection, wanted, key)
         store = cls(path, STORE, _held(path), key)
@@ -221,15 +221,6 @@ class _Owner:
     party: str
     agreed: bytes | None
     begun: bool = field(default=False, compare=False)
-
-    @classmethod
-    def of(cls, plan: bytes, party: str, consortium: Consortium | None) -> Self:
-        """Return the one that a party asks for."""
-        if consortium is None:
-            return cls(plan, party, None)
-        sections = consortium.section_digests
-        found = {"digest": consortium.digest.hex(), "sections": sections}
-        return cls(plan, party, canonical(found))
 
     @property
     def aside(self) -> str:

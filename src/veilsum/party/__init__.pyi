@@ -1,6 +1,6 @@
 """The public names, once: `__init__.py` loads each from its home on first use."""
 
-from .agreed import promise_of as promise_of
+from .api import promise_of as promise_of
 from .own_rules import OwnRules as OwnRules, read_own_rules as read_own_rules
 from .run_status import RunEvent as RunEvent
 from .study_page import consent_to_study as consent_to_study

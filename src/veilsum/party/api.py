@@ -23,7 +23,6 @@ from veilsum.net.drop import DropFolder
 from veilsum.net.identity import Identity, read_identity
 from veilsum.party.consent import Consent
 from veilsum.party.own_rules import OwnRules, read_own_rules
-from veilsum.party.prepare import prepare_party
 from veilsum.party.run import (
     ConsentError,
     Consenting,
@@ -32,8 +31,11 @@ from veilsum.party.run import (
     Joined,
 )
 from veilsum.party.run_status import Listener, RunEvent
-from veilsum.party.studying import JoinedStudy
+from veilsum.party.studying import JoinedStudy, prepare_party
+from veilsum.privacy.guarantee import Guarantee
 from veilsum.reading import check_keys
+from veilsum.sums.kinds import resolve_agreed_question
+from veilsum.sums.running import guarantee_before_sums
 
 # What text stands for, and what is said of a table.
 MADE: Mapping[str, Callable[[Any], object]] = {
@@ -275,3 +277,15 @@ def _agreed_beforehand(digest: str | None, page: Consent) -> bool:
             code="other-page-agreed",
         )
     return True
+
+
+def promise_of(consortium: Consortium) -> Guarantee:
+    """Return the guarantee that the members of a consortium have before a run.
+
+    It follows from the file alone: from the graph, the masks, and the question.
+
+    Raises:
+        InvalidInputError: nobody could take part in it.
+    """
+    asked = resolve_agreed_question(consortium)
+    return guarantee_before_sums(asked.recipe, asked.terms)

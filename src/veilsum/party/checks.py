@@ -229,12 +229,8 @@ MOST_SHOWN = 10
 ASKED_BEFORE = "ASKED BEFORE"
 
 
-def files_asked_before(
-    consortium: Consortium, ledger: Ledger | None
-) -> tuple[str, ...]:
+def files_asked_before(consortium: Consortium, ledger: Ledger) -> tuple[str, ...]:
     """Return which files asked the same of the same members, within other bounds."""
-    if ledger is None:
-        return ()
     history = ledger.history()
     now, refused = _leaves(consortium.bounds), {one.file for one in history.refusals}
     lines = []
@@ -292,7 +288,7 @@ def consent_parts_for_party(
         ledger: its own books, if it keeps them.
         most: how many sums a run may take.
     """
-    before = files_asked_before(part.consortium, ledger)
+    before = () if ledger is None else files_asked_before(part.consortium, ledger)
     parts = [
         *([Part(ASKED_BEFORE, before)] if before else []),
         Part("YOUR DATA", tuple(part.lines)),

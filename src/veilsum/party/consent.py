@@ -24,7 +24,6 @@ from veilsum.errors import printable
 from veilsum.files.output import as_json, write_files
 from veilsum.locale import label, meaning, round_name
 from veilsum.net.identity import fingerprint_in_groups
-from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.own_rules import (
     CONSTANTS_AIM,
     Value,
@@ -35,7 +34,7 @@ from veilsum.party.own_rules import (
     rules_in_force,
 )
 from veilsum.showing import Items, Renderable, Rendering, counted
-from veilsum.sums.kinds import Asked, question_kind_of
+from veilsum.sums.kinds import Asked, question_kind_of, resolve_agreed_question
 from veilsum.sums.presence import FEW_VALUES, Screened, Varying
 from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY, PossibleRound

@@ -152,7 +152,7 @@ class Networked(Secret):
             plan=plan.digest,
             party=self.party,
             key=self.identity.derived(b"run's store"),
-            consortium=self.consortium,
+            agreed=self.consortium.digests,
         )
         try:
             ending, was_over = self._ending(assignment, store)

@@ -22,8 +22,8 @@ from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret, hide_secrets_in_errors
-from veilsum.party.agreed import resolve_agreed_question
 from veilsum.protocol.effects import Emission
+from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.surveys.delegate import DelegateStore, masked_sums
 from veilsum.surveys.question import SurveyRecipe, SurveyResult
 from veilsum.surveys.submission import Submission, longest_submission

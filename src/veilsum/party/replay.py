@@ -37,11 +37,10 @@ from veilsum.net.receipt import (
     sums_digest,
 )
 from veilsum.numbers.arrays import Array, Vector, listed_names
-from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.checks import AtHomeError, HomeDriver
 from veilsum.party.consent import consent_to
 from veilsum.protocol.plan import Plan
-from veilsum.sums.kinds import Asked, agreed_question_of
+from veilsum.sums.kinds import Asked, agreed_question_of, resolve_agreed_question
 from veilsum.sums.recipes import next_request
 from veilsum.sums.running import JobResult
 

@@ -47,7 +47,6 @@ from veilsum.numbers.secrets import Secret
 from veilsum.party.checks import ASKED_BEFORE
 from veilsum.party.consent import Consent
 from veilsum.party.own_rules import FILE_NAME, OwnRules, own_rules_in
-from veilsum.party.prepare import prepare_party
 from veilsum.party.run import ConsentError, Halting, Inputs, keep_consortium_file
 from veilsum.party.run_status import (
     BEGUN,
@@ -64,7 +63,7 @@ from veilsum.party.run_status import (
     write_run_status,
 )
 from veilsum.party.study_page import study_consent_page
-from veilsum.party.studying import JoinedStudy
+from veilsum.party.studying import JoinedStudy, prepare_party
 from veilsum.protocol.losing import withheld_words
 from veilsum.surveys.terms import SurveySpec, survey_terms
 from veilsum.tables.columns import SchemaError

@@ -7,6 +7,9 @@ party that is done with one question, however that ended, goes on to the next, a
 whoever waits for it at the one before learns that from its hello.
 
 How far it is stands in `study.json`, for its owner alone.
+
+`prepare_party` is the way in for one run and for a study: it reads, checks and resolves
+everything before anything is sent.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
 
+from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy
 from veilsum.errors import (
     BudgetError,
@@ -35,6 +39,7 @@ from veilsum.errors import (
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger, Wanted
 from veilsum.files.output import as_json, prepare_folder, write_files
+from veilsum.net.amendment import Agreement, check_amendment
 from veilsum.net.identity import Identity
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed_names, nearest_name
@@ -61,6 +66,7 @@ from veilsum.party.run import (
     Consenting,
     Inputs,
     Joined,
+    PreparedRun,
     connection_consent_lines,
     keep_consortium_file,
     prepare_run,
@@ -651,3 +657,40 @@ def _all_waits(waits: Mapping[str, WaitingError]) -> WaitingError:
         tuple(names),
         code="waiting-for-files",
     )
+
+
+def prepare_party(
+    agreed: Agreement, identity: Identity, inputs: Inputs
+) -> PreparedRun | PreparedStudy:
+    """Return a run, or a study, that a party is ready for; nothing is sent.
+
+    Args:
+        agreed: the consortium file, or a study's, as it was read.
+        identity: of the party.
+        inputs: the party's own side, with the path of the file.
+
+    Raises:
+        InvalidInputError: this party cannot take part with these inputs.
+    """
+    if agreed.former:
+        if inputs.file is None:
+            raise InvalidInputError(
+                "this consortium amends an earlier one, and whether its members said "
+                "yes to that stands beside its file: give the file's path",
+                code="path-needed",
+            )
+        check_amendment(inputs.file, agreed)
+    if isinstance(agreed, Consortium):
+        if inputs.without:
+            raise InvalidInputError(
+                "--without only applies to studies; this file asks a single question",
+                code="option-for-studies",
+            )
+        return prepare_run(agreed, identity, inputs)
+    if inputs.state is not None:
+        raise InvalidInputError(
+            "--state names the file of one run, and a study has one for each "
+            "question, beside the key: leave --state out",
+            code="option-not-for-studies",
+        )
+    return prepare_study(agreed, identity, inputs)

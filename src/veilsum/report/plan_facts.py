@@ -24,11 +24,10 @@ from veilsum.files.consortiums import read_agreement, read_described
 from veilsum.files.scenarios import read_toml
 from veilsum.minimise.question import Minimise
 from veilsum.net.receipt import verify_receipts
-from veilsum.party.agreed import resolve_agreed_question
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import Value, relaxed_rules, rules_in_force
 from veilsum.party.study_page import study_privacy_total
-from veilsum.sums.kinds import Asked, question_kind_of
+from veilsum.sums.kinds import Asked, question_kind_of, resolve_agreed_question
 from veilsum.sums.presence import Cells, Crossed, Group, Screened, Values, Varying
 from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY

@@ -303,6 +303,28 @@ def agreed_question_of(consortium: Consortium) -> tuple[Any, QuestionKind[Any]]:
     return question, question_kind_of(question)
 
 
+def resolve_agreed_question(consortium: Consortium) -> Asked:
+    """Return what a consortium's question comes to, from its file alone.
+
+    Raises:
+        InvalidInputError: nobody could take part in it.
+    """
+    _, kind = agreed_question_of(consortium)
+    return kind.plan(consortium)
+
+
+def check_agreed_file(consortium: Consortium) -> None:
+    """Refuse a file that every member would refuse.
+
+    Raises:
+        InvalidInputError: the file has to be mended before it is passed on.
+    """
+    question, kind = agreed_question_of(consortium)
+    asked = resolve_agreed_question(consortium)
+    with about(question.heading):
+        kind.check(asked)
+
+
 @lru_cache(16)  # rules, page and receipt of a run all ask it of the same file
 def agreed_job(consortium: Consortium) -> SchemaJob[Any] | None:
     """Return the question to tables of a consortium; None for other questions.

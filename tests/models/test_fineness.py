@@ -1,0 +1,168 @@
+"""Fits with few digits: residues determine totals, and answers are as good as promised.
+
+Everybody gets residues only. So the search is fed with totals that are wrong by random
+multiples of 2^b, where b bits are said to be released.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from strategies import few, seeds
+from veilsum.errors import InvalidInputError
+from veilsum.models.families import Binomial, GammaInverseLink, Poisson
+from veilsum.models.fineness import FEWEST_DIGITS, MOST_DIGITS
+from veilsum.models.glm import statistics
+from veilsum.models.newton import Newton
+from veilsum.models.rows import RowMeasures, Rows
+from veilsum.numbers.units import Measure
+
+FAMILIES = {
+    "logistic": Binomial(),
+    "poisson": Poisson(),
+    "inverse": GammaInverseLink(),
+}
+digits_of_fits = st.integers(FEWEST_DIGITS, MOST_DIGITS)
+
+
+def table(name, rng, n, p):
+    """Return columns of several kinds, with their units, and a response."""
+    columns, measures = [np.ones(n)], [Measure(Fraction(1), 1, 1)]
+    for _ in range(p):
+        match rng.integers(4):
+            case 0:  # two levels, one of them rare at times
+                one = (rng.random(n) < rng.uniform(0.08, 0.5)) * 1.0
+                measure = Measure.of(0, 1)
+            case 1:  # years, in a range wider than the data's
+                one = rng.integers(30, 70, n) * 1.0
+                measure = Measure.of(0, int(rng.integers(80, 200)))
+            case 2:  # two decimals, around 0
+                one = rng.normal(size=n).round(2)
+                measure = Measure.of(-8, 8, Fraction(1, 100))
+            case _:  # correlated with the one before
+                one = (columns[-1] + rng.normal(size=n)).round(1)
+                measure = Measure.of(-20, 220, Fraction(1, 10))
+        columns.append(one)
+        measures.append(measure)
+    design = np.column_stack(columns)
+    spread = np.where(design.std(axis=0) > 0, design.std(axis=0), 1.0)
+    slopes = rng.normal(size=p + 1) * 0.5 / spread
+    eta = (design - design.mean(axis=0)) @ slopes
+    eta = np.clip(eta, -2.0, 2.0)
+    match name:
+        case "logistic":
+            response = (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))) * 1.0
+            of = Measure.of(0, 1)
+        case "poisson":
+            response = rng.poisson(np.exp(0.5 + 0.5 * eta)) * 1.0
+            of = Measure.of(0, 60)
+        case _:
+            response = rng.gamma(8.0, 1.0 / (8.0 * (2.0 + 0.3 * eta))).round(3) + 0.01
+            of = Measure.of(Fraction(1, 100), 20, Fraction(1, 1000))
+    return design, response, RowMeasures.of(measures, of, intercept=0)
+
+
+def fitted(newton, rows, rng):
+    """Return the fit from residues, and the bits of each later total."""
+    state, bits = newton.start(), []
+    while not state.converged:
+        request = newton.propose(state)
+        total = statistics(newton.scales, rows, request)
+        told, fineness = total, request.fineness
+        if fineness is not None and fineness.residues:
+            shift = [
+                int(rng.integers(-3, 4)) << one if one else 0
+                for one in fineness.residues
+            ]
+            told = total + np.array(shift, dtype=object)
+            # What everybody makes of the residue is the total, whatever the data.
+            assert fineness.decoded(told).tolist() == total.tolist()
+            bits.append(sum(fineness.residues))
+        state = newton.advance(state, told)
+    return newton.fit(state), bits
+
+
+def reference(name, design, response):
+    """Return coefficients and standard errors, as far as float64 goes."""
+    shift, spread = design.mean(axis=0), design.std(axis=0)
+    shift[0], spread[0] = 0.0, 1.0
+    x, b = (design - shift) / spread, np.zeros(design.shape[1])
+    slope = -1.0 if name == "inverse" else 1.0
+    b[0] = 1.0 / response.mean() if name == "inverse" else 0.0
+    for _ in range(100):
+        eta = x @ b
+        match name:
+            case "logistic":
+                mean = 1.0 / (1.0 + np.exp(-eta))
+                variance = mean * (1.0 - mean)
+            case "poisson":
+                mean = variance = np.exp(eta)
+            case _:
+                mean, variance = 1.0 / eta, eta**-2.0
+        information = (x * variance[:, None]).T @ x
+        step = slope * np.linalg.solve(information, x.T @ (response - mean))
+        b += step
+        if np.abs(step).max() < 1e-14 * np.abs(b).max():
+            break
+    dispersion = 1.0
+    if name == "inverse":
+        dispersion = ((response - mean) ** 2 / variance).sum() / (len(x) - len(b))
+    covariance = dispersion * np.linalg.inv(information)
+    real = np.diag(1.0 / spread)
+    real[0] -= shift / spread
+    return real @ b, np.sqrt(np.diag(real @ covariance @ real.T))
+
+
+def case(name, seed, n=None, p=None):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(40, 800)) if n is None else n
+    design, response, measures = table(
+        name, rng, n, int(rng.integers(1, 5)) if p is None else p
+    )
+    sound = np.linalg.matrix_rank(design) == design.shape[1] and len(set(response)) > 1
+    return (design, response, measures) if sound else None
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@few
+@given(seed=seeds, digits=digits_of_fits)
+def test_residues_determine_totals_and_answers_keep_their_digits(name, seed, digits):
+    drawn = case(name, seed)
+    if drawn is None:
+        return
+    design, response, measures = drawn
+    newton = Newton(FAMILIES[name], measures, intercept=0, digits=digits)
+    rng = np.random.default_rng(seed)
+    try:
+        found, bits = fitted(newton, Rows.of(design, response), rng)
+    except InvalidInputError:
+        return  # dependent columns, or a level at which all responses are alike
+    assert bits
+    wanted, errors = reference(name, design, response)
+    # Float64 leaves the reference nine digits.
+    close = max(10.0**-digits, 1e-9)
+    assert np.abs((found.coefficients - wanted) / errors).max() < close
+    assert np.abs(found.standard_errors / errors - 1.0).max() < close
+
+
+def test_four_digits_release_less_than_half_of_what_twelve_do():
+    """A fit of three columns to 1,136 rows; every later total counts by its residue."""
+    released = {}
+    for digits in (4, 12):
+        rng = np.random.default_rng(5)
+        age = rng.integers(18, 95, 1_136) * 1.0
+        sex, smoker = (rng.random(1_136) < 0.5) * 1.0, (rng.random(1_136) < 0.3) * 1.0
+        design = np.column_stack([np.ones(1_136), age, sex, smoker])
+        eta = -2.0 + 0.02 * (age - 50.0) + 0.3 * sex + 0.5 * smoker
+        response = (rng.random(1_136) < 1.0 / (1.0 + np.exp(-eta))) * 1.0
+        measures = RowMeasures.of(
+            [Measure(Fraction(1), 1, 1), Measure.of(18, 95), *[Measure.of(0, 1)] * 2],
+            Measure.of(0, 1),
+            intercept=0,
+        )
+        newton = Newton(Binomial(), measures, intercept=0, digits=digits)
+        released[digits] = sum(fitted(newton, Rows.of(design, response), rng)[1])
+    print(released)
+    assert 2 * released[4] < released[12]
