@@ -3,12 +3,11 @@
 Units follow from earlier totals. An information in which rounding may have made half of
 a variance is asked for once more, sixteen times finer. So a party first invents very
 many rows, and then takes their information back, but for less than its rounding: every
-round is too coarse again, and the next one finer. Honest parties' rows, which are few
-beside the invented ones, are released with as many bits as twelve digits have. All
-points are ordinary ones, at which nobody has a reason to object, and the run ends
-without a result.
-
-This is open, and only parties that lie can do it. The twins are parties that do not.
+round is too coarse again, and the next one finer. All points are ordinary ones, at
+which nobody has a reason to object. A fit therefore ends when the information was too
+coarse three times; honest fits have that once at most. In the twin it goes on, and
+honest parties' rows, which are few beside the invented ones, are released with as many
+bits as twelve digits have.
 """
 
 import numpy as np
@@ -26,6 +25,7 @@ from attacks.test_lattice import (
     patients,
     rebuilt_cells,
 )
+from veilsum.models import newton as search
 from veilsum.sums.recipes import ObjectedError
 
 AGES, N_ROWS = range(18, 96), 300
@@ -56,7 +56,7 @@ def too_coarse(recipe, request, answer, aim):
     return vector
 
 
-def attempt(seed, digits):
+def attempt(seed, digits, code=None):
     """Rows of each age, what the liar rebuilds of them, and units of the information.
 
     A unit is a power of two by which weights of rows are scaled.
@@ -67,6 +67,7 @@ def attempt(seed, digits):
         pytest.raises(vs.VeilsumError) as caught,
     ):
         Study.of(rows, own, AGES, digits=digits)
+    assert code in (None, caught.value.code)
     recipe, sums = seen["recipe"], steering.released(caught.value)
     newton, effects, totals, units = steering.unwrapped(recipe).newton, [], [], []
     # The first sum counts parties; that of an objection is random.
@@ -90,12 +91,21 @@ def attempt(seed, digits):
 
 @pytest.mark.parametrize("times", [SOME, ALL])
 @pytest.mark.parametrize("digits", [2, 4])
-def test_too_coarse_an_information_makes_the_next_round_finer(digits, times):
-    """Open: after so many rounds all honest parties' ages follow."""
+def test_too_coarse_an_information_makes_no_more_than_two_rounds_finer(digits, times):
+    for seed in range(times):
+        truth, found, units = attempt(seed, digits, "information-too-coarse")
+        assert (np.diff(units) > 0).sum() == search.MOST_COARSE
+        assert found is None or (found != truth).any()
+
+
+@pytest.mark.parametrize("times", [SOME, ALL])
+@pytest.mark.parametrize("digits", [2, 4])
+def test_without_that_end_all_ages_follow(digits, times, monkeypatch):
+    """The twin: each round is sixteen times as fine as the one before."""
+    monkeypatch.setattr(search, "MOST_COARSE", 100)
     for seed in range(times):
         truth, found, units = attempt(seed, digits)
-        steps = np.diff(units)
-        assert (steps == 4).sum() >= 6
+        assert (np.diff(units) == 4).sum() >= 6
         assert max(units) >= 30
         assert (found == truth).all()
 
