@@ -208,19 +208,20 @@ def falsified_later(recipe, request, answer, aim):
 
 
 @contextmanager
-def steered(aim=OUTERMOST, lie=falsified):
+def steered(aim=OUTERMOST, lie=falsified, liar=LIAR):
     """The liar's vectors are false; yields what it can see of the run."""
-    seen = {}
+    seen = {"given": []}
 
     def lying(recipe, contributions, terms, **more):
         seen["recipe"] = recipe
-        if LIAR in contributions:
-            own = contributions[LIAR]
+        if liar in contributions:
+            own = contributions[liar]
 
             def answer(request):
-                return lie(recipe, request, own.answer, aim)
+                seen["given"].append(lie(recipe, request, own.answer, aim))
+                return seen["given"][-1]
 
-            contributions = {**contributions, LIAR: replace(own, answer=answer)}
+            contributions = {**contributions, liar: replace(own, answer=answer)}
         return run_job(recipe, contributions, terms, **more)
 
     with patch.object(table_job, "run_job", lying):
@@ -286,18 +287,27 @@ def mean_bit(recipe, sums, own=None):
     """
     if (fineness := fineness_after(recipe, sums[:-1])) is None:
         return None
-    total = residues_of_sum(recipe, sums[-1], fineness)
-    if own is None:
-        # The modulus is made for more rows than there are: others' numbers are small.
-        total = replace(fineness, centres=[0] * len(total)).decoded(total)
-    else:
-        total = fineness.decoded(total) - own[: len(total)]
     scales = unwrapped(recipe).newton.scales
+    if own is None:
+        total = others(recipe, sums[-1], np.zeros(scales.size, dtype=object), fineness)
+    else:
+        total = residues_of_sum(recipe, sums[-1], fineness)
+        total = fineness.decoded(total) - own[: len(total)]
     means = scales.means(total, fineness).means
     if means[0] <= 0:
         return None
     measure = scales.measures.design[2]
     return float((means[2] / means[0] + measure.centre) * measure.unit)
+
+
+def others(recipe, total, given, fineness):
+    """Others' numbers in a sum, beside which a liar's own were large.
+
+    The modulus of a residue is made for rows that the liar has invented.
+    """
+    found = residues_of_sum(recipe, total, fineness)
+    found -= given[: len(found)]
+    return replace(fineness, centres=[0] * len(found)).decoded(found)
 
 
 def residues_of_sum(recipe, total, fineness):

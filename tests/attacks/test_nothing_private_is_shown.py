@@ -290,9 +290,14 @@ MADE = {
         was_over=False,
     ),
     "Consent": lambda: vs.Consent(
-        shared=(Part(SCRIPT, (ORDER, "- an item")), Part("WHAT", (SCRIPT,))),
+        shared=(
+            Part(
+                "question", (ORDER, "- an item"), {"place": 1, "n": 1, "name": SCRIPT}
+            ),
+            Part("asked", (SCRIPT,)),
+        ),
         facts={"run": SCRIPT},
-        own=(Part("ABOUT YOU", (f"one row has {OWN['a']}",)),),
+        own=(Part("your_data", (f"one row has {OWN['a']}",)),),
     ),
     "LargeRun": lambda: vs.minimise.large(
         f"complete:{len(OWN)}",

@@ -111,7 +111,8 @@ def planted_fixture(tmp_path):
     plant(out / "consent.txt")
     plant(out / "evidence-bob.json", '{{"digest": "{}"}}')
     marks["consent.json"] = secrets.token_hex(12)
-    own = {"own": {"YOUR DATA": [marks["consent.json"]]}}
+    part = {"key": "your_data", "heading": "YOUR DATA"}
+    own = {"own": [{**part, "lines": [marks["consent.json"]]}]}
     (out / "consent.json").write_text(json.dumps(own))
     result = json.loads((out / "result.json").read_text())
     marks["outputs"] = secrets.token_hex(12)

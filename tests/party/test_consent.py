@@ -18,10 +18,8 @@ from party.test_agreed import (
 )
 from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import InvalidInputError
-from veilsum.locale import label, meaning
+from veilsum.locale import catalogue, label, meaning
 from veilsum.party.consent import (
-    FLAGS,
-    MEANINGS,
     Part,
     consent_to,
 )
@@ -209,7 +207,8 @@ def test_every_rule_has_words_and_a_stricter_side():
     named = {one.name for one in fields(Rules)} - {"maximum_rows"}
     more = {"tolerate", "minimum_honest", "minimum_guests", "drop"}
     assert set(STRICTER) == named | more
-    assert set(STRICTER) == {*MEANINGS, *FLAGS}
+    words = catalogue("en", "consent")
+    assert set(STRICTER) == {*words["meanings"], *words["flags"]}
 
 
 def test_the_page_names_question_columns_levels_tables_and_bins():
@@ -339,7 +338,7 @@ def test_errors_and_what_they_show_are_on_the_page():
 def test_the_page_is_the_same_bytes_whatever_is_added_about_one_party():
     consortium = agreed(MODEL)
     page = consent_to(consortium)
-    mine = replace(page, own=(Part("YOUR DATA", ("ward7.csv: 812 rows",)),))
+    mine = replace(page, own=(Part("your_data", ("ward7.csv: 812 rows",)),))
     assert (mine.page, mine.digest) == (page.page, page.digest)
     assert mine.text().startswith(page.page)
     assert "812" in mine.text()

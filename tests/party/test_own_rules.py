@@ -8,7 +8,8 @@ from ledgers import reservation
 from party.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.ledger import open_ledger
-from veilsum.party.checks import NEW_PEOPLE, SAME_PEOPLE, ledger_people_lines
+from veilsum.locale import phrase
+from veilsum.party.checks import ledger_people_lines
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import (
     STRICTER,
@@ -82,7 +83,7 @@ def test_constants_are_allowed_to_members_whatever_they_ask():
 def test_the_page_names_constants_and_the_line_that_allows_them():
     asked = agreed(STEP)
     page = consent_to(asked)
-    first = next(one for one in page.shared if one.heading == "READ THIS FIRST")
+    first = next(one for one in page.shared if one.key == "first")
     told = " ".join(first.lines)
     assert 'THE QUESTION USES CONSTANTS: "x >= 5"' in told
     assert f'constants = ["{asked.members_digest}"]' in told
@@ -94,8 +95,8 @@ def test_the_page_says_what_data_count_as(tmp_path):
     with open_ledger(tmp_path / "a.ledger", create=Budget()) as ledger:
         for number, new, told in (
             (1.0, False, ()),
-            (2.0, False, (SAME_PEOPLE,)),
-            (3.0, True, (NEW_PEOPLE,)),
+            (2.0, False, (phrase("consent", "ledger.same_people"),)),
+            (3.0, True, (phrase("consent", "ledger.new_people"),)),
         ):
             known = ledger.data([np.full(2, number)], new_data=new)
             ledger.reserve(reservation(f"run {number}", data=known.data), known)

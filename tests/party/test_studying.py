@@ -224,9 +224,9 @@ def test_one_page_for_all_lists_them_with_what_they_come_to(ended):
     assert page.facts["numbers"][1] == most
     assert f"{most} numbers in all" in page.page
     assert "CONSENT TO A STUDY OF 3 RUNS" in page.page
-    own = {part.heading: " ".join(part.lines) for part in page.own}
-    assert "smokers: REFUSED" in own["YOUR CHECKS"]
-    assert "you stay away from smokers" in own["YOUR CHECKS"]
+    own = {part.key: " ".join(part.lines) for part in page.own}
+    assert "smokers: REFUSED" in own["your_checks"]
+    assert "you stay away from smokers" in own["your_checks"]
     assert "REFUSED" not in page.page
     text = (group.folder("d") / "out" / "consent.txt").read_text()
     assert text == page.text()

@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np  # noqa: F401 - formulas name it
 import pytest
 
 from later import Later

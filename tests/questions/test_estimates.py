@@ -1,5 +1,7 @@
 """Meta-analysis of numbers that parties bring, against statsmodels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,10 @@ import veilsum as vs
 from cases import each
 from later import Later
 from refusals import refused
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.models.meta import Ranges
+from veilsum.questions.meta import MetaRecipe
+from veilsum.sums.releases import ReleaseLimit
 
 meta_analysis = Later("statsmodels.stats.meta_analysis")
 
@@ -75,3 +80,16 @@ def test_fewer_than_four_honest_studies_are_refused():
     with refused("too-few-studies", mentions=("3",)):
         vs.meta_analysis(studies(5), **RANGES, tolerate=2)
     assert vs.meta_analysis(studies(5), **RANGES, driver="vectorised").released.sums
+
+
+def test_there_are_no_more_studies_than_parties():
+    """Also where so many studies of the agreed ranges could have the other sums."""
+    ranges = Ranges((-1.0, 1.0), (0.5, 2.0))
+    limit = ReleaseLimit(honest=2, columns=2, minimum_rows=20, parties=3)
+    recipe = MetaRecipe(ranges, "effect of x", limit, of_rows=False)
+    sums = sum(recipe.vector((0.1, 1.0), recipe.request(())) for _ in range(3))
+    recipe.check_sum([sums])
+    more = sums + recipe.vector((0.1, 1.0), recipe.request(()))
+    with refused("impossible-total", NumericalError, mentions=("studies", "4")):
+        recipe.check_sum([more])
+    replace(recipe, limit=None).check_sum([more])

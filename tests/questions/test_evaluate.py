@@ -16,7 +16,10 @@ import veilsum as vs
 from cases import each
 from finest import finest
 from later import Later
+from refusals import refused
+from veilsum.errors import NumericalError
 from veilsum.models.evaluation import (
+    CHANCE_BITS,
     Concordance,
     Discrimination,
     ErrorSums,
@@ -26,6 +29,7 @@ from veilsum.models.evaluation import (
 from veilsum.models.families import Gaussian
 from veilsum.models.rows import ONES, RowMeasures
 from veilsum.numbers.units import Measure
+from veilsum.questions.evaluate.bins import BinsRecipe
 
 calibration = Later("sklearn.calibration")
 linear_model = Later("sklearn.linear_model")
@@ -35,6 +39,8 @@ model_selection = Later("sklearn.model_selection")
 FOLDER = Path(__file__).parent.parent / "references"
 KNOWN = json.loads((FOLDER / "evaluation.json").read_text())
 OPTIONS = {"driver": "vectorised", "seed": 1, "compare": True}
+# One squared error or prediction at its most, in the units of a sum.
+ONE_CHANCE = 2**CHANCE_BITS
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -402,3 +408,32 @@ def test_errors_of_a_narrow_response_keep_their_digits():
     squares = [float(found.response_square), float(found.squared)]
     expected = [(y**2).sum(), ((y - m) ** 2).sum()]
     np.testing.assert_allclose(squares, expected, rtol=1e-11)
+
+
+@each(
+    ("errors", "predictions", "what"),
+    [
+        (5 * ONE_CHANCE, [3 * ONE_CHANCE, 0], None),
+        (5 * ONE_CHANCE + 1, [0, 0], "squared errors"),
+        (-1, [0, 0], "squared errors"),
+        (0, [3 * ONE_CHANCE + 1, 0], "predictions in bin 1"),
+        (0, [0, -1], "predictions in bin 2"),
+    ],
+)
+def test_sums_that_no_chances_of_so_many_rows_have_are_refused(
+    errors, predictions, what
+):
+    """Three rows are in the first bin, and two in the second."""
+    recipe = BinsRecipe("chances", 2, None)
+    total = recipe.layout.pack(
+        bin_events=[1, 2],
+        bin_non_events=[2, 0],
+        bin_predictions=predictions,
+        squared_errors=errors,
+        left_out=0,
+    )
+    if what is None:
+        recipe.check_sum([total])
+    else:
+        with refused("impossible-total", NumericalError, mentions=(what,)):
+            recipe.check_sum([total])

@@ -19,7 +19,13 @@ from veilsum.privacy.guarantee import (
 from veilsum.questions.regression import fit, fit_arrays
 from veilsum.questions.statistics import statistics
 from veilsum.questions.sums import OneSum
-from veilsum.sums.presence import PRESENCE, Cells, Screened, places_with_rows
+from veilsum.sums.presence import (
+    PRESENCE,
+    Cells,
+    Screened,
+    Varying,
+    places_with_rows,
+)
 from veilsum.sums.recipes import Contribution
 from veilsum.sums.running import run_job
 from veilsum.sums.terms import Terms
@@ -256,3 +262,11 @@ def test_sums_are_filled_up_where_more_is_asked_first(driver):
     assert found.answer.tolist() == [21.0]
     assert found.sums[0].tolist() == [5, 5, 4, 0, 0, 7]
     assert recipe.request(()) == PRESENCE
+
+
+def test_rows_on_the_smaller_side_of_a_place_are_counted():
+    """A level that all rows but two have tells these two from the others."""
+    group = Varying((Cells(("sex",), (("f", "m"),)),))
+    assert group.sides({"sex": np.array([0, 1, 1, 1, 1])}.get, 5).tolist() == [5, 1, 1]
+    assert group.sides({"sex": np.array([0, 0, 0, 1, 1])}.get, 5).tolist() == [5, 2, 2]
+    assert group.sides({"sex": np.zeros(5, dtype=int)}.get, 5).tolist() == [5, 0, 0]

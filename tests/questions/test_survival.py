@@ -18,6 +18,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import gbsg2
 from veilsum.files.output import as_json
 from veilsum.models.survival import CONF_TYPES, Ends, SurvivalCurve, TimeGrid, log_rank
+from veilsum.questions.survival import SurvivalJob
 from veilsum.tables.rules import DisclosureError, Rules
 
 survfunc = Later("statsmodels.duration.survfunc")
@@ -399,3 +400,26 @@ def test_a_curve_says_what_it_cannot_be_asked(asked, why):
     curve = SurvivalCurve(np.array([1.0, 2.0]), np.array([3, 1]), np.array([0, 2]), 4)
     with pytest.raises(InvalidInputError, match=why):
         asked(curve)
+
+
+def test_parts_of_rows_add_up_to_what_their_party_sends():
+    """Rows that go on after the last time are in the number of their own group."""
+    schema = vs.Schema(
+        (
+            vs.Column("days", "integer", 0, 50),
+            vs.Column("died", "integer", 0, 1),
+            vs.Column("arm", "category", categories=("new", "old")),
+        ),
+        minimum_rows=1,
+    )
+    rows = {
+        "days": [5, 10, 15, 20, 30, 40, 50, 50],
+        "died": [1, 0, 1, 0, 1, 0, 1, 0],
+        "arm": ["new", "old", "old", "new", "old", "old", "new", "old"],
+    }
+    job = SurvivalJob.of(schema, "Surv(days, died) ~ arm", [10, 20])
+    own = job.bring(job.schema.check("ann", pd.DataFrame(rows)))
+    parts = job.contributions(own, "")
+    assert (parts.sum(axis=1) == 1.0).all()
+    assert parts.sum(axis=0).tolist() == job.answer(own, "").tolist()
+    assert own.ends.later.tolist() == [1, 3]

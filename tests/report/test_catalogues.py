@@ -7,19 +7,34 @@ import tomllib
 from collections import UserDict
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 import tomli_w
 
-from report.officer_plans import NOW, closed_table, uneven, written
+from party.test_agreed import MODEL, certificate
+from party.test_consent import QUESTIONS, many
+from report.officer_plans import (
+    LOSING,
+    NOW,
+    TABLES,
+    closed_table,
+    study_table,
+    table,
+    uneven,
+    written,
+)
 from report.test_officer import everything, pieces
 from surveys import survey_table
 from veilsum import locale
 from veilsum.consortium.consortium import consortium_from
+from veilsum.consortium.study import study_from
 from veilsum.files.consortiums import read_consortium
 from veilsum.locale import catalogue, languages
-from veilsum.party.consent import consent_to
+from veilsum.party.consent import _shared, _times
+from veilsum.party.study_page import _sum, consent_to_study
+from veilsum.privacy.composition import Total
 from veilsum.report import annex as papers, forms, officer, sentences as module
 from veilsum.report.plan_facts import CountedGroup
 from veilsum.report.sentences import (
@@ -29,6 +44,7 @@ from veilsum.report.sentences import (
     report_values,
     report_words,
 )
+from veilsum.sums.releases import PossibleRound
 from veilsum.surveys import words as survey_words
 
 ROOT = Path(__file__).parents[2]
@@ -166,10 +182,68 @@ def test_every_word_of_the_catalogue_is_used(known, asked, known_surveys, monkey
     assert {key for key, _ in texts(catalogue("en", "officer"))} == read
 
 
+# What pages of consent say from the file alone; all else is for one party.
+SHARED = {
+    *("head", "first", "asked", "column", "amount", "known", "who", "meanings"),
+    *("flags", "rules", "holders", "open", "study", "survey"),
+}
+
+
+def texts_in(*trees):
+    """Every text that a program has in these parts of it."""
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    constants = (node.value for node in nodes if isinstance(node, ast.Constant))
+    return {value for value in constants if isinstance(value, str)}
+
+
+@cache
+def consent_programs():
+    """The modules that take sentences from the page of consent."""
+    found = (path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    return [ast.parse(text) for text in found if "consent" in text]
+
+
+def odd_plans():
+    """Consortium files of which the page says what it says of few others."""
+    asked = {"statistics": {"columns": ["x", "y"]}, "masks": {"law": "uniform"}}
+    ends = {
+        "x": {"kind": "integer", "minimum": 0},
+        "y": {"kind": "integer", "maximum": 9},
+    }
+    names = [f"party {k}" for k in range(6)]
+    six = [{"name": name, "certificate": certificate(name)} for name in names]
+    edges = [list(pair) for pair in combinations(names, 2)]
+    return (
+        table(
+            {**MODEL, "policy": {"tolerate": 3}}, members=six, graph={"edges": edges}
+        ),
+        table(MODEL, former="a" * 64, study="b" * 64, organiser="ann"),
+        table({**LOSING, "organiser": "ann"}),
+        table({**MODEL, "model": {"formula": "y ~ (x >= 5) + C(sex)"}}),
+        table({**asked, "schema": {"minimum_rows": 50, "columns": ends}}),
+        table({**asked, "schema": {**MODEL["schema"], "missing": "drop"}}),
+    )
+
+
+def odd_studies():
+    """A study, its second edition, and one that amends another and is weaker."""
+    first = study_from(study_table())
+    more = {"name": "sexes", "statistics": {"columns": [], "tables": [["sex"]]}}
+    yield first
+    yield study_from(first.grown([more]))
+    weak = {"former": "a" * 64, "organiser": "ann", "policy": {"dominance": 1.0}}
+    yield study_from({**study_table(), **weak})
+
+
 def test_every_word_of_the_page_of_consent_is_used(survey_files, monkeypatch):
     read = set()
-    found = Noted(catalogue("en", "consent"), read)
-    monkeypatch.setattr(survey_words, "catalogue", lambda *_: found)
+    plain, found = catalogue, Noted(catalogue("en", "consent"), read)
+
+    def noting(language, part="sums"):
+        return found if part == "consent" else plain(language, part)
+
+    monkeypatch.setattr(survey_words, "catalogue", noting)
+    monkeypatch.setattr(locale, "catalogue", noting)
     surveys = [read_consortium(path) for path in survey_files.values()]
     # Cells that nearly the same filled; members whose guests are all there are.
     for other in (
@@ -177,9 +251,45 @@ def test_every_word_of_the_page_of_consent_is_used(survey_files, monkeypatch):
         survey_table(guest=uneven(9, 9, 0), closes=""),
     ):
         surveys.append(consortium_from(other))
-    for one in surveys:
-        consent_to(one)
-    assert {key for key, _ in texts(catalogue("en", "consent"))} == read
+    plans = [
+        *TABLES.values(),
+        *map(table, QUESTIONS.values()),
+        *odd_plans(),
+    ]
+    consent_pages = [*surveys, *map(consortium_from, plans), many(3000)]
+    for one in consent_pages:
+        for drawn in (True, False):
+            _shared.__wrapped__(one, drawn=drawn)
+    # What no built-in question comes to, and no law of masks for real parties.
+    assert _times(PossibleRound("price", {}, 3, 3)) == " (3 of them)"
+    assert "masks: no bound" in " ".join(_sum({}, Total(None, "no masks")))
+    for study in odd_studies():
+        for drawn in (True, False):
+            consent_to_study(study, drawn=drawn)
+    every = {key for key, _ in texts(plain("en", "consent"))}
+    assert not " ".join(sorted(".".join(k) for k in every - read if k[0] in SHARED))
+    named = texts_in(*consent_programs())
+    for key in every:
+        if key[0] == "headings":
+            assert key[1] in named, key
+        elif key[0] not in SHARED:
+            assert ".".join(key) in named, key
+
+
+def test_every_sentence_that_the_page_of_consent_takes_is_there():
+    every = {".".join(key) for key, _ in texts(catalogue("en", "consent"))}
+    calls = [
+        argument
+        for tree in consent_programs()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") in {"_say", "say", "phrase"}
+        for argument in node.args
+        if not isinstance(argument, ast.JoinedStr)
+    ]
+    taken = {text for text in texts_in(*calls) if "." in text}
+    assert taken <= every
+    assert len(taken) > 100
 
 
 # Conditions

@@ -137,10 +137,10 @@ def _study_at_home(
         for name, one in study.questions.items()
         if (found := own.refusals(one, alone=False))
     }
-    mine = Part("YOUR OWN RULES", own.lines)
+    mine = Part("your_rules", own.lines)
     if not any(files.values()):
         told = [f"- {name}: REFUSED: {why}" for name, why in ruled.items()]
-        verdict = Part("YOUR OWN RULES SAY", tuple(told or ["nothing is refused"]))
+        verdict = Part("your_rules_say", tuple(told or ["nothing is refused"]))
         return (mine, verdict), len(ruled)
     part = party_contribution(
         study.first, data=files["data"], cost=files["cost"], **how
@@ -161,8 +161,8 @@ def _study_at_home(
                 lines, refused = home.lines, len(home.refused)
             except InvalidInputError as error:
                 lines, refused = (f"- REFUSED: {error}",), len(study.questions)
-    words = Part("YOUR DATA", (part.words,))
-    return (words, Part("YOUR CHECKS", lines), mine), refused
+    words = Part("your_data", (part.words,))
+    return (words, Part("your_checks", lines), mine), refused
 
 
 def _run_at_home(
@@ -190,13 +190,13 @@ def _run_at_home(
     asked = own.refusals(consortium, alone=True)
     told = [f"REFUSED: {why}" for why in refused]
     told += [f"not with --yes: {why}" for why in asked if why not in refused]
-    verdict = Part("YOUR OWN RULES SAY", tuple(told or ["nothing is refused"]))
+    verdict = Part("your_rules_say", tuple(told or ["nothing is refused"]))
     if not any(files.values()):
-        return (Part("YOUR OWN RULES", own.lines), verdict), int(bool(refused))
+        return (Part("your_rules", own.lines), verdict), int(bool(refused))
     (question,) = consortium.questions
     if isinstance(question, SurveySpec) and question.set is None:
         lines, good = _open_survey_at_home(consortium, party, files["data"])
-        return (Part("YOUR CHECKS", lines), verdict), int(bool(refused) or not good)
+        return (Part("your_checks", lines), verdict), int(bool(refused) or not good)
     given: dict[str, Any] = {**files, **how}
     part = party_contribution(consortium, **given)
     with ExitStack() as stack:

@@ -320,7 +320,7 @@ def _agree(page: Consent, *, yes: bool, style: str) -> bool:
         ask(page)
         return True
     for part in page.own:
-        if part.heading == ASKED_BEFORE:
+        if part.key == ASKED_BEFORE:
             _warn(part.lines, style)
     return True
 

@@ -29,19 +29,29 @@ def catalogue(language: str, part: str = "sums") -> Mapping[str, Any]:
         language: such as `en`.
         part: `sums`, statistics and limits; `officer`, the papers of a data-protection
             officer; `survey`, what guests read; in English only `audit`, `consent`,
-            surveys on the page of consent, and `report`, the page of a finished run.
+            the page of consent, and `report`, the page of a finished run.
     """
     return tomllib.loads((FOLDER / language / f"{part}.toml").read_text("utf-8"))
 
 
 def phrase(part: str, key: str, /, **values: object) -> str:
-    """Return a sentence from the words of one English file, its braces filled in.
+    """Return a sentence from one English file, its braces filled in.
+
+    Args:
+        part: the file, as in `catalogue`.
+        key: of the sentence, after its tables; by default it is in the table `words`.
+        values: fill in the braces.
 
     >>> phrase("audit", "nothing_told")
     'There was nothing to tell apart.'
+    >>> phrase("consent", "head.run", run="wages-1")
+    'run: wages-1'
     """
-    text: str = catalogue("en", part)["words"][key]
-    return text.format(**values)
+    *tables, name = key.split(".")
+    found: Any = catalogue("en", part)
+    for table in tables or ["words"]:
+        found = found[table]
+    return str(found[name]).format(**values)
 
 
 def languages(part: str = "officer") -> tuple[str, ...]:

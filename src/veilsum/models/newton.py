@@ -110,6 +110,10 @@ LONGEST_STEP, STEP_HALVINGS = 4.0, 3
 PERFECT = 1e-16
 TINY = 1e-290
 
+# An information that rounding hides is asked for again, finer, so many times. Otherwise
+# a party that lies has the others' rows summed as finely as it likes.
+MOST_COARSE = 2
+
 # Separation: rows that are open, and the information for each of the rarer responses.
 LEAST_OPEN = 18.0
 OPEN_SHARE = 0.2
@@ -315,6 +319,7 @@ class Course:
         information: the last that was summed, if any was.
         matrix: the information that steps are taken with.
         blurred: how many informations in turn were too coarse.
+        coarse: how many were, in all.
         score: the uphill direction where the search is, penalties included.
         slack: largest error of each part of the score.
         fineness: of the next round.
@@ -328,6 +333,7 @@ class Course:
     information: KnownInformation | None = None
     matrix: Integers | None = None
     blurred: int = 0
+    coarse: int = 0
     score: tuple[Fraction, ...] | None = None
     slack: tuple[float, ...] = ()
     fineness: Fineness | None = None
@@ -762,6 +768,8 @@ class Newton:
             if system is None or course.planner.blur(system, information) > BLURRED:
                 blurred = course.blurred + 1
                 information = course.information
+                if course.coarse >= MOST_COARSE:
+                    raise self._too_coarse()
             if system is None:
                 matrix = None
         if matrix is None:
@@ -776,6 +784,7 @@ class Newton:
             information=information,
             matrix=matrix,
             blurred=blurred,
+            coarse=course.coarse + (blurred > 0),
             last=fineness.last and not blurred,
         )
         state = replace(state, course=course)
@@ -792,6 +801,15 @@ class Newton:
                 model = self._stay_open(state, sums, at, model)
         state = replace(state, course=course)
         return self._moved(state, sums, model, accepted=True)
+
+    def _too_coarse(self) -> NumericalError:
+        return NumericalError(
+            f"the information was too coarse in {MOST_COARSE + 1} rounds, which honest "
+            "parties' rows hardly make it: a party may have sent wrong numbers. Agree "
+            "on ranges closer to the data, leave out columns that nearly follow from "
+            "others, or use ridge",
+            code="information-too-coarse",
+        )
 
     def _rises(self, state: Running, at: Evaluation) -> bool:
         """Return whether a trial is no farther than the likelihood rises, about.

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NoReturn
 
 from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import BudgetError, InvalidInputError, VeilsumError
 from veilsum.files.ledger import Ledger, Wanted
-from veilsum.locale import catalogue
+from veilsum.locale import catalogue, phrase
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.party.consent import Part
@@ -30,6 +31,7 @@ from veilsum.sums.releases import SUM_LIMITS
 from veilsum.sums.table_job import SchemaJob
 from veilsum.tables.rules import Rules
 
+_say = partial(phrase, "consent")
 RULES = tuple(one.name for one in fields(Rules))
 
 
@@ -92,9 +94,14 @@ class FoundAtHome(Secret):
     @property
     def lines(self) -> tuple[str, ...]:
         """Every rule and what it says, for the owner."""
-        words = [f"- {rule}: REFUSED: {why}" for rule, why in self.refusals.items()]
-        words += [f"- {rule}: passed" for rule in self.passed]
-        return (*words, *(f"- {rule}: not looked at" for rule in self.unknown))
+        return (
+            *(
+                _say("checks.refused", rule=rule, why=why)
+                for rule, why in self.refusals.items()
+            ),
+            *(_say("checks.passed", rule=rule) for rule in self.passed),
+            *(_say("checks.unknown", rule=rule) for rule in self.unknown),
+        )
 
 
 def check_question_at_home(
@@ -162,49 +169,29 @@ def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[st
     (work,) = task.works.values()
     assert isinstance(work, PartyWork)
     if ledger is None:
-        return (
-            "none was looked at: --ledger FILE names yours; where there is none yet, "
-            "joining makes one beside your key",
-        )
+        return (_say("ledger.none"),)
     known = ledger.data(work.contribution.data)
     found = accounts(ledger.history().of(known.data))
     numbers = found[0].numbers + found[0].reserved if found else 0
     left = found[0].numbers_left if found else None
     spent = found[0].total.epsilon if found else 0.0
-    room = "" if left is None else f", and there is room for {left} more"
+    epsilon = _say("ledger.no_bound") if spent is None else f"{spent:.6g}"
     reserved = work.recipe.most_numbers
-    meanwhile = (
-        ""
-        if reserved == most
-        else f" While it runs {reserved} are reserved, for sums are filled up to one "
-        "length."
-    )
     return (
-        f"kept in {ledger.path}, a file of yours that counts what your data were used "
-        "for",
+        _say("ledger.kept", file=ledger.path),
         *ledger_people_lines(ledger, known.data),
-        f"before: {numbers} numbers about these data are known or reserved{room}; "
-        f"epsilon spent {'without bound' if spent is None else f'{spent:.6g}'}",
-        f"after: at most {numbers + most} numbers; what a run does not use of them is "
-        f"given back when it ends.{meanwhile}",
+        _say(
+            "ledger.before" if left is None else "ledger.before_with_room",
+            numbers=numbers,
+            left=left,
+            epsilon=epsilon,
+        ),
+        _say(
+            "ledger.after" if reserved == most else "ledger.after_filled_up",
+            numbers=numbers + most,
+            reserved=reserved,
+        ),
     )
-
-
-NEW_PEOPLE = (
-    "--new-data: you declare that these data are about other people than all that the "
-    "ledger knows. Their account begins anew, and sums are not compared with earlier "
-    "ones. If anybody is in both, the difference of two sums may show that person: "
-    "leave it out unless you are sure"
-)
-SAME_PEOPLE = (
-    "these data are not known again, so they count as the earlier ones: other names, "
-    "units and files do not begin a new account. If they are about other people, stop "
-    "here and say --new-data (new_data=True in Python)"
-)
-KNOWN_ROWS = (
-    "--new-data does not count here: rows of these data are known from before, and so "
-    "are the people"
-)
 
 
 def ledger_people_lines(ledger: Ledger, data: str) -> tuple[str, ...]:
@@ -214,19 +201,14 @@ def ledger_people_lines(ledger: Ledger, data: str) -> tuple[str, ...]:
     for one in history.versions:
         if one.data == data and one.is_whole:
             if is_new:
-                return (KNOWN_ROWS if one.same else NEW_PEOPLE,)
-            return (SAME_PEOPLE,) if one.taken_for else ()
+                return (_say("ledger.known_rows" if one.same else "ledger.new_people"),)
+            return (_say("ledger.same_people"),) if one.taken_for else ()
     return ()
 
 
-NOT_CHARGED: tuple[str, ...] = (
-    "not asked and not charged: none of your own data is in this. Guests have no "
-    "ledger at all; for them your store of surveys keeps which set was added, and "
-    "refuses a later survey whose guests differ from it by few",
-)
 MOST_SHOWN = 10
-# The heading under which a page has what follows.
-ASKED_BEFORE = "ASKED BEFORE"
+# The key of the heading under which a page has what follows.
+ASKED_BEFORE = "asked_before"
 
 
 def files_asked_before(consortium: Consortium, ledger: Ledger) -> tuple[str, ...]:
@@ -241,22 +223,23 @@ def files_asked_before(consortium: Consortium, ledger: Ledger) -> tuple[str, ...
         ):
             continue
         then = _leaves(one.bounds)
-        told = [
-            f"{key} was {then.get(key, 'not said')}, is {now.get(key, 'not said')}"
+        missing = _say("checks.not_said")
+        differences = [
+            _say(
+                "checks.difference",
+                key=key,
+                then=then.get(key, missing),
+                now=now.get(key, missing),
+            )
             for key in sorted({*then, *now})
             if then.get(key) != now.get(key)
         ]
-        word = "you refused it" if one.file in refused else "you did not refuse it"
-        lines.append(f"- {one.when}, {word}: {listed_names(told, most=MOST_SHOWN)}")
+        key = "checks.file_refused" if one.file in refused else "checks.file_passed"
+        listed = listed_names(differences, most=MOST_SHOWN)
+        lines.append(_say(key, when=one.when, differences=listed))
     if not lines:
         return ()
-    return (
-        f"WARNING: files before this one, {len(lines)} of them, asked the same of the "
-        "same members, and differ in bounds only. Whoever sees which of them you "
-        "refuse learns how many rows you have and how large your numbers are. Ask why "
-        "before you agree.",
-        *lines[-MOST_SHOWN:],
-    )
+    return _say("checks.warning", n=len(lines)), *lines[-MOST_SHOWN:]
 
 
 def _leaves(bounds: str) -> dict[str, str]:
@@ -291,17 +274,18 @@ def consent_parts_for_party(
     before = () if ledger is None else files_asked_before(part.consortium, ledger)
     parts = [
         *([Part(ASKED_BEFORE, before)] if before else []),
-        Part("YOUR DATA", tuple(part.lines)),
-        Part("YOUR CHECKS", found.lines),
-        Part("YOUR OWN RULES", own.lines),
+        Part("your_data", tuple(part.lines)),
+        Part("your_checks", found.lines),
+        Part("your_rules", own.lines),
     ]
     task = found.assignment
     if task is not None:
-        promise, books = guarantee_for_consent(task), NOT_CHARGED
+        promise = guarantee_for_consent(task)
+        books: tuple[str, ...] = (_say("ledger.not_charged"),)
         if own_data := part.checks == TABLE_AND_LEDGER:
             books = ledger_lines(ledger, task, most)
-        parts.append(Part("YOUR LEDGER", books))
-        parts.append(Part("THE GUARANTEE", (*_guarantee(promise, own_data=own_data),)))
+        parts.append(Part("your_ledger", books))
+        parts.append(Part("guarantee", (*_guarantee(promise, own_data=own_data),)))
     return tuple(parts)
 
 
@@ -329,13 +313,13 @@ def consent_price_part(part: OwnPart, party: str) -> Part | None:
         ]
         requests = [recipe.request(one) for one in before]
     except VeilsumError:
-        return Part("PRICE", (str(catalogue("en")["price"]["not_alone"]),))
+        return Part("price", (str(catalogue("en")["price"]["not_alone"]),))
     honest = max(1, rows * (members - tolerate) // members)
     dropped = rows + table.n_dropped * members
     price = ReleasePrice.from_releases(releases, job.schema, dropped, honest)
     lines = [] if price is None else [price.line()]
     lines.append(own_influence([AskedTable(job, table, requests)], rows).line())
-    return Part("PRICE", (*lines, str(catalogue("en")["price"]["estimate"])))
+    return Part("price", (*lines, str(catalogue("en")["price"]["estimate"])))
 
 
 def guarantee_for_consent(task: Assignment) -> Guarantee:
@@ -344,22 +328,27 @@ def guarantee_for_consent(task: Assignment) -> Guarantee:
     Colluders know what they gave themselves, and so the sum of the others.
     """
     promise, who = task.promise, task.promise.corrupted
-    knowing = f"with what {listed_names(who)} {'knows' if len(who) == 1 else 'know'}: "
-    view = [f"{knowing}{line}" for line in promise.released if who]
+    key = "guarantee.view_of_one" if len(who) == 1 else "guarantee.view"
+    names = listed_names(who)
+    view = [_say(key, names=names, line=line) for line in promise.released if who]
     return replace(promise, released=(*task.shown, *view))
 
 
 def _guarantee(promise: Guarantee, *, own_data: bool) -> Iterator[str]:
     worst = promise.worst
-    told = "none" if promise.epsilon is None else f"{promise.epsilon:.6g}"
+    epsilon = _say("guarantee.no_epsilon")
+    if promise.epsilon is not None:
+        epsilon = f"{promise.epsilon:.6g}"
     size = 0 if worst is None else worst.tolerate
-    yield f"masks: {promise.status} against every coalition of {size}; epsilon {told}"
-    yield from (f"sums: {line}" for line in promise.limits if line in SUM_LIMITS)
+    yield _say("guarantee.masks", status=promise.status, size=size, epsilon=epsilon)
+    for line in promise.limits:
+        if line in SUM_LIMITS:
+            yield _say("guarantee.sums", line=line)
     if worst is not None and worst.worst_coalition:
-        yield f"the worst of them: {listed_names(worst.worst_coalition)}"
+        yield _say("guarantee.worst", names=listed_names(worst.worst_coalition))
     if not own_data:
         yield promise.sentence
-    yield "released in the first sum:"
-    yield from (f"- {line}" for line in promise.released)
-    yield "limits:"
-    yield from (f"- {line}" for line in promise.limits)
+    yield _say("guarantee.released")
+    yield from (_say("guarantee.line", line=line) for line in promise.released)
+    yield _say("guarantee.limits")
+    yield from (_say("guarantee.line", line=line) for line in promise.limits)

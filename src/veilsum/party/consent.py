@@ -14,18 +14,17 @@ from __future__ import annotations
 import hashlib
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from veilsum.consortium.consortium import Consortium, canonical
 from veilsum.errors import printable
 from veilsum.files.output import as_json, write_files
-from veilsum.locale import label, meaning, round_name
+from veilsum.locale import label, meaning, phrase, round_name
 from veilsum.net.identity import fingerprint_in_groups
 from veilsum.party.own_rules import (
-    CONSTANTS_AIM,
     Value,
     columns_asked,
     constants_asked,
@@ -47,23 +46,25 @@ CONTEXT = b"veilsum consent\0"
 # The page for programs, among a run's files.
 PAGE = "consent.json"
 
-SAME = (
-    "The page above is the same for every member of the consortium. What follows is "
-    "about you, and for you alone."
-)
-OF_A_PLAN = (
-    "The page above follows from the plan alone, whoever reads it; a consortium file "
-    "that is made of it has a page of its own. What follows is about you, and for you "
-    "alone."
-)
+_say = partial(phrase, "consent")
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some lines of a page under one heading; a dash begins an item."""
+    """Some lines of a page under one heading; a dash begins an item.
 
-    heading: str
+    Attributes:
+        key: of the heading, in the catalogue of the page.
+        values: fill in the heading's braces.
+    """
+
+    key: str
     lines: tuple[str, ...]
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def heading(self) -> str:
+        return _say(f"headings.{self.key}", **self.values)
 
     @cached_property
     def text(self) -> str:
@@ -111,11 +112,12 @@ class Consent(Renderable):
     def showing(self) -> Rendering:
         """Return the half that all members have alike; `text` has one's own as well."""
         first, *rest = self.shared
-        of = "a plan" if self.facts["run"] is None else f"the run {self.facts['run']}"
-        own = [".text() has the half about you as well, which is for you alone."]
+        run = self.facts["run"]
+        key = "page.title_of_plan" if run is None else "page.title_of_run"
+        own = [_say("page.own_half")] if self.own else []
         return Rendering(
-            f"Consent to {of}, digest {self.digest}",
-            [Items(first.heading, first.lines), *(own if self.own else [])],
+            _say(key, run=run, digest=self.digest),
+            [Items(first.heading, first.lines), *own],
             {one.heading: one.lines for one in rest},
         )
 
@@ -125,9 +127,10 @@ class Consent(Renderable):
             return self.page
         rest = "\n".join(part.text for part in self.own)
         line = "-" * WIDTH
-        told = textwrap.fill(OF_A_PLAN if self.facts["run"] is None else SAME, WIDTH)
-        told = f"{told}\nDigest of the facts on this page: {self.digest}"
-        return f"{self.page}\n{line}\n{told}\n{line}\n\n{rest}"
+        key = "page.of_a_plan" if self.facts["run"] is None else "page.same"
+        between = textwrap.fill(_say(key), WIDTH)
+        between = f"{between}\n{_say('page.digest', digest=self.digest)}"
+        return f"{self.page}\n{line}\n{between}\n{line}\n\n{rest}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; `own` is for the owner only."""
@@ -146,8 +149,15 @@ class Consent(Renderable):
         return write_files(folder, files, private=True)
 
 
-def _plain(parts: Iterable[Part]) -> dict[str, list[str]]:
-    return {one.heading: [printable(line) for line in one.lines] for one in parts}
+def _plain(parts: Iterable[Part]) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": one.key,
+            "heading": one.heading,
+            "lines": [printable(line) for line in one.lines],
+        }
+        for one in parts
+    ]
 
 
 def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consent:
@@ -174,19 +184,17 @@ def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
     asked = tuple(_asked(found, room))
     known = tuple(_known(found, room))
     shared = (
-        Part("CONSENT TO ONE RUN", head),
-        Part("READ THIS FIRST", tuple(_first(found, room))),
-        Part("WHAT IS ASKED", asked),
-        Part("HOW MUCH", tuple(_how_much(found, rounds))),
-        Part("WHAT BECOMES KNOWN TO EVERY MEMBER", known),
-        Part("WHO CAN COMPUTE WHAT FROM IT", tuple(_who(found))),
+        Part("run", head),
+        Part("first", tuple(_first(found, room))),
+        Part("asked", asked),
+        Part("amount", tuple(_how_much(found, rounds))),
+        Part("known", known),
+        Part("who", tuple(_who(found))),
         Part(
-            "WHAT ALL KEEP TO"
-            if found.rules is None
-            else "WHAT EVERY PARTY CHECKS ON ITS OWN TABLE FIRST",
+            "rules_without_tables" if found.rules is None else "rules",
             tuple(_checks(found)),
         ),
-        Part("WHAT IS NOT PROTECTED", tuple(_open(found, drawn=drawn))),
+        Part("open", tuple(_open(found, drawn=drawn))),
     )
     (question,) = consortium.questions
     relays = () if consortium.relays is None else consortium.relays.places
@@ -219,75 +227,59 @@ def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
 
 def _head(consortium: Consortium, room: PageRoom, *, drawn: bool) -> Iterator[str]:
     title = consortium.title
-    yield f"title: {quoted_for_release(title)}" if title else "title: none"
-    if drawn:
-        yield f"run: {consortium.run}"
-        digest = fingerprint_in_groups(consortium.digest)
-        yield f"consortium file: {digest}; compare these digits by telephone"
-        if consortium.study:
-            yield f"it is one question of the study {consortium.study}"
+    if title:
+        yield _say("head.title", title=quoted_for_release(title))
     else:
-        yield "run: none yet; this is a plan, and no consortium file"
+        yield _say("head.no_title")
+    if drawn:
+        yield _say("head.run", run=consortium.run)
+        yield _say("head.file", digest=fingerprint_in_groups(consortium.digest))
+        if consortium.study:
+            yield _say("head.of_study", study=consortium.study)
+    else:
+        yield _say("head.no_run")
     if consortium.former:
-        yield (
-            f"amends: the file {consortium.former}; certificates differ, and every "
-            "member has to sign that it takes this file for that one"
-        )
+        yield _say("head.amends", former=consortium.former)
     parties = consortium.topology.parties
-    yield f"members: {len(parties)}: {room.names('members', parties)}"
+    names = room.names(_say("lists.members"), parties)
+    yield _say("head.members", n=len(parties), names=names)
     if not consortium.organiser:
-        yield "organiser: the file does not say who wrote it; ask who sent it to you"
-        return
-    yield (
-        f"organiser: {consortium.organiser}, by the file's own word; that is a member, "
-        "who sees this page too"
-        + (" unless it stays away" if consortium.rules.policy.drop else "")
-    )
-
-
-SITES = (
-    "!!! SITE TERMS ARE ALLOWED (site_terms = true). Columns and levels may tell one "
-    "party from the others. Sums over the rows of ONE PARTY ALONE may become known to "
-    "everybody: yours too. Do not agree unless every sum below may be published about "
-    "your own table by itself. !!!"
-)
+        yield _say("head.no_organiser")
+    elif consortium.rules.policy.drop:
+        yield _say("head.organiser_may_stay_away", organiser=consortium.organiser)
+    else:
+        yield _say("head.organiser", organiser=consortium.organiser)
 
 
 def _first(found: Asked, room: PageRoom) -> Iterator[str]:
     weaker = relaxed_rules(found.consortium)
     kind = question_kind_of(found.consortium.questions[0])
     if found.rules is None and kind.input != "folder":
-        yield (
-            "there are no rules about tables for this kind of question: nobody checks "
-            "what your own numbers give away by their sums"
-        )
+        yield _say("first.no_rules")
     elif found.rules is not None and found.rules.maximum_rows == 1:
-        yield (
-            "every table has one row at most (maximum_rows = 1): a row is a member "
-            "here, and what is said of one row is said of one member"
-        )
+        yield _say("first.one_row")
     yield from kind.warnings(found)
     if aimed := constants_asked(found.consortium):
-        named = room.names("constants", [quoted_for_release(one) for one in aimed])
-        yield (
-            f"THE QUESTION USES CONSTANTS: {named}. {CONSTANTS_AIM}: a party takes "
-            "part only if its own rules have "
-            f"{own_rule_allowing_constants(found.consortium)}"
+        quoted = [quoted_for_release(one) for one in aimed]
+        yield _say(
+            "first.constants",
+            names=room.names(_say("lists.constants"), quoted),
+            aim=_say("own_rules.aim"),
+            rule=own_rule_allowing_constants(found.consortium),
         )
     if "site_terms" in weaker:
-        yield SITES
-    for name, (value, before) in weaker.items():
+        yield _say("first.site_terms")
+    for name, (value, usual) in weaker.items():
         if name != "site_terms":
-            yield (
-                f"WEAKER THAN USUAL: {name} = {exact_number_words(value)}, and usual "
-                "is "
-                f"{exact_number_words(before)}: {_meaning(name, value, found)}"
+            yield _say(
+                "first.weaker",
+                name=name,
+                value=exact_number_words(value),
+                usual=exact_number_words(usual),
+                meaning=_meaning(name, value, found),
             )
-    if weaker:
-        yield "whoever wrote the file chose this; ask why before you agree"
-    else:
-        yield "no rule of this file is weaker than the usual ones"
-    yield from (f"TOO LONG TO BE SHOWN: {line}" for line in room.left_out)
+    yield _say("first.ask_why" if weaker else "first.usual")
+    yield from (_say("first.too_long", line=line) for line in room.left_out)
 
 
 # What is asked
@@ -299,18 +291,18 @@ def _asked(found: Asked, room: PageRoom) -> Iterator[str]:
     if schema is None:
         return
     names = columns_asked(found.consortium)
-    yield f"columns that are looked at: {len(names)}"
+    yield _say("asked.columns", n=len(names))
     lines = [
-        f"- {quoted_for_release(name)}: {_column(schema.column(name), room)}"
+        _say(
+            "asked.column",
+            name=quoted_for_release(name),
+            described=_column(schema.column(name), room),
+        )
         for name in names
     ]
-    yield from room.lines("columns", lines)
+    yield from room.lines(_say("lists.columns"), lines)
     drop = schema.missing == "drop"
-    yield (
-        "rows with a missing value are left out, and counted"
-        if drop
-        else "a table with a missing value takes no part"
-    )
+    yield _say("asked.missing_dropped" if drop else "asked.missing_refused")
 
 
 def _end(value: float | str) -> str:
@@ -321,16 +313,17 @@ def _column(column: Column, room: PageRoom) -> str:
     """Return what a column may hold; a number to its last digit, it may be aimed."""
     if column.is_category:
         levels = [quoted_for_release(one) for one in column.categories]
-        shown = room.names(f"levels of {quoted_for_release(column.name)}", levels)
-        return f"category, one of {len(levels)}: {shown}"
-    low, high = (
-        None if end is None else column.written(end)
-        for end in (column.minimum, column.maximum)
-    )
-    least = "" if low is None else f", {_end(low)} or more"
-    most = "" if high is None else f", {_end(high)} or less"
-    unit = f", counted in {column.unit_words}"
-    return f"{column.kind}{least}{most}{unit}"
+        name = _say("lists.levels", name=quoted_for_release(column.name))
+        shown = room.names(name, levels)
+        return _say("column.category", n=len(levels), levels=shown)
+    ends = {
+        name: _end(column.written(end))
+        for name, end in (("least", column.minimum), ("most", column.maximum))
+        if end is not None
+    }
+    by_ends = {(): "number", ("least",): "from", ("most",): "to"}
+    key = by_ends.get(tuple(ends), "range")
+    return _say(f"column.{key}", kind=column.kind, unit=column.unit_words, **ends)
 
 
 # How much becomes known
@@ -361,25 +354,19 @@ def _rounds(found: Asked) -> Amount:
 
 def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
     one = rounds.least == rounds.most == 1
+    most = {"rounds": rounds.most, "numbers": rounds.most_numbers}
     if one:
-        yield f"1 round, that is one sum of {rounds.most_numbers} numbers"
+        yield _say("amount.one_round", numbers=rounds.most_numbers)
     elif rounds.least == rounds.most:
-        yield f"{rounds.most} rounds, and {rounds.most_numbers} numbers in all"
+        yield _say("amount.rounds", **most)
     else:
-        yield (
-            f"an answer takes at least {counted(rounds.least, 'round')} and "
-            f"{rounds.least_numbers} numbers"
-        )
-        yield f"there are at most {rounds.most} rounds, {rounds.most_numbers} numbers"
+        least = counted(rounds.least, "round")
+        yield _say("amount.least", rounds=least, numbers=rounds.least_numbers)
+        yield _say("amount.most", **most)
     if not one:
-        yield "a run that ends without an answer has shown the rounds until then"
-    recipe = found.recipe
-    if recipe.round_size:
-        yield (
-            "then every party tells its neighbours estimates, again and again, of "
-            f"{recipe.round_size} numbers each, computed from masked costs: in as many "
-            "rounds of messages as are said above"
-        )
+        yield _say("amount.shown_until_then")
+    if found.recipe.round_size:
+        yield _say("amount.estimates", numbers=found.recipe.round_size)
 
 
 # What it is that becomes known
@@ -389,47 +376,43 @@ def _known(found: Asked, room: PageRoom) -> Iterator[str]:
     kind = question_kind_of(found.consortium.questions[0])
     whose = kind.summands(found)
     if found.rules is not None:
-        whose += ", or a count of members"
+        whose = _say("known.or_members", whose=whose)
     recipe = found.recipe.inner if isinstance(found.recipe, Guarded) else found.recipe
     inner = getattr(recipe, "inner", recipe)
     if getattr(inner, "wording", None) is BY_PARTY and found.rules is not None:
-        whose = "members, of what each makes of all its rows, or a count of members"
-    yield f"every number here is one sum over all {whose}"
-    yield "every member learns it exactly"
+        whose = _say("known.by_party")
+    yield _say("known.over", whose=whose)
+    yield _say("known.exactly")
     counting = isinstance(found.recipe, Screened)
     schema = found.consortium.schema
     drop = schema is not None and schema.missing == "drop"
     for place, later in enumerate(found.recipe.foreseen):
         when = round_name(later.when, counting=counting)
-        yield f"in {when}{_times(later)}, {sum(later.statistics.values())} numbers:"
+        n = sum(later.statistics.values())
+        yield _say("known.round", when=when, times=_times(later), n=n)
         if not place and isinstance(found.recipe, Screened):
             groups = [quoted_for_release(one.name) for one in found.recipe.groups]
-            listed = room.names("groups asked for", groups)
-            yield f"- members are counted in these groups: {listed}"
+            names = room.names(_say("lists.groups"), groups)
+            yield _say("known.groups", names=names)
         first = later.when == "first"
         for key, count in later.statistics.items():
             if count:
                 text = meaning(key, first=first, zero=not drop)
-                yield f"- {label(key)} ({count}): {text}"
+                yield _say("known.statistic", label=label(key), n=count, meaning=text)
         if not place and counting:
-            yield (
-                "- if too few members have one of them, the run ends there, and these "
-                "counts are known all the same"
-            )
+            yield _say("known.ends_there")
     yield from kind.consequences(found, room)
-    yield (
-        "whatever follows from these numbers becomes known with them, such as "
-        + ("the answer" if found.job is None else found.job.follows)
-    )
-    yield "who took part, when, and what this page says: every receipt has it"
+    answer = _say("known.answer") if found.job is None else found.job.follows
+    yield _say("known.follows", answer=answer)
+    yield _say("known.receipt")
 
 
 def _times(kind: PossibleRound) -> str:
     if (kind.least, kind.most) == (1, 1):
         return ""
     if kind.least == kind.most:
-        return f" ({kind.least} of them)"
-    return f" ({kind.least} to {kind.most} of them)"
+        return _say("known.times", n=kind.least)
+    return _say("known.times_range", least=kind.least, most=kind.most)
 
 
 # Who can compute what
@@ -441,114 +424,40 @@ def _who(found: Asked) -> Iterator[str]:
     if own:
         yield from own
         return
-    t = terms.tolerate
-    yield (
-        "everybody: the sums above, over all members, and all that follows from them. "
-        "Nothing is hidden in these totals themselves."
-    )
-    yield (
-        f"each member alone: the same sums over the {n - 1} others, for it can "
-        "subtract what it gave itself"
-    )
+    tolerate = terms.tolerate
+    yield _say("who.everybody")
+    yield _say("who.member", others=n - 1)
+    without = {"without_2": n - 2, "without_tolerate": n - tolerate}
     if n > 3:
-        more = f", any {t} of them over the {n - t} others" if t > 2 else ""
-        yield (
-            "several members who pool what they know, however many: the same sums over "
-            f"all the others; any 2 of them over the {n - 2} others{more}"
-        )
+        key = "who.several_tolerated" if tolerate > 2 else "who.several"
+        yield _say(key, tolerate=tolerate, **without)
+    by_size = {0: "who.tolerate_0", 1: "who.tolerate_1"}
+    as_long = _say(by_size.get(tolerate, "who.tolerate"), tolerate=tolerate)
     exact = terms.law.masks.kind.sums_only
-    nearly = "nearly the same to them; the guarantee says how nearly (epsilon)"
-    yield (
-        f"{_as_long(t)}, any other division of the same sums among the {n - t} others "
-        f"would have looked {'the same to them' if exact else nearly}, timing apart. "
-        "That is all that masks do."
-    )
+    yield _say("who.same" if exact else "who.nearly_same", as_long=as_long, **without)
     if terms.policy.drop:
-        yield (
-            f"members may be lost and the others go on: then {terms.honest} others at "
-            "least are left in these sums"
-        )
-    yield (
-        f"if more of them pool what they saw, nothing is promised; the {n - 1} others "
-        "together know what you gave, exactly"
-    )
-    yield "whoever is told by a member knows what that member knows"
-
-
-def _as_long(tolerate: int) -> str:
-    if tolerate > 1:
-        return f"as long as {tolerate} or fewer members pool what they saw"
-    if tolerate:
-        return "as long as no two members pool what they saw"
-    return "to outsiders only, for no member may be curious here (tolerate = 0)"
+        yield _say("who.lost", honest=terms.honest)
+    yield _say("who.beyond", others=n - 1)
+    yield _say("who.told")
 
 
 # What is checked
 
 
-MEANINGS: Mapping[str, str] = {
-    "tolerate": "what is promised holds as long as no more than {} of the members "
-    "pool what they saw",
-    "minimum_honest": "at least {} others are in every sum that such members can "
-    "learn, be it with a 0",
-    "minimum_guests": "of a cell that fewer than {} guests filled no total is asked "
-    "for",
-    "minimum_rows": "a table with fewer than {} rows takes no part",
-    "minimum_count": "each level, combination and bin that the question names, and "
-    "each value of a column with two values, has no rows in a table or at least {}; "
-    "smaller groups that follow from several sums are not checked",
-    "effective_count": "no column, and no part of a formula, rests on fewer than {} "
-    "rows of a table",
-    "maximum_leverage": "no row has more than {} of the weight of a coefficient within "
-    "its own table",
-    "residual_rows": "there are at least {} rows more than the design has columns",
-    "maximum_levels": "no category has more than {} levels",
-    "maximum_columns": "the design has at most {} columns for each row",
-    "dominance": "the two largest values of a column stay below {} of its sum within a "
-    "table",
-    "release_fraction": "the numbers that become known are fewer than {} times those "
-    "that the tables hold",
-    "most_rounds": "there are {} rounds at most, beside one that counts members",
-}
-FLAGS: Mapping[str, tuple[str, str]] = {
-    "drop": (
-        "nobody goes on without a member that is lost",
-        "the others may go on without a member that is lost before anything is shown",
-    ),
-    "site_terms": (
-        "a category with one level only in a whole table is refused, and so is a "
-        "number that is the same in all its rows or, where it is computed, nearly the "
-        "same. But a column that can have two levels or two values only, such as 0 and "
-        "1, may have one of them in all rows",
-        "columns and levels MAY TELL ONE PARTY FROM THE OTHERS; nothing of this is "
-        "checked",
-    ),
-}
-
-
-# The same where rows are compared within each member's table only.
-WITHIN = (
-    "a category of the design with one level only in a whole table, or a number that "
-    "is the same in all its rows, adds nothing there, for rows are compared within "
-    "each member's table only. But a computed number that is nearly the same in all "
-    "rows is refused. The first round counts"
-)
-
-
 def _meaning(name: str, value: Value, found: Asked) -> str:
-    if name in FLAGS:
-        told = FLAGS[name][bool(value)]
-        if name == "site_terms" and not value:
-            return (WITHIN if _varying(found) else told) + _holders(found)
-        return told
+    if name == "site_terms" and not value:
+        key = "within" if _varying(found) else "false"
+        return _say(f"flags.site_terms.{key}", holders=_holders(found))
+    if isinstance(value, bool):
+        return _say(f"flags.{name}.{exact_number_words(value)}")
     off = {} if found.rules is None else found.rules.off
     if name in off:
-        return f"switched off: {off[name]}"
+        return _say("rules.off_because", why=off[name])
     if name == "residual_rows" and not value:
-        return "switched off"
+        return _say("rules.off")
     if name == "minimum_rows" and value == 1:
-        return "a table without any row takes no part"
-    return MEANINGS[name].format(exact_number_words(value))
+        return _say("rules.minimum_rows_1")
+    return _say(f"meanings.{name}", value=exact_number_words(value))
 
 
 def _varying(found: Asked) -> list[Varying]:
@@ -560,28 +469,15 @@ def _varying(found: Asked) -> list[Varying]:
 def _holders(found: Asked) -> str:
     """Say what the first round asks about, if there is one that counts members."""
     if not isinstance(found.recipe, Screened):
-        return (
-            ". No round counts members, for nothing that is asked has levels, bins, or "
-            f"{FEW_VALUES} values or fewer"
-        )
-    least = found.recipe.least
-    lead = ": that is asked about in the first round instead, which counts"
-    lead = "" if _varying(found) else lead
+        return _say("holders.none", few=FEW_VALUES)
+    least, varying = found.recipe.least, _varying(found)
+    lead = "" if varying else _say("holders.lead")
+    counts = _say("holders.counted", few=FEW_VALUES, least=least)
     also = "".join(
-        f". The first round also counts the members whose {one.rows} differ in every "
-        "number and category, and of these the members with rows in and outside each "
-        "level, cell and value; columns with two values or levels need not differ. "
-        f"Fewer than {max(least, one.least)} members of the former end the run, and "
-        f"fewer than {least} of the latter where any row has it"
-        for one in _varying(found)
+        _say("holders.varying", rows=one.rows, most=max(least, one.least), least=least)
+        for one in varying
     )
-    return (
-        f"{lead} how many members "
-        "have each level, cell and bin, and each of a column's values where it "
-        f"can have {FEW_VALUES} or fewer. Where some have it and fewer than {least}, "
-        f"or fewer than {least} have several of a group of which several are there, "
-        f"the run ends, and nothing else is shown{also}"
-    )
+    return f"{lead}{counts}{also}"
 
 
 def _checks(found: Asked) -> Iterator[str]:
@@ -593,88 +489,50 @@ def _checks(found: Asked) -> Iterator[str]:
     for name, value in rules.items():
         if name in kind.unused_rules:
             continue
-        mark = " (WEAKER THAN USUAL)" if name in weaker else ""
-        yield (
-            f"- {name} = {exact_number_words(value)}{mark}: "
-            f"{_meaning(name, value, found)}"
+        yield _say(
+            "rules.weaker_line" if name in weaker else "rules.line",
+            name=name,
+            value=exact_number_words(value),
+            meaning=_meaning(name, value, found),
         )
     yield from more
     if found.rules is not None:
         if found.rules.maximum_rows is not None:
-            most = found.rules.maximum_rows
-            yield f"- maximum_rows = {most}: a table with more rows takes no part"
-        yield "- every value is of the kind and in the range that is agreed above"
+            yield _say("rules.maximum_rows", most=found.rules.maximum_rows)
+        yield _say("rules.ranges")
 
 
 # What is left open
-
-
-def _fewest(found: Asked) -> str:
-    if isinstance(found.recipe, Screened):
-        return (
-            "Of what the first round counts, these are at least "
-            f"{found.recipe.least} members, or none; of anything else it may be one."
-        )
-    return "It may be one member, for no round counts who has it."
 
 
 def _between(consortium: Consortium, *, drawn: bool) -> Iterator[str]:
     """Say what whoever is between members sees, if the file puts somebody there."""
     if consortium.relays is not None:
         places = ", ".join(map(str, consortium.relays.places))
-        yield (
-            "- to whoever hosts or watches the relay, where members meet who do not "
-            f"reach each other ({places}): network addresses of members or of their "
-            "proxies, how many meet there and who whom, under pseudonyms, and when and "
-            "how much each sends, and so about how many numbers are added up, how many "
-            "sums there are, and how long a computer works for each; no name, key or "
-            "number"
-        )
+        yield _say("open.relay", places=places)
     elif consortium.by_files and drawn:
-        yield (
-            "- to whoever carries letters, for no member has an address: names of "
-            "members, the run, who writes to whom, how many letters, how long and when"
-        )
+        yield _say("open.letters")
 
 
 def _open(found: Asked, *, drawn: bool) -> Iterator[str]:
-    on_tables = found.rules is not None
-    yield "- the totals above, and whatever follows from them with what somebody knows"
-    if on_tables:
-        yield (
-            "- what holds for every row, or for nearly all: totals show it of each of "
-            "them"
-        )
-        yield (
-            "- a level, a value or a combination that few members have: its total is "
-            "over their rows alone, for the others that minimum_honest counts add 0 to "
-            "it; and who knows which members have it knows whose. " + _fewest(found)
-        )
-        yield (
-            "- that your table passes the checks above: that you take part tells "
-            "everybody that it has rows enough, these columns, and no values beyond "
-            "the agreed ranges and levels"
-        )
+    yield _say("open.totals")
+    if found.rules is None:
+        yield _say("open.changes")
     else:
-        yield "- how the totals change from one question to the next"
-    yield (
-        "- that you are here or absent, that you refused, and when and how long your "
-        "computer worked"
-    )
-    yield "- who is connected to whom, and how much is sent"
+        fewest = _say("open.fewest_1")
+        if isinstance(found.recipe, Screened):
+            fewest = _say("open.fewest", least=found.recipe.least)
+        yield _say("open.every_row")
+        yield _say("open.few_members", fewest=fewest)
+        yield _say("open.passes")
+    yield _say("open.here")
+    yield _say("open.connected")
     yield from _between(found.consortium, drawn=drawn)
-    yield (
-        "- against members who do not keep to the protocol, or give false numbers: "
-        "what is said here is about those who do"
-    )
-    yield "- a computer that somebody else controls"
-    yield "- what members do with what they have learned"
+    yield _say("open.false_numbers")
+    yield _say("open.computer")
+    yield _say("open.members")
     kind = question_kind_of(found.consortium.questions[0])
     if kind.input != "folder":
-        yield (
-            "- the next question: every run adds to what is known about the same data. "
-            "Your own ledger, a file of yours that counts what your data were used "
-            "for, keeps count of it, and nobody else does."
-        )
+        yield _say("open.next")
     yield from (f"- {line}" for line in open_limits(found.recipe))
     yield from (f"- {line}" for line in kind.limits(found))

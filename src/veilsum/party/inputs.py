@@ -20,6 +20,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_toml
 from veilsum.files.tables import agreed_table
+from veilsum.locale import phrase
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.minimise.question import Minimised
 from veilsum.numbers.arrays import listed_names
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 # What a party checks before anybody hears of it: what it brings, and its books.
 TABLE_AND_LEDGER = ("table", "ledger")
-# What is not from a file has no name.
-IN_MEMORY = "in memory"
 
 
 @contextmanager
@@ -83,15 +82,19 @@ class OwnTable(Secret):
     @property
     def words(self) -> str:
         rows, columns = self.table.shape
-        found = f"{self.name}: {rows} rows, {columns} columns"
+        size = {"name": self.name, "rows": rows, "columns": columns}
         if self.consortium.schema is None:
-            return found
+            return phrase("consent", "data.table", **size)
         agreed = self.consortium.schema.names
         here = [name for name in agreed if name in self.table.columns]
         whole = len(self.table.dropna(subset=here))
-        return (
-            f"{found}; {len(here)} of {len(agreed)} agreed columns are there; "
-            f"{rows - whole} rows with missing values"
+        return phrase(
+            "consent",
+            "data.agreed_table",
+            here=len(here),
+            agreed=len(agreed),
+            missing=rows - whole,
+            **size,
         )
 
     @property
@@ -155,8 +158,8 @@ class OwnCost(Secret):
     def words(self) -> str:
         (question,) = self.consortium.questions
         assert isinstance(question, Minimisation)
-        kind = f"a cost of kind {question.cost.kind}"
-        return f"{self.name}: {kind}, in whole numbers of {self._part.unit}"
+        kind, unit = question.cost.kind, self._part.unit
+        return phrase("consent", "data.cost", name=self.name, kind=kind, unit=unit)
 
     @property
     def lines(self) -> Iterator[str]:
@@ -185,17 +188,11 @@ class OwnCost(Secret):
         return PartyCost.of(self.consortium, self.entries)
 
 
-NEVER_SENT = (
-    "nothing of this half of the page is sent or signed; rows never leave, and what "
-    "leaves of them are shares and masked sums"
-)
-
-
 def _lines(part: OwnTable | OwnCost) -> Iterator[str]:
     yield part.words
     if part.rounded:
         yield part.rounded
-    yield NEVER_SENT
+    yield phrase("consent", "data.never_sent")
 
 
 # What a party may bring.
@@ -238,7 +235,7 @@ def party_contribution(
             f"{wanted} FILE, and nothing else",
             code="wrong-input-option",
         )
-    is_file, name = isinstance(given, str | Path), IN_MEMORY
+    is_file, name = isinstance(given, str | Path), phrase("consent", "data.in_memory")
     if is_file:
         name = Path(given).name
     elif how:

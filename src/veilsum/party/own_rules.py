@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -28,6 +29,7 @@ from veilsum.consortium.kinds import headings
 from veilsum.consortium.sections import PolicySection, RulesSection
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_toml
+from veilsum.locale import phrase
 from veilsum.numbers.arrays import listed_names, nearest_name
 from veilsum.reading import Names, Section, Whole, read
 from veilsum.sums.kinds import agreed_job, agreed_question_of
@@ -220,7 +222,8 @@ class OwnRules:
         if not aimed or self.allows_constants(consortium):
             return
         yield (
-            f"the question uses constants: {listed_names(aimed)}. {CONSTANTS_AIM}. The "
+            f"the question uses constants: {listed_names(aimed)}. "
+            f"{phrase('consent', 'own_rules.aim')}. The "
             "organiser can ask for a column with these values instead, as [schema] "
             "describes it; or allow constants: "
             f"{own_rule_allowing_constants(consortium)}"
@@ -246,31 +249,37 @@ class OwnRules:
 
     @property
     def _constants_words(self) -> str:
-        if isinstance(self.constants, tuple):
-            return f"allowed to {listed_names(self.constants) or 'nobody'}"
-        return f"allowed to {'everybody' if self.constants else 'nobody'}"
+        if isinstance(self.constants, tuple) and self.constants:
+            names = listed_names(self.constants)
+        else:
+            key = "own_rules.everybody" if self.constants else "own_rules.nobody"
+            names = phrase("consent", key)
+        return phrase("consent", "own_rules.allowed", names=names)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """What they say, for their owner."""
+        say = partial(phrase, "consent")
+        constants = say("own_rules.constants", whom=self._constants_words)
         if not self.source:
-            return (
-                f"there is no {FILE_NAME}: with --yes, that is where nobody is asked "
-                "before a run, the usual rules are floors; without it a person decides",
-                f"- constants in formulas: {self._constants_words}",
-            )
+            return say("own_rules.none", file=FILE_NAME), constants
         lists = ("columns", "jobs", "functions", "organisers")
-        said = {key: getattr(self, key) for key in lists}
+        given = {key: getattr(self, key) for key in lists}
+        empty = say("own_rules.empty")
         return (
-            f"from {self.source}; nothing in a consortium file changes them",
+            say("own_rules.source", source=self.source),
             *(
-                f"- {key}: {listed_names(names, most=40) or 'none'}"
-                for key, names in said.items()
+                say(
+                    "own_rules.list",
+                    key=key,
+                    names=listed_names(names, most=40) or empty,
+                )
+                for key, names in given.items()
                 if names is not None
             ),
-            f"- constants in formulas: {self._constants_words}",
+            constants,
             *(
-                f"- {name}: {_bound(name, value)}"
+                say("own_rules.floor", name=name, bound=_bound(name, value))
                 for name, value in self.floors.items()
             ),
         )
@@ -315,16 +324,12 @@ def columns_asked(consortium: Consortium) -> tuple[str, ...]:
     return () if job is None else job.schema.names
 
 
-CONSTANTS_AIM = "With constants its author can point a sum at one person"
-
-
 def own_rule_allowing_constants(consortium: Consortium) -> str:
     """Return the line of a party's own rules that allows constants."""
     if not (code := consortium.members_digest):
-        return f"constants = true in {FILE_NAME}"
-    return (
-        f'constants = ["{code}"] in {FILE_NAME}, which allows them to these members '
-        "(constants = true: to everybody)"
+        return phrase("consent", "own_rules.constants_true", file=FILE_NAME)
+    return phrase(
+        "consent", "own_rules.constants_of_members", code=code, file=FILE_NAME
     )
 
 

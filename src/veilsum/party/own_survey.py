@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from veilsum.drivers.driver import Assignment, Driver, GivenUpError, Released
 from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger
+from veilsum.locale import phrase
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret, hide_secrets_in_errors
 from veilsum.protocol.effects import Emission
@@ -112,27 +113,27 @@ class OwnSurvey(Secret):
     @property
     def lines(self) -> Iterator[str]:
         """Who is in the set, for the reader's own half of the page."""
-        survey = self.survey
+        survey, say = self.survey, partial(phrase, "consent")
         try:
             guests = self.set.guests
         except InvalidInputError:
-            yield f"{self.folder.name}: cannot be used; your checks say why"
+            yield say("own_survey.unusable", folder=self.folder.name)
             return
-        yield f"{self.folder.name}: the set {self.set.digest}"
-        yield (
-            f"in it are {guest_names_in_words(guests)}, of {len(survey.guests)} invited"
-        )
-        yield f"who vouches for how many of them: {guests_by_member(survey, guests)}"
-        few = survey.honest(guests)
-        yield (
-            f"if the worst {survey.tolerate} of the members collude, {few} guests of "
-            f"the set are honest at least, and {survey.minimum_honest + 1} are needed"
+        yield say("own_survey.set", folder=self.folder.name, set=self.set.digest)
+        names, invited = guest_names_in_words(guests), len(survey.guests)
+        yield say("own_survey.guests", guests=names, invited=invited)
+        by_member = guests_by_member(survey, guests)
+        yield say("own_survey.vouching", by_member=by_member)
+        yield say(
+            "own_survey.honest",
+            tolerate=survey.tolerate,
+            few=survey.honest(guests),
+            needed=survey.minimum_honest + 1,
         )
         for size in range(survey.tolerate + 1, len(survey.names)):
-            few = survey.honest(guests, size)
-            yield f"- if {size} collude, it may be {few}, and nobody checks that"
-        yield "your key opens one share of each of them, and a share alone says nothing"
-        yield "nothing of this half of the page is sent or signed"
+            yield say("own_survey.beyond", size=size, few=survey.honest(guests, size))
+        yield say("own_survey.one_share")
+        yield say("own_survey.never_sent")
 
     @hide_secrets_in_errors()
     def run(self, driver: Driver, ledger: Ledger | None) -> SurveyResult:

@@ -28,6 +28,7 @@ from veilsum.files.consortiums import read_agreement, write_consortium
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger, open_ledger
 from veilsum.files.output import as_json, prepare_folder, write_files
+from veilsum.locale import phrase
 from veilsum.net.drop import DropFolder
 from veilsum.net.evidence import Evidence
 from veilsum.net.identity import Identity
@@ -60,6 +61,7 @@ from veilsum.protocol.phases import ABORTED, FINISHED
 from veilsum.showing import Renderable, Rendering
 from veilsum.sums.running import JobResult
 
+_say = partial(phrase, "consent")
 # Shown the page; returns True, and nothing else that is true, to take part.
 Consenting: TypeAlias = Callable[[Consent], object]
 
@@ -67,12 +69,6 @@ Consenting: TypeAlias = Callable[[Consent], object]
 MOST_BYTES = 1 << 26
 ANOTHER_OUT = (
     "it is left as it is, and nothing was sent: give another folder with --out"
-)
-TRANSCRIPT = (
-    "you keep a transcript in {}, encrypted with your key: every number that your "
-    "computer stores, sends and receives, your own before they are masked among them. "
-    "It is a secret, and stays when the run is over; together with other members' "
-    "transcripts it gives all that these members could compute"
 )
 
 
@@ -318,18 +314,15 @@ class PreparedRun(Secret):
     def _page(self, task: Assignment, ledger: Ledger | None) -> Consent:
         """Return what its owner agrees to: all of it was checked by now."""
         agreed, name, plan = self.driver.consortium, self.driver.party, task.plan
-        near, numbers = agreed.topology.neighbours(name), f"{plan.size} numbers"
-        wrote = (
-            ", and the file says that you wrote it" if name == agreed.organiser else ""
-        )
+        near = agreed.topology.neighbours(name)
+        key = "place.organiser" if name == agreed.organiser else "place.you"
         place = [
-            f"you are {name}{wrote}; neighbours: {', '.join(near)}",
-            f"for each sum you send {len(near)} shares of {numbers} under "
-            f"{plan.law.name} masks and one masked vector of {numbers}",
+            _say(key, name=name, near=", ".join(near)),
+            _say("place.shares", near=len(near), numbers=plan.size, law=plan.law.name),
             *connection_consent_lines(agreed, name, self.driver.drop),
         ]
         if self.inputs.transcript is not None:
-            place.append(TRANSCRIPT.format(self.inputs.transcript.name))
+            place.append(_say("place.transcript", file=self.inputs.transcript.name))
         yours = consent_parts_for_party(
             self.part,
             checks_passed_at_home(self.part, ledger, task),
@@ -337,7 +330,7 @@ class PreparedRun(Secret):
             ledger=ledger,
             most=self.page.facts["numbers"][1],
         )
-        return replace(self.page, own=(Part("YOUR PLACE", tuple(place)), *yours))
+        return replace(self.page, own=(Part("your_place", tuple(place)), *yours))
 
 
 class Halting:
@@ -547,26 +540,20 @@ def connection_consent_lines(
 ) -> Iterator[str]:
     """Say how a party's computer meets its neighbours, and who sees what of that."""
     if drop is not None:
-        yield (
-            "your computer makes no connection; letters are files in "
-            f"{drop.path}, sealed to whom they are for. Who carries them sees "
-            "from whom to whom they go, their numbers, sizes and times"
-        )
+        yield _say("place.letters", folder=drop.path)
         return
     me, near = agreed.member(name), agreed.topology.neighbours(name)
     alone = agreed.only_relayed(name)
     dialled = [
         other for other in near if agreed.dials(name, other) and other not in alone
     ]
-    calls = ", ".join(f"{other} at {agreed.member(other).address}" for other in dialled)
-    here = "does not listen" if me.address is None else f"listens for {me.address}"
-    yield f"your computer {here}; dials {calls or 'nobody'}"
+    calls = ", ".join(
+        _say("place.call", name=other, address=agreed.member(other).address)
+        for other in dialled
+    )
+    key = "place.silent" if me.address is None else "place.listens"
+    yield _say(key, address=me.address, calls=calls or _say("place.no_call"))
     if agreed.relays is not None:
         places = ", ".join(map(str, agreed.relays.places))
-        whom = f"with {', '.join(alone)}, and " if alone else ""
-        yield (
-            f"{whom}where a call does not get through, you meet at the relay {places}: "
-            "your computer shows it the token of relay.token (or VEILSUM_RELAY_TOKEN); "
-            "it learns your network address, when and how much you send, and no name "
-            "or number"
-        )
+        key = "place.relay_only" if alone else "place.relay"
+        yield _say(key, names=", ".join(alone), places=places)

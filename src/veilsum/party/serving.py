@@ -565,7 +565,7 @@ class PartyServer(Secret):
             if home.has_declined(agreed.run, page.digest):
                 return False
             # The rules have said so. But nobody here would read the page's warning.
-            if any(part.heading == ASKED_BEFORE for part in page.own):
+            if any(part.key == ASKED_BEFORE for part in page.own):
                 self._suspicious.add(agreed.digest)
             return agreed.digest not in self._suspicious
 

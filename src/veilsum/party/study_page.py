@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy
 from veilsum.errors import printable
+from veilsum.locale import phrase
 from veilsum.net.identity import fingerprint_in_groups
 from veilsum.numbers.arrays import listed_names
 from veilsum.party.consent import Consent, Part, consent_to
@@ -20,26 +22,7 @@ from veilsum.privacy.composition import Charge, Exposure, Total, mobile_total
 from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.sums.wording import quoted_for_release
 
-FIRST = (
-    "you agree to all questions at once, and are not asked again before each; one that "
-    "you do not want is left out with --without NAME",
-    "every question is a run of its own, with masks, a result and a receipt of its "
-    "own; one that fails does not stop the others, and what was shown by then stays "
-    "known",
-    "whoever takes part in some questions and not in another shows all members that it "
-    "stays away from that one",
-)
-ADD_UP = (
-    "answers add up: two may tell together what neither tells alone, such as how many "
-    "rows are in one group and not in another one. Before you take part, the columns "
-    "of all questions, and of what your ledger knows was asked before, are held "
-    "together against your table and the rules below; if they single rows out, you "
-    "take part in none until you have left one out",
-    "your ledger is asked for all questions at once: it has room for all of them, or "
-    "nothing is sent. What a question does not come to show is given back",
-    "not covered is what somebody knows from elsewhere, and what was asked of your "
-    "data without this ledger",
-)
+_say = partial(phrase, "consent")
 
 
 def question_pages(study: AgreedStudy, *, drawn: bool = True) -> dict[str, Consent]:
@@ -67,23 +50,19 @@ def consent_to_study(
     total = study_privacy_total(study, pages)
     shared = [
         Part(
-            f"CONSENT TO A STUDY OF {_runs(len(pages))}",
+            "study_1" if len(pages) == 1 else "study",
             tuple(_head(study, drawn=drawn)),
+            {"n": len(pages)},
         ),
-        Part("READ THIS FIRST", (*_weaker(study), *FIRST)),
-        Part("WHAT THE QUESTIONS COME TO TOGETHER", tuple(_sum(pages, total))),
+        Part("first", tuple(_first(study))),
+        Part("together", tuple(_sum(pages, total))),
     ]
     for place, (name, page) in enumerate(pages.items(), start=1):
-        told = [f"Digest of the facts about this question: {page.digest}"]
+        lines = [_say("study.digest", digest=page.digest)]
         if name not in study.new:
-            told.append(
-                "it came with an earlier edition; whoever has it behind it does not "
-                "run it again"
-            )
-        shared += [
-            Part(f"QUESTION {place} OF {len(pages)}: {name}", tuple(told)),
-            *page.shared,
-        ]
+            lines.append(_say("study.earlier"))
+        about = {"place": place, "n": len(pages), "name": name}
+        shared += [Part("question", tuple(lines), about), *page.shared]
     facts = {
         "run": study.run if drawn else None,
         "study": study.digest.hex() if drawn else None,
@@ -135,74 +114,71 @@ def study_privacy_total(study: AgreedStudy, pages: Mapping[str, Consent]) -> Tot
     return mobile_total(charges)
 
 
-def _runs(number: int) -> str:
-    return "1 RUN" if number == 1 else f"{number} RUNS"
-
-
 def _numbers(page: Consent) -> tuple[int, int]:
     least, most = page.facts["numbers"]
     return least, most
 
 
 def _head(study: AgreedStudy, *, drawn: bool) -> Iterator[str]:
-    yield f"title: {quoted_for_release(study.title)}" if study.title else "title: none"
-    if drawn:
-        yield f"study: {study.run}"
-        digest = fingerprint_in_groups(study.digest)
-        yield f"study file: {digest}; compare these digits by telephone"
+    if study.title:
+        yield _say("head.title", title=quoted_for_release(study.title))
     else:
-        yield "study: none yet; this is a plan, and no study file"
+        yield _say("head.no_title")
+    if drawn:
+        yield _say("study.run", run=study.run)
+        yield _say("study.file", digest=fingerprint_in_groups(study.digest))
+    else:
+        yield _say("study.no_run")
     for one in study.editions[:-1] if drawn else ():
-        first = ", ".join([*study.questions][: one.questions])
-        yield f"earlier edition {one.digest}: {first}"
+        names = ", ".join([*study.questions][: one.questions])
+        yield _say("study.edition", digest=one.digest, names=names)
     if study.former:
-        yield (
-            f"amends: the study {study.former}; certificates differ, and every member "
-            "has to sign that it takes this file for that one. Questions that you have "
-            "behind you there are not run again"
-        )
+        yield _say("study.amends", former=study.former)
     parties = study.first.topology.parties
-    yield f"members: {len(parties)}: {listed_names(parties, most=len(parties))}"
-    yield f"questions: {len(study.questions)}: {', '.join(study.questions)}"
+    names = listed_names(parties, most=len(parties))
+    yield _say("head.members", n=len(parties), names=names)
+    names = ", ".join(study.questions)
+    yield _say("study.questions", n=len(study.questions), names=names)
     if len(study.editions) > 1:
-        yield f"new in this edition: {', '.join(study.new)}"
-    yield (
-        f"organiser: {study.organiser}, by the file's own word"
-        if study.organiser
-        else "organiser: the file does not say who wrote it; ask who sent it to you"
-    )
+        yield _say("study.new", names=", ".join(study.new))
+    if study.organiser:
+        yield _say("study.organiser", organiser=study.organiser)
+    else:
+        yield _say("head.no_organiser")
 
 
-def _weaker(study: AgreedStudy) -> Iterator[str]:
+def _first(study: AgreedStudy) -> Iterator[str]:
     weaker = list(relaxed_rules(study.first))
     if weaker:
-        yield (
-            f"WEAKER THAN USUAL, in every question: {', '.join(weaker)}; what that "
-            "means is said with each question"
-        )
+        yield _say("study.weaker", names=", ".join(weaker))
+    yield _say("study.at_once")
+    yield _say("study.own_runs")
+    yield _say("study.staying_away")
 
 
 def _sum(pages: Mapping[str, Consent], total: Total) -> Iterator[str]:
     columns: dict[str, None] = {}
     for page in pages.values():
         columns |= dict.fromkeys(page.facts["columns"])
-    yield (
-        f"at most {sum(page.facts['rounds'][1] for page in pages.values())} sums, "
-        f"{sum(_numbers(page)[1] for page in pages.values())} numbers in all"
+    yield _say(
+        "study.most",
+        sums=sum(page.facts["rounds"][1] for page in pages.values()),
+        numbers=sum(_numbers(page)[1] for page in pages.values()),
     )
     for name, page in pages.items():
-        named = listed_names([quoted_for_release(one) for one in page.facts["columns"]])
-        yield (
-            f"- {name}: {page.facts['question']}, at most {_numbers(page)[1]} numbers, "
-            f"about {named}"
+        quoted = [quoted_for_release(one) for one in page.facts["columns"]]
+        yield _say(
+            "study.question",
+            name=name,
+            kind=page.facts["question"],
+            numbers=_numbers(page)[1],
+            columns=listed_names(quoted),
         )
     if total.epsilon is None:
-        yield f"masks: no bound holds for all of them together: {total.reason}"
+        yield _say("study.no_bound", why=total.reason)
     else:
-        yield (
-            "masks: what they leave open adds up, over all sums and whoever colludes "
-            f"in each, to epsilon {total.epsilon:.6g}. The sums are exact, and what "
-            "follows from them is not hidden"
-        )
-    yield f"columns that are looked at in one question or another: {len(columns)}"
-    yield from ADD_UP
+        yield _say("study.epsilon", epsilon=total.epsilon)
+    yield _say("study.columns", n=len(columns))
+    yield _say("study.answers_add_up")
+    yield _say("study.ledger")
+    yield _say("study.elsewhere")

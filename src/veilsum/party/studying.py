@@ -39,6 +39,7 @@ from veilsum.errors import (
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger, Wanted
 from veilsum.files.output import as_json, prepare_folder, write_files
+from veilsum.locale import phrase
 from veilsum.net.amendment import Agreement, check_amendment
 from veilsum.net.identity import Identity
 from veilsum.net.trust import check_identity
@@ -53,7 +54,6 @@ from veilsum.party.checks import (
 )
 from veilsum.party.consent import Consent, Part
 from veilsum.party.inputs import (
-    NEVER_SENT,
     OwnTable,
     count_party_refusals,
     party_contribution,
@@ -61,7 +61,6 @@ from veilsum.party.inputs import (
 from veilsum.party.networked import Looping
 from veilsum.party.own_rules import OwnRules
 from veilsum.party.run import (
-    TRANSCRIPT,
     ConsentError,
     Consenting,
     Inputs,
@@ -80,6 +79,7 @@ from veilsum.sums.running import any_epoch_charged
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.rules import DisclosureError
 
+_say = partial(phrase, "consent")
 STATUS = "study.json"
 MOST_BYTES = 1 << 20
 
@@ -247,10 +247,6 @@ class StudyAtHome(Secret):
 TOGETHER = (
     "all that passed were held against your table and your ledger together, too, and "
     "pass"
-)
-STAY_AWAY = (
-    "you stay away from {}, and the others see that; why is for you alone. They do not "
-    "wait for you there"
 )
 
 
@@ -496,7 +492,8 @@ class PreparedStudy(Secret):
     def _own(self, home: StudyAtHome, ledger: Ledger) -> tuple[Part, ...]:
         """Return what the page says to its owner alone: all of it was checked."""
         away = [*home.refused, *home.left_out]
-        said = (STAY_AWAY.format(listed_names(away, most=len(away))),) if away else ()
+        names = listed_names(away, most=len(away))
+        said = (_say("checks.staying_away", names=names),) if away else ()
         before = tuple(
             line
             for name in home.wanted
@@ -504,29 +501,27 @@ class PreparedStudy(Secret):
         )
         rounded = (self.part.rounded,) if self.part.rounded else ()
         numbers = sum(one.reservation.numbers for one in home.wanted.values())
+        known = len(ledger.history().releases)
         books = (
-            f"kept in {ledger.path}; it knows of {len(ledger.history().releases)} sums "
-            "that were shown so far",
+            _say("ledger.kept_for_study", file=ledger.path, n=known),
             *ledger_people_lines(ledger, ledger.data(Source(self.part.table, ())).data),
-            f"for the study {numbers} numbers are reserved; what the questions do not "
-            "use of them is given back",
+            _say("ledger.study", numbers=numbers),
         )
         agreed, name, inputs = self.study.first, self.identity.name, self.inputs
         near = ", ".join(agreed.topology.neighbours(name))
         place = [
-            f"you are {name}; neighbours, in every question: {near}",
+            _say("place.in_every_question", name=name, near=near),
             *connection_consent_lines(agreed, name, inputs.drop),
         ]
         if inputs.transcript is not None:
-            kept = TRANSCRIPT.format(inputs.transcript.name)
-            place.append(f"for each question {kept}")
+            place.append(_say("place.transcripts", file=inputs.transcript.name))
         return (
-            Part("YOUR PLACE", tuple(place)),
+            Part("your_place", tuple(place)),
             *([Part(ASKED_BEFORE, before)] if before else []),
-            Part("YOUR DATA", (self.part.words, *rounded, NEVER_SENT)),
-            Part("YOUR CHECKS", (*home.lines, *said)),
-            Part("YOUR OWN RULES", self.own.lines),
-            Part("YOUR LEDGER", books),
+            Part("your_data", (self.part.words, *rounded, _say("data.never_sent"))),
+            Part("your_checks", (*home.lines, *said)),
+            Part("your_rules", self.own.lines),
+            Part("your_ledger", books),
         )
 
     def _question(

@@ -183,8 +183,8 @@ class ReportedRun:
     def page(self) -> Consent:
         return consent_to(self.consortium)
 
-    def words(self, heading: str) -> tuple[str, ...]:
-        return next(one.lines for one in self.page.shared if one.heading == heading)
+    def words(self, key: str) -> tuple[str, ...]:
+        return next(one.lines for one in self.page.shared if one.key == key)
 
     @cached_property
     def plain(self) -> dict[str, Any]:
@@ -330,7 +330,7 @@ def _lines(lines: Iterable[str]) -> Html:
 
 
 def _question(run: ReportedRun) -> Iterator[Html]:
-    lines = run.words("WHAT IS ASKED")
+    lines = run.words("asked")
     first = [one for one in lines if not one.startswith("- ")]
     cut = next((k for k, one in enumerate(first) if one.startswith("columns ")), 3)
     yield _lines(first[: min(cut, 3)])
@@ -404,7 +404,7 @@ def _names(given: Any) -> tuple[str, ...]:
 
 
 def _promise(run: ReportedRun) -> Iterator[Html]:
-    first, signed = run.words("READ THIS FIRST"), run.receipt.guarantee
+    first, signed = run.words("first"), run.receipt.guarantee
     if run.page.facts["relaxed"]:
         yield notice(_lines(first), bad=True)
     if run.result is not None:
@@ -427,10 +427,10 @@ def _who(run: ReportedRun) -> Iterator[Html]:
         yield notice(
             phrase("report", "lost", lost=lost, left=listed_names(left), others=others)
         )
-    yield _lines(run.words("WHO CAN COMPUTE WHAT FROM IT"))
+    yield _lines(run.words("who"))
     yield folded(
         "What became known to every member",
-        _lines(run.words("WHAT BECOMES KNOWN TO EVERY MEMBER")),
+        _lines(run.words("known")),
     )
     yield tag("p", phrase("report", "you"), class_="soft")
 
@@ -511,7 +511,7 @@ def _checks(run: ReportedRun) -> Html:
 
 
 def _limits(run: ReportedRun) -> Iterator[Html]:
-    yield _lines(run.words("WHAT IS NOT PROTECTED"))
+    yield _lines(run.words("open"))
     yield tag("p", phrase("report", "you"), class_="soft")
 
 

@@ -19,6 +19,7 @@ from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.sections import PolicySection
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.locale import phrase
 from veilsum.masks.laws import Masks
 from veilsum.numbers.units import Counts
 from veilsum.reading import about
@@ -165,7 +166,8 @@ class QuestionKind(ABC, Generic[Q]):
 
     def summands(self, asked: Asked) -> str:
         """Return the nouns for "one sum over all ..."."""
-        return "members" if asked.rules is None else "rows of all members"
+        key = "known.over_members" if asked.rules is None else "known.over_rows"
+        return phrase("consent", key)
 
     def consequences(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         """Yield totals that people would recognise among the sums."""
@@ -177,15 +179,8 @@ class QuestionKind(ABC, Generic[Q]):
 
     def rule_lines(self, asked: Asked) -> tuple[str, ...]:
         """Return the head of the list of rules, and lines at its end."""
-        if asked.rules is None:
-            return (
-                "there are no rules about tables for this kind of question; all keep "
-                "to:",
-            )
-        return (
-            "a party whose table does not pass takes no part; the others learn that it "
-            "refused, and not why",
-        )
+        key = "rules.head_without_tables" if asked.rules is None else "rules.head"
+        return (phrase("consent", key),)
 
     def limits(self, asked: Asked) -> Iterator[str]:
         """Yield what is not protected beside what holds for all questions."""
