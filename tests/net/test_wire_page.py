@@ -41,7 +41,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.minimise.costs import domains
 from veilsum.minimise.costs.domains import Domain
-from veilsum.minimise.methods.choosing import ITERATIVE
+from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.models import families
 from veilsum.models.families import Family, Gaussian, LogLink
