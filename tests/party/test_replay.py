@@ -104,9 +104,9 @@ OTHER_SUMS = {
         lambda sums: (*sums[:-1], plus(sums[-1], 0, 1)),
         "the total of number 1 of the sum is impossible: it tells more than a residue ",
     ),
-    "residues that no coefficients converge by": (
-        lambda sums: (*sums[:-1], sums[-1] * 2),
-        "after {n} sums another one is asked for",
+    "one too few": (
+        lambda sums: sums[:-1],
+        "after {more} sums another one is asked for",
     ),
     "one too many": (
         lambda sums: (*sums, sums[-1]),
@@ -129,6 +129,17 @@ def test_other_sums_are_found_and_what_all_sign_about_them_too(
     (line,) = verify(tmp_path, paths)[1]
     why = why.format(n=len(sums), more=len(other))
     assert f"a result follows from the sums and the file: {why}" in line
+
+
+def test_other_residues_of_the_last_round_have_another_answer(study, tmp_path):
+    other = (*study.ending.sums[:-1], study.ending.sums[-1] * 3)
+    digest = sums_digest(other, study.ending.finish.seal)
+    paths = study.files(tmp_path, shown=other, sums=digest)
+    answer, everything = verify(tmp_path, paths)[1]
+    assert answer.startswith(
+        "NOT ok  the answer that follows is the signed one: not of"
+    )
+    assert everything.startswith("NOT ok  everything in the result file follows from")
 
 
 def test_sums_that_no_run_has_are_refused(study):
