@@ -36,7 +36,7 @@ from veilsum.party.own_rules import (
 )
 from veilsum.showing import Items, Renderable, Rendering, counted
 from veilsum.sums.kinds import Asked, question_kind_of
-from veilsum.sums.presence import FEW_VALUES, Screened, Varying
+from veilsum.sums.presence import FEW_VALUES, Screened, Varying, merge_axes_of
 from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY, PossibleRound
 from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
@@ -412,7 +412,7 @@ def _known(found: Asked, room: PageRoom) -> Iterator[str]:
             if count:
                 text = meaning(key, first=first, zero=not drop)
                 yield f"- {label(key)} ({count}): {text}"
-        if not place and counting:
+        if not place and counting and {"holders", "varying"} & later.statistics.keys():
             yield (
                 "- if too few members have one of them, the run ends there, and these "
                 "counts are known all the same"
@@ -576,6 +576,11 @@ def _holders(found: Asked) -> str:
         f"fewer than {least} of the latter where any row has it"
         for one in _varying(found)
     )
+    if any(merge_axes_of(one) for one in found.recipe.groups):
+        also += (
+            f". In tables of counts, what fewer than {least} members have "
+            f"{found.recipe.enough} rows of merges"
+        )
     return (
         f"{lead} how many members "
         "have each level, cell and bin, and each of a column's values where it "
