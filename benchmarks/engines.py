@@ -54,9 +54,9 @@ from clocks import (
     usable_cores,
 )
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.minimise.engines.choosing import available_engines, engine_for
 from veilsum.minimise.engines.engine import Engine
 from veilsum.minimise.engines.numpy import DENSE_PARTIES
+from veilsum.minimise.engines.registry import available_engines, engine_for
 from veilsum.numbers.arrays import PartyPoints
 from workloads import FULL, LOOPS, NEIGHBOURS, QUICK, Case, Workload, workload
 

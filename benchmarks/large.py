@@ -28,8 +28,8 @@ from veilsum.files.graphs import topology_from
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.minimise.engines.choosing import engine_for
 from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.engines.registry import engine_for
 from veilsum.minimise.large_graphs import (
     DGD_POWER,
     DGD_STEP,

@@ -222,7 +222,7 @@ def ours() -> dict[str, float]:
     """Take part; time from the first round to the last."""
     from veilsum.files.consortiums import read_consortium
     from veilsum.net.identity import read_identity
-    from veilsum.net.passes import own_token
+    from veilsum.net.relay_tokens import own_token
     from veilsum.party.inputs import party_contribution
     from veilsum.party.networked import Networked
 

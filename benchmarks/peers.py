@@ -41,7 +41,7 @@ from clocks import Lap, Laps, clocked, in_turn, machine
 from engines import AGREEMENT, figure, looped, table, yes_or_no
 from veilsum.errors import InvalidInputError
 from veilsum.minimise.costs.domains import Box
-from veilsum.minimise.engines.choosing import engine_for
+from veilsum.minimise.engines.registry import engine_for
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import solve
 from veilsum.numbers.arrays import PartyPoints

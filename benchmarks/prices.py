@@ -4,8 +4,10 @@
     python benchmarks/prices.py --seed 3        # of another registry
 
 Sums are those of the pooled rows, and released bits those under uniform masks: they
-follow from layouts alone. The influence is the largest of any person at any site, on
-all sums of a question whose contributions of rows are known. Nothing is refused.
+follow from layouts alone. Tables of counts are exempt if the first sum, of parties with
+enough rows in each cell, lets their cells be shown. The influence is the largest of any
+person at any site, on all sums of a question whose contributions of rows are known.
+Nothing is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +26,11 @@ import pandas as pd
 from clocks import sized
 from veilsum.disclosure.influence import success
 from veilsum.errors import VeilsumError
+from veilsum.sums.presence import Screened, places_with_rows, screened_recipe
 from veilsum.sums.prices import AskedTable, OwnInfluence, ReleasePrice, own_influence
 from veilsum.sums.recipes import release_of_residues
+from veilsum.sums.table_job import SchemaJob
+from veilsum.tables.rules import Rules
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from plans.registry import ANALYSES, MISSING, Analysis, attacks, tables
@@ -47,10 +53,12 @@ class Priced:
         first, *more = self.prices
         accounts = sum((one.accounts for one in more), first.accounts)
         laws = {k: law for one in self.prices for k, law in one.laws.items()}
-        whole = ReleasePrice(accounts, first.rows, laws)
+        # Another question may have averages of the same columns.
+        published = () if more else first.published
+        whole = ReleasePrice(accounts, first.rows, laws, published)
         charged = whole.tightest
         if charged is None:
-            return [f"{accounts.total:,.0f}", "-", "-", "-"]
+            return [f"{accounts.total:,.0f}", "exempt", "-", "-"]
         name = " x ".join(charged.columns) + (
             " given others" if charged.given_others else ""
         )
@@ -65,6 +73,32 @@ class Priced:
     def largest(self) -> float | None:
         """The largest influence; None if no sum is covered."""
         return self.influence.largest if self.influence.covered else None
+
+
+def published(
+    job: SchemaJob[Any], own: Mapping[str, Any]
+) -> tuple[tuple[str, ...], ...]:
+    """Return column sets whose tables may be published, as the first sum decides."""
+    rules = Rules()
+    recipe = screened_recipe(
+        job.recipe(),
+        job.groups,
+        TOLERATED,
+        enough=rules.minimum_count,
+        parties=len(own),
+        targets=job.targets,
+    )
+    if not isinstance(recipe, Screened):
+        return ()
+    counts = [
+        places_with_rows(recipe.groups, partial(job.look, one), recipe.enough)
+        for one in own.values()
+    ]
+    try:
+        recipe.check(np.sum(counts, axis=0))
+    except VeilsumError:
+        return ()
+    return job.published(rules)
 
 
 def priced(
@@ -91,7 +125,9 @@ def priced(
         rows = sum(map(job.n_rows, own.values()))
         dropped = sum(one.n_dropped for one in checked.values())
         honest = rows * (len(frames) - TOLERATED) // len(frames)
-        price = ReleasePrice.from_releases(releases, job.schema, rows + dropped, honest)
+        price = ReleasePrice.from_releases(
+            releases, job.schema, rows + dropped, honest, published(job, own)
+        )
         if price is None:
             return None
         prices.append(price)

@@ -86,7 +86,7 @@ def free_port() -> int:
 
 
 def rate(*, relayed: bool) -> float:
-    from veilsum.net.passes import read_token, token_digest
+    from veilsum.net.relay_tokens import read_token, token_digest
     from veilsum.party.local import local_run
 
     port, table = free_port(), ring(AGENTS, DIM, ROUNDS)
@@ -153,7 +153,7 @@ class End(asyncio.Protocol):
 
 
 def request(token: str, run: str, me: str, to: str) -> bytes:
-    from veilsum.net.passes import RELAY_PATH, Pass
+    from veilsum.net.relay_tokens import RELAY_PATH, Pass
 
     lines = {
         "Host": HOST,
@@ -206,7 +206,7 @@ async def load(
 
 
 def carried(*, tls: bool) -> dict:
-    from veilsum.net.passes import token_digest
+    from veilsum.net.relay_tokens import token_digest
 
     token, port = secrets.token_hex(32), free_port()
     with tempfile.TemporaryDirectory() as place:

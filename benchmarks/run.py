@@ -31,8 +31,8 @@ from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.minimise.engines.choosing import engine_for
 from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.engines.registry import engine_for
 from veilsum.minimise.executions import simulate
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.privacy.remaining import mu2_without

@@ -29,8 +29,8 @@ import veilsum as vs
 from clocks import machine, sized
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.minimise.costs.rows import glm_cost
-from veilsum.minimise.engines.choosing import engine_for
 from veilsum.minimise.engines.engine import Task, closed_form
+from veilsum.minimise.engines.registry import engine_for
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.models.families import Gaussian
 from veilsum.models.rows import Rows

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from veilsum.cli.up import one_answer
-from veilsum.net.passes import TOKEN_FILE, read_token, token_digest
 from veilsum.net.receipt import read_receipt, verify_receipts
+from veilsum.net.relay_tokens import TOKEN_FILE, read_token, token_digest
 from veilsum.party.local import HOST, LocalRun, free_ports_for_parties, local_run
 
 SCENARIO = Path(__file__).with_name("diabetes.toml")

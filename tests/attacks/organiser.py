@@ -131,6 +131,13 @@ def check_rules_refuse(attack, rules):
         assert attack().succeeded
 
 
+def check_cells_merge(attack):
+    """Check that an attack finds merged cells, and succeeds without any rules."""
+    assert not attack().succeeded
+    with patch.dict(RULES, rules=vs.Rules.none()):
+        assert attack().succeeded
+
+
 def said(result, *columns):
     """What a fitted line says of a row that has these numbers beside the intercept."""
     return float(result.fit.coefficients @ [1.0, *columns])

@@ -61,8 +61,8 @@ from veilsum.net.amendment import (
 )
 from veilsum.net.evidence import Evidence, judge_signed_evidence, read_signed
 from veilsum.net.identity import read_identity
-from veilsum.net.passes import new_token, read_token
 from veilsum.net.receipt import read_receipt, read_result, verify_receipts
+from veilsum.net.relay_tokens import new_token, read_token
 from veilsum.net.store import RunStore
 from veilsum.net.transcript_file import read_transcript, write_transcript
 from veilsum.party.backup import make_backup, restore_backup

@@ -24,8 +24,8 @@ from net.test_secrets_on_the_network import Witness
 from net.village import HOST, Village, all_connected, free_port, until
 from veilsum.drivers.driver import GivenUpError
 from veilsum.net.identity import new_identity
-from veilsum.net.passes import Pass, read_token, relay_pseudonym
 from veilsum.net.relay import Half, RelayServer
+from veilsum.net.relay_tokens import Pass, read_token, relay_pseudonym
 from veilsum.net.sockets import ConnectionClosed
 from veilsum.net.trust import client_context
 from veilsum.net.tunnel import Tunnels, dial_through_relay

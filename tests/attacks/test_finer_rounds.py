@@ -8,7 +8,14 @@ which nobody has a reason to object. A fit therefore ends when the information w
 coarse three times; honest fits have that once at most. In the twin it goes on, and
 honest parties' rows, which are few beside the invented ones, are released with as many
 bits as twelve digits have.
+
+A second way is open. Units are finer where columns nearly depend on each other, and
+there are as many rounds as there is room for while steps do not shrink. So a party
+invents rows of nearly one age, and puts in little information and as little score in
+each round. Nothing is too coarse then, and eleven rounds have more bits than the ages.
 """
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,6 +33,7 @@ from attacks.test_lattice import (
     rebuilt_cells,
 )
 from veilsum.models import newton as search
+from veilsum.numbers.units import triangle_of_matrix
 from veilsum.sums.recipes import ObjectedError
 
 AGES, N_ROWS = range(18, 96), 300
@@ -56,14 +64,44 @@ def too_coarse(recipe, request, answer, aim):
     return vector
 
 
-def attempt(seed, digits, code=None):
+# Rows of nearly one age, and their later information as a part of the usual one.
+NEARLY_ONE = replace(ORDINARY, variances=(0.0, 0.01))
+FAINT = 0.03
+
+
+def nearly_dependent(recipe, request, answer, aim):
+    """The answer of a party whose invented rows are nearly of one age.
+
+    Information and score are so small in each round that no step is shorter than the
+    one before, and that the means are inside of their window.
+    """
+    scales = steering.unwrapped(recipe).newton.scales
+    rows, p = steering.invented_rows(scales), scales.n_columns
+    middle, moments, step = steering.in_units(scales, aim)
+    stage, fineness = getattr(request, "stage", ""), getattr(request, "fineness", None)
+    responses = moments @ step / 4.0 + middle / 2.0
+    if stage == "first":
+        return steering.first_vector(scales, rows, moments, responses)
+    if fineness is None:
+        return answer(request)
+    vector, start = np.zeros(scales.size + 1, dtype=object), p * (p + 1) // 2
+    information = FAINT * moments / 4.0
+    means = responses - information @ step
+    if fineness.matrix:
+        products = triangle_of_matrix(information)
+        vector[:start] = steering.scaled(rows, products, fineness.matrix)
+    vector[start : start + p] = steering.scaled(rows, means, fineness.along)
+    return vector
+
+
+def attempt(seed, digits, code=None, lie=too_coarse, aim=ORDINARY):
     """Rows of each age, what the liar rebuilds of them, and units of the information.
 
     A unit is a power of two by which weights of rows are scaled.
     """
     rows, own = patients(seed, N_ROWS, AGES)
     with (
-        steering.steered(ORDINARY, too_coarse, CURIOUS) as seen,
+        steering.steered(aim, lie, CURIOUS) as seen,
         pytest.raises(vs.VeilsumError) as caught,
     ):
         Study.of(rows, own, AGES, digits=digits)
@@ -107,6 +145,15 @@ def test_without_that_end_all_ages_follow(digits, times, monkeypatch):
         truth, found, units = attempt(seed, digits)
         assert (np.diff(units) == 4).sum() >= 6
         assert max(units) >= 30
+        assert (found == truth).all()
+
+
+@pytest.mark.parametrize("times", [SOME, ALL])
+def test_rows_of_nearly_one_age_make_many_fine_rounds(times):
+    """Open: all ages follow, with four digits."""
+    for seed in range(times):
+        truth, found, units = attempt(seed, 4, None, nearly_dependent, NEARLY_ONE)
+        assert len(units) >= 8
         assert (found == truth).all()
 
 

@@ -19,6 +19,7 @@ from attacks.organiser import (
     WARDS,
     Found,
     asked,
+    check_cells_merge,
     check_rules_refuse,
     counted,
     patients,
@@ -61,7 +62,8 @@ def by_a_group_at_one_site():
     tables = patients()
     tables[AIM].loc[:11, "ward"] = "isolation"
     result = grouped(tables, columns=["salary"])
-    found = sums(result, "isolation")[0] / 12
+    (name,) = (one for one in result.groups.names if "isolation" in one)
+    found = sums(result, name, result.groups.names)[0] / 12
     own = tables[AIM]["salary"][:12].mean()
     return Found(found, own, result.guarantee.status)
 
@@ -166,7 +168,11 @@ def by_bins_of_two_columns():
     }
     tables = [["age", "bmi", "hiv"]]
     result = counted(patients(), tables, histograms=edges)
-    found = result.tables["age", "bmi", "hiv"][2, 2].tolist()
+    age, bmi = (
+        int(np.searchsorted(result.histograms[name].edges, value, side="right"))
+        for name, value in (("age", AGE), ("bmi", BMI))
+    )
+    found = result.tables["age", "bmi", "hiv"][age, bmi].tolist()
     return Found(found, [0, 1], result.guarantee.status)
 
 
@@ -201,7 +207,6 @@ FEW = {"dominance", "effective_count", "maximum_leverage", "minimum_count"}
 ATTACKS = {
     "a group of one": (by_a_group_of_one, COUNT),
     "all but one": (by_all_but_one, COUNT),
-    "a group at one site": (by_a_group_at_one_site, SITE),
     "a site's name": (by_site, SITE),
     # Nothing varies in the group at who has not the one.
     "one person's sum": (by_a_sum_that_is_one_persons, FEW | SITE),
@@ -210,7 +215,6 @@ ATTACKS = {
     "a flag at one site": (by_a_flag_at_one_site_within_a_group, SITE),
     "a number for a site": (by_a_number_that_names_the_site_within_a_group, SITE),
     "what is missing": (by_what_is_missing, COUNT),
-    "bins of two columns": (by_bins_of_two_columns, COUNT),
     "bisection": (by_bisection, COUNT),
 }
 
@@ -218,6 +222,11 @@ ATTACKS = {
 @each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_of_one_is_found(attack, rules):
     check_rules_refuse(attack, rules)
+
+
+@each("attack", [by_a_group_at_one_site, by_bins_of_two_columns])
+def test_a_group_of_one_site_or_person_is_merged_with_others(attack):
+    check_cells_merge(attack)
 
 
 def test_a_sum_is_looked_at_in_every_group():

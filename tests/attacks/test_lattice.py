@@ -13,6 +13,7 @@ Four digits release less, and another table has the same sums; but they are more
 once.
 """
 
+import sys
 from dataclasses import dataclass
 from itertools import product
 
@@ -333,6 +334,60 @@ def test_of_two_coefficients_with_four_digits_another_table_has_the_same_sums(ti
 
 def test_of_two_coefficients_with_twelve_digits_no_other_table_has_them():
     assert same_sums_as(large(0, 12)) is None
+
+
+@pytest.mark.parametrize("times", [SOME, ALL])
+def test_three_coefficients_with_four_digits_give_half_of_the_tables(times):
+    """Open: the sums of nine numbers in each round are more than the cells hold."""
+    studies = [with_sex(seed, 4) for seed in range(times)]
+    found = [(covariates(one) == one.counts(0, 1)).all() for one in studies]
+    assert sum(found) >= times / 2
+
+
+@pytest.mark.parametrize("times", [SOME, ALL])
+def test_three_coefficients_with_two_digits_do_not(times):
+    studies = [with_sex(seed, 2) for seed in range(times)]
+    found = [(covariates(one) == one.counts(0, 1)).all() for one in studies]
+    assert sum(found) == 0
+
+
+def ranks(digits, n_ages):
+    """Return the rank of the equations of a first sum, and that of all sums."""
+    study = Study.drawn(0, 300, range(40, 40 + n_ages), digits=digits)
+    recipe, sums = study.result.inner
+    lines = {}
+    for n_sums in (1, len(sums)):
+        without, ill = [], []
+        for k in range(n_sums):
+            request = recipe.newton.propose(recipe.state(sums[:k]))
+            for hiv, known in ((0, without), (1, ill)):
+                known.append(effects_of(recipe.newton, request, study.cells, hiv))
+        without, ill = np.hstack(without), np.hstack(ill)
+        alike = without[:, (without == ill).all(axis=0)]
+        lines[n_sums] = fmpz_mat([[int(one) for one in row] for row in alike]).rank()
+    return [*lines.values()]
+
+
+@pytest.mark.parametrize("digits", [2, 4, 12])
+def test_twelve_ages_are_the_only_ones_with_their_sums(digits):
+    """Open: equations are as many as unknowns, so nothing needs to be searched for.
+
+    The first sum alone, the twin, leaves nine of twelve counts open.
+    """
+    assert ranks(digits, 12) == [3, 12]
+
+
+# What the price takes the honest rows to hold
+
+
+def test_the_price_takes_a_large_party_s_rows_for_honest_ones(monkeypatch):
+    """Open: parties are taken to be of one size, whoever looks on or makes up rows.
+
+    With parties of one size it counts fewer rows than honest parties have.
+    """
+    assert large(0, 4).result.price.rows <= 300
+    monkeypatch.setattr(sys.modules[__name__], "OWN", 3_000)
+    assert large(0, 4).result.price.rows > 2_000
 
 
 # Sizes of parties

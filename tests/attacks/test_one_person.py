@@ -17,6 +17,7 @@ from attacks.organiser import (
     ROW,
     SALARY,
     Found,
+    check_cells_merge,
     check_rules_refuse,
     counted,
     fitted,
@@ -133,7 +134,9 @@ def by_bins():
     """A salary to the cent: a bin of a cent's width is empty but for the one's."""
     edges = [0, SALARY - 0.005, SALARY + 0.005, 200_000]
     result = counted(patients(), histograms={"salary": edges})
-    found = result.histograms["salary"].counts[1]
+    histogram = result.histograms["salary"]
+    place = np.searchsorted(histogram.edges, SALARY, side="right") - 1
+    found = histogram.counts[place]
     return Found(found, 1, result.guarantee.status)
 
 
@@ -150,14 +153,18 @@ ATTACKS = {
     "a growth": (by_growth, SPREAD),
     "a level": (by_a_level, {"minimum_count"}),
     "an interaction": (by_an_interaction, {"minimum_count"}),
-    "a cell": (by_a_cell, {"minimum_count"}),
-    "bins": (by_bins, {"minimum_count"}),
 }
+MERGED = {"a cell": by_a_cell, "bins": by_bins}
 
 
 @each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_of_one_person_is_found(attack, rules):
     check_rules_refuse(attack, rules)
+
+
+@each("attack", MERGED.values(), ids=MERGED)
+def test_a_cell_of_one_person_is_merged_with_others(attack):
+    check_cells_merge(attack)
 
 
 # The same questions without the aim.

@@ -16,6 +16,7 @@ from attacks.organiser import (
     AIM,
     SITES,
     Found,
+    check_cells_merge,
     check_rules_refuse,
     counted,
     fitted,
@@ -152,9 +153,8 @@ ATTACKS = {
         partial(by_a_function, f"(record >= {FIRST}) & (record < {FIRST + 100})"),
         SITE,
     ),
-    "record numbers in bins": (by_record_numbers, SITE),
+    "record numbers in bins": (by_record_numbers, {"minimum_count"}),
     "a ward of its own": (by_a_ward, SITE),
-    "a cell of its own": (by_a_cell_of_its_own, SITE | {"minimum_count"}),
     "a programme": (by_a_yes, SITE),
 }
 
@@ -162,6 +162,10 @@ ATTACKS = {
 @each(("attack", "rules"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_of_one_site_is_found(attack, rules):
     check_rules_refuse(attack, rules)
+
+
+def test_a_cell_of_one_site_is_merged_with_others():
+    check_cells_merge(by_a_cell_of_its_own)
 
 
 def with_wards_everywhere(tables):

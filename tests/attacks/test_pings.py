@@ -13,7 +13,7 @@ from idle_clock import patiently
 from net.test_relay import TOKEN, relay_at
 from net.village import HOST, free_port
 from veilsum.net import sockets
-from veilsum.net.passes import RELAY_PATH, Pass
+from veilsum.net.relay_tokens import RELAY_PATH, Pass
 
 PING = bytes([0x89, 0x80 | 125, 0, 0, 0, 0]) + bytes(125)
 FLOOD = 60_000

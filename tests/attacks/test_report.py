@@ -28,7 +28,7 @@ LEVELS = ["<b>low</b>", "\u05d2\u05d1\u05d5\u05d4", "<svg onload=alert(3)>"]
 
 
 ASKED = {
-    "statistics": {"statistics": {"by": "<i>kind</i>"}},
+    "statistics": {"statistics": {"by": "<i>kind</i>", "tables": []}},
     "model": {"model": {"formula": "dose ~ age + C(level)"}},
 }
 

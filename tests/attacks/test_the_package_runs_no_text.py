@@ -55,7 +55,7 @@ LOOKUPS = Counter(
         "minimise/rounds.py: getattr(value, name)": 1,  # __slots__
         "minimise/rounds.py: getattr(model, name)": 1,
         "protocol/work.py: getattr(value, one.name)": 1,
-        "net/hello.py: getattr(self, one.name)": 2,
+        "net/handshake.py: getattr(self, one.name)": 2,
         "net/receipt.py: getattr(one, field)": 1,  # of ALIKE
     }
 )

@@ -38,7 +38,7 @@ from veilsum.drivers.faults import ClockJump, Crash, Faults, Partition
 from veilsum.drivers.loopback import Loopback
 from veilsum.graphs.connectivity import components
 from veilsum.masks.masking import ShareStreams
-from veilsum.minimise.methods.choosing import ITERATIVE
+from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.protocol.effects import SetTimer
 from veilsum.protocol.machine import Machine
 from veilsum.questions.sums import RANGE_READ

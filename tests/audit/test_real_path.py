@@ -147,7 +147,8 @@ def contents_of_rows_left_out(patch):
 def rows_instead_of_parties(patch):
     """The first round counts rows."""
 
-    def counts(groups, look):
+    def counts(groups, look, enough):
+        del enough
         flags = [one.count(look) for one in groups]
         several = [np.count_nonzero(one) > 1 for one in flags]
         return np.concatenate([*flags, several]).astype(np.int64).astype(object)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from cases import each
 from net.village import HOST, free_port
 from veilsum.cli.app import app
-from veilsum.net.passes import read_token, token_digest
+from veilsum.net.relay_tokens import read_token, token_digest
 
 DIGEST = "0" * 64
 

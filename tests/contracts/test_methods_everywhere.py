@@ -23,13 +23,13 @@ from veilsum.minimise.methods.certificate import (
     certified_rounds,
 )
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.choosing import ITERATIVE
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra, extra_step
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.minimise.methods.nids import Nids, nids_step
 from veilsum.minimise.methods.one_way import OneWayMixing
 from veilsum.minimise.methods.push_pull import PushPull, certified_push_pull
+from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.minimise.methods.running_sums import RunningSums, running_sums_step
 
 TRAITS = {method.name: method.traits for method in ITERATIVE}

@@ -24,7 +24,7 @@ from veilsum.consortium.sections import ScenarioFile
 from veilsum.files.datasets import DATASETS
 from veilsum.minimise.gradient_fit import fit_by_gradients
 from veilsum.minimise.methods.base import EVERY_FAULT
-from veilsum.minimise.methods.choosing import ITERATIVE
+from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.minimise.paper import PaperReport
 from veilsum.models.family_names import FAMILIES
 from veilsum.models.rows import Rows

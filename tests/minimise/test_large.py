@@ -29,7 +29,7 @@ from veilsum.minimise import large_graphs as job
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.minimise.engines import choosing
+from veilsum.minimise.engines import registry
 from veilsum.minimise.engines.numba import FusedEngine
 from veilsum.minimise.engines.numpy import PlainEngine
 from veilsum.minimise.large_graphs import (
@@ -198,7 +198,7 @@ def test_what_is_missing_is_said_before_anything_is_made(monkeypatch):
     monkeypatch.setattr(job, "topology_from", made)
     with pytest.raises(InvalidGraphError, match="made"):
         large(GRAPH, **QUICK)
-    monkeypatch.setattr(choosing, "find_spec", lambda _name: None)
+    monkeypatch.setattr(registry, "find_spec", lambda _name: None)
     with refusals.refused("missing-extra", MissingExtraError, mentions=("[fast]",)):
         large(GRAPH, **QUICK)
 

@@ -24,7 +24,6 @@ from veilsum.minimise.engines.numpy import PlainEngine
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
 from veilsum.minimise.methods.base import EVERY_FAULT, Method, Traits, mix
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.choosing import ITERATIVE, MethodNeeds, fitting_methods
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
@@ -32,6 +31,7 @@ from veilsum.minimise.methods.link_faults import LOST, LinkFaults
 from veilsum.minimise.methods.nids import Nids
 from veilsum.minimise.methods.one_way import column_weights, row_weights
 from veilsum.minimise.methods.push_pull import PushPull
+from veilsum.minimise.methods.registry import ITERATIVE, MethodNeeds, fitting_methods
 from veilsum.minimise.methods.running_sums import RunningSums
 
 DIM = 2

@@ -16,12 +16,12 @@ from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box, HalfSpaces, WholeSpace
 from veilsum.minimise.costs.remainders import exposed
 from veilsum.minimise.costs.rows import glm_cost, huber_cost
-from veilsum.minimise.methods.choosing import (
+from veilsum.minimise.methods.link_faults import LinkFaults
+from veilsum.minimise.methods.registry import (
     MethodNeeds,
     check_method_fits,
     method_named,
 )
-from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import BOUNDS_READ, solve
 from veilsum.models.families import Gaussian

@@ -9,8 +9,8 @@ from veilsum.errors import BadGradientError, InvalidInputError, ProtocolError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box, WholeSpace
-from veilsum.minimise.methods.choosing import ITERATIVE
 from veilsum.minimise.methods.link_faults import LinkFaults
+from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import central_minimiser, solve
 

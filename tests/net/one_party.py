@@ -11,7 +11,7 @@ from veilsum.files.consortiums import read_consortium
 from veilsum.files.ledger import open_ledger
 from veilsum.files.output import as_json, write_files
 from veilsum.net.identity import read_identity
-from veilsum.net.passes import own_token
+from veilsum.net.relay_tokens import own_token
 from veilsum.party.consent import consent_to
 from veilsum.party.inputs import party_contribution
 from veilsum.party.networked import Networked

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 from net.village import HOST
 from veilsum.consortium.addresses import Address
-from veilsum.net.passes import RELAY_PATH, Pass, token_digest
 from veilsum.net.relay import RelayLimits, RelayServer
+from veilsum.net.relay_tokens import RELAY_PATH, Pass, token_digest
 
 TOKEN = secrets.token_hex(32)
 

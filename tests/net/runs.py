@@ -27,8 +27,8 @@ from veilsum.drivers.driver import GivenUpError
 from veilsum.files.ledger import open_ledger
 from veilsum.files.output import as_json
 from veilsum.net.identity import read_identity
-from veilsum.net.passes import own_token
 from veilsum.net.receipt import verify_receipts
+from veilsum.net.relay_tokens import own_token
 from veilsum.party import networked
 from veilsum.party.consent import consent_to
 from veilsum.party.inputs import party_contribution

@@ -18,7 +18,7 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from idle_clock import patiently
-from net.test_hello import HEARD, LIMITS, OWN
+from net.test_handshake import HEARD, LIMITS, OWN
 from net.test_hostile import BROKEN, bare_context, call, expired, hello, own_context
 from net.village import HOST, PLAN, QUICK, Village, all_connected, free_port, until
 from veilsum.consortium.consortium import Address
@@ -33,7 +33,7 @@ from veilsum.net.doctor import (
     check_network_health,
     neighbour_checks,
 )
-from veilsum.net.hello import (
+from veilsum.net.handshake import (
     Close,
     Limits,
     Refusal,

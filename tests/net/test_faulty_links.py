@@ -11,7 +11,7 @@ from idle_clock import patiently
 from net.proxy import Proxy
 from net.village import HOST, QUICK, Village, all_connected, until
 from veilsum.consortium.consortium import Address
-from veilsum.net.hello import Limits
+from veilsum.net.handshake import Limits
 
 # Signs of life are wanted often, so that a test need not wait long.
 NERVOUS = Limits(

@@ -26,7 +26,7 @@ from net.village import HOST, PLAN, QUICK, Village, all_connected, until
 from veilsum.consortium.consortium import Address
 from veilsum.errors import PeerProtocolError
 from veilsum.net import links
-from veilsum.net.hello import PATH, PROTOCOL, Close, Limits
+from veilsum.net.handshake import PATH, PROTOCOL, Close, Limits
 from veilsum.net.identity import Identity, make_certificate, new_identity
 from veilsum.net.runner import MOST_IN_VAIN
 from veilsum.net.trust import client_context, server_context

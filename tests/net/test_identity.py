@@ -23,7 +23,7 @@ from cases import each
 from refusals import refused
 from veilsum.consortium.pem import der_of, pem_of
 from veilsum.errors import InvalidInputError, OutputError, SecretError
-from veilsum.files import owners
+from veilsum.files import permissions
 from veilsum.files.consortiums import read_certificate
 from veilsum.net.identity import (
     PartyKeys,
@@ -93,11 +93,11 @@ def test_a_key_in_a_folder_that_others_write_to_is_refused(
     """They could put a key of their own in its place."""
     made = new_identity("ann", tmp_path / "here")
     made.key_file.parent.chmod(open_to)
-    monkeypatch.setattr(owners, "_is_own_group", lambda _: False)
+    monkeypatch.setattr(permissions, "_is_own_group", lambda _: False)
     with refused("key-file-exposed"):
         read_identity(made.key_file)
     # A group that one user has alone is that user, on many systems.
-    monkeypatch.setattr(owners, "_is_own_group", lambda _: True)
+    monkeypatch.setattr(permissions, "_is_own_group", lambda _: True)
     if not open_to & stat.S_IWOTH:
         assert read_identity(made.key_file).name == "ann"
     made.key_file.parent.chmod(open_to | stat.S_ISVTX)  # as /tmp is

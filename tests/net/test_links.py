@@ -19,7 +19,7 @@ from refusals import refused
 from veilsum.consortium.consortium import Address
 from veilsum.errors import InvalidInputError, PeerProtocolError, SecretError
 from veilsum.net import links, sockets
-from veilsum.net.hello import Close, Limits
+from veilsum.net.handshake import Close, Limits
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ from veilsum.consortium.addresses import Address, Relay, Relays
 from veilsum.errors import InvalidScenarioError, OutputError
 from veilsum.net import relay, tunnel
 from veilsum.net.identity import new_identity
-from veilsum.net.passes import (
+from veilsum.net.relay import Half, RelayLimits, RelayServer, websocket_frame
+from veilsum.net.relay_tokens import (
     JOINED,
     MOST_FRAME,
     RELAY_PATH,
@@ -43,7 +44,6 @@ from veilsum.net.passes import (
     relay_pseudonym,
     token_digest,
 )
-from veilsum.net.relay import Half, RelayLimits, RelayServer, websocket_frame
 from veilsum.net.tunnel import Tunnels
 
 # The end that need not call does not wait for long.

@@ -20,8 +20,8 @@ from histories import broken
 from net.one_party import take_part
 from net.test_kill import ITERATED, LONGEST, ONE_SHOT, PROCESSES, TARGETS, Parties
 from net.village import HOST, free_port
-from veilsum.net.passes import read_token, token_digest
 from veilsum.net.receipt import read_receipt, verify_receipts
+from veilsum.net.relay_tokens import read_token, token_digest
 
 # How many moments, and how many of them in one run.
 KILLS = int(os.environ.get("VEILSUM_KILLS", "12"))

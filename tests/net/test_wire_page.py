@@ -15,6 +15,7 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
+from itertools import product
 from math import ceil, isqrt, log2
 from pathlib import Path
 from typing import get_args
@@ -33,6 +34,12 @@ from refusals import refused
 from surveys import opened
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.costs import COST_KINDS
+from veilsum.disclosure.merging import (
+    CountedTable,
+    MergeAxis,
+    SmallCells,
+    merge_axis_of,
+)
 from veilsum.fits.fitting import LeastSquaresRecipe
 from veilsum.fits.formula_job import FormulaJob
 from veilsum.fits.wrappers import RobustRecipe
@@ -41,7 +48,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.minimise.costs import domains
 from veilsum.minimise.costs.domains import Domain
-from veilsum.minimise.methods.choosing import ITERATIVE
+from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.models import families
 from veilsum.models.families import Family, Gaussian, LogLink
@@ -73,6 +80,7 @@ from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Lost, Quit
 from veilsum.protocol.phases import BEFORE_COMMIT
 from veilsum.protocol.plan import Policy
+from veilsum.protocol.work import request_digest
 from veilsum.questions.cox.stratified import CoxJob
 from veilsum.questions.dispatch import PriceRecipe
 from veilsum.questions.evaluate.bins import BinsRecipe
@@ -84,16 +92,23 @@ from veilsum.questions.statistics import (
     StatisticsWishes,
     parse_statistics,
 )
-from veilsum.questions.survival import SurvivalRecipe
-from veilsum.sums.presence import PRESENCE, Cells, Screened, places_with_rows
-from veilsum.sums.recipes import Guarded
+from veilsum.questions.survival import SurvivalJob, SurvivalRecipe
+from veilsum.sums.presence import (
+    PRESENCE,
+    Cells,
+    Crossed,
+    Screened,
+    places_with_rows,
+    screened_recipe,
+)
+from veilsum.sums.recipes import Contribution, Guarded
 from veilsum.sums.releases import ReleaseLimit, released_lines_by_piece
 from veilsum.sums.running import plan_for_recipe
 from veilsum.sums.terms import Terms
 from veilsum.surveys.question import SurveyRecipe
 from veilsum.tables.axes import Axis
 from veilsum.tables.frames import as_frame
-from veilsum.tables.rules import Rules
+from veilsum.tables.rules import DisclosureError, Rules
 from veilsum.tables.schema import Schema
 from worlds import Setting
 
@@ -629,6 +644,156 @@ def test_a_party_says_what_it_holds_as_the_page_says():
     assert f"the text `{json.dumps(PRESENCE)}`" in part("Sums")
 
 
+def page_blocks(kind, size, flagged):
+    """Blocks of one axis, by the page."""
+    if kind == "levels" and flagged:
+        last = sorted(flagged | {(k + 1) % size for k in flagged})
+        return [[k] for k in range(size) if k not in last] + [last]
+    found = [[0]]
+    for k in range(1, size):
+        joined = kind == "ordered" and (k in flagged or k - 1 in flagged)
+        found = [*found[:-1], [*found[-1], k]] if joined else [*found, [k]]
+    return found
+
+
+def page_small(axes, counts, flags, least, count):
+    """Small cells of blocks, each by the places of its blocks, by the page."""
+    sides = [page_blocks(a["kind"], a["size"], flags[a["name"]]) for a in axes]
+    for cell in product(*sides):
+        inside = [
+            counts[place]
+            for place in product(*cell)
+            if not any(k in a["never"] for k, a in zip(place, axes, strict=True))
+        ]
+        if inside and max(inside) < least and (count > 1 or max(inside) > 0):
+            yield cell
+
+
+def page_merge(tables, least, count):
+    """Blocks by column, or None if all quit, by the page."""
+    flags = {a["name"]: set() for axes, _ in tables for a in axes}
+    for axes, counts in sorted(tables, key=lambda one: len(one[0])):
+        small = [*page_small(axes, counts, flags, least, count)]
+        ways = []
+        for at, a in enumerate(axes):
+            if a["kind"] == "fixed" or (a["by"] and len(axes) > 1):
+                continue
+            more = flags[a["name"]] | {k for cell in small for k in cell[at]}
+            tried = flags | {a["name"]: more}
+            n = len(page_blocks(a["kind"], a["size"], more))
+            if n > 1 and not [*page_small(axes, counts, tried, least, count)]:
+                ways.append((a["kind"] == "levels", -n, a["name"], more))
+        if small and not ways:
+            return None
+        if small:
+            flags[min(ways)[2]] = min(ways)[3]
+    sizes = {a["name"]: (a["kind"], a["size"]) for axes, _ in tables for a in axes}
+    return {k: page_blocks(*sizes[k], one) for k, one in flags.items() if one}
+
+
+def made_up_tables(chance):
+    """Tables of a few columns, with and without groups."""
+    columns = [
+        {
+            "name": name,
+            "size": int(chance.integers(2, 6)),
+            "kind": str(
+                chance.choice(["ordered", "levels", "fixed"], p=[0.5, 0.4, 0.1])
+            ),
+            "never": (),
+            "by": name == "by",
+        }
+        for name in ("by", "x", "y")
+    ]
+    for one in columns:
+        if one["kind"] == "ordered" and not one["by"]:
+            one["never"] = (one["size"] - 1,) * int(chance.integers(2))
+    by, x, y = columns
+    for axes in ([by], [x, by], [y], [x, y]):
+        counts = chance.choice([0, 2, 3, 4, 5], [a["size"] for a in axes])
+        counts[chance.random(counts.shape) < 0.6] = 5
+        yield axes, counts
+
+
+def test_small_cells_merge_as_the_page_says():
+    chance = np.random.default_rng(2)
+    outcomes = []
+    for _ in range(300):
+        tables, count = [*made_up_tables(chance)], int(chance.integers(1, 4))
+        expected = page_merge(tables, 3, count)
+        counted = [
+            CountedTable(
+                "cells",
+                tuple(
+                    MergeAxis(
+                        a["name"],
+                        tuple(map(str, range(a["size"]))),
+                        ordered=a["kind"] == "ordered",
+                        fixed=a["kind"] == "fixed",
+                        alone=a["by"],
+                        unreachable=a["never"],
+                    )
+                    for a in axes
+                ),
+                counts,
+            )
+            for axes, counts in tables
+        ]
+        try:
+            blocks = SmallCells(3, count).merge(counted).blocks
+            found = {name: [list(b) for b in one] for name, one in blocks.items()}
+        except DisclosureError:
+            found = None
+        assert found == expected
+        outcomes.append("quit" if found is None else bool(found))
+    assert {*outcomes} == {"quit", True, False}
+
+
+def test_a_party_answers_in_blocks_as_the_page_says():
+    """Three wards and four times; a ward and the end of the follow-up merge."""
+    frame = as_frame(
+        {
+            "days": [5, 15, 25, 35, 45, 5, 25, 45, 15],
+            "died": [1, 0, 1, 1, 0, 1, 0, 1, 1],
+            "ward": ["a", "a", "a", "b", "b", "b", "c", "c", "c"],
+        }
+    )
+    schema = Schema.from_table(
+        {
+            "columns": {
+                "days": {"kind": "integer", "minimum": 0, "maximum": 99},
+                "died": {"kind": "integer", "minimum": 0, "maximum": 1},
+                "ward": {"kind": "category", "categories": ["a", "b", "c"]},
+            }
+        }
+    )
+    job = SurvivalJob.of(schema, "Surv(days, died) ~ ward", [10, 20, 30, 40])
+    recipe = screened_recipe(
+        job.recipe(), job.groups, enough=2, parties=5, targets=job.targets
+    )
+    levels, ends = [3, 5, 1], [[3, 3, 5], [3, 5, 5]]
+    cells = [[5, 5, 5, 5, 1], [5, 4, 3, 4, 5], [5, 5, 5, 5, 2]]
+    counts = [*levels, 5, 5, *ends[0], *ends[1], *cells[0], *cells[1], *cells[2]]
+    total = np.array([*counts, 3, 3, 3, 3], dtype=object)
+    request = recipe.request([np.resize(total, recipe.size)])
+    blocks = {"days": [[0], [1], [2], [3, 4]], "ward": [[1], [0, 2]]}
+    page = {"asked": job.words, "blocks": blocks}
+    said = (
+        b"veilsum request\0"
+        + json.dumps(page, sort_keys=True, separators=(",", ":")).encode()
+    )
+    assert request_digest(request) == sha256(said).digest()
+    own = job.bring(job.schema.check("ann", frame))
+    given = Contribution(partial(job.answer, own), ())
+    answer = recipe.contribution(given, np.zeros(0, object)).answer(request)
+    # Ward c is counted with a, and what ends after 30 days goes on.
+    events = [1, 1, 1, 0], [1, 0, 0, 0], [0] * 4
+    censored = [0, 1, 1, 0], [0] * 4, [0] * 4
+    expected = [*np.ravel(events), *np.ravel(censored), 1, 2, 0, 0]
+    assert answer[: len(expected)].tolist() == expected
+    assert '`{"asked": request, "blocks": blocks}`' in part("Sums")
+
+
 def known_families():
     kinds = vars(families).values()
     found = {one for one in kinds if isinstance(one, type) and issubclass(one, Family)}
@@ -976,7 +1141,10 @@ def shown_in_sums():
         ("x",), {}, wards, measures=(Measure.of(-1, 1),), gaps=("x",)
     )
     recipe = StatisticsRecipe(wishes, None)
-    first = Screened(recipe, (Cells(("sex",), (("f", "m"),)),), 3).release(())
+    axis = Axis("ward", ("a", "b"))
+    merging = Crossed((axis,), (merge_axis_of(axis),))
+    counted = (Cells(("sex",), (("f", "m"),)), merging)
+    first = Screened(recipe, counted, 3).release(())
     job = "with levels, cells, bins or columns of two values"
     yield (job, "the first of all"), first.statistics
     yield ("statistics", "the only one"), recipe.release([]).statistics

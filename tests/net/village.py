@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 
 from veilsum.consortium.consortium import Address, consortium_from
-from veilsum.net.hello import Limits
+from veilsum.net.handshake import Limits
 from veilsum.net.identity import new_identity
 from veilsum.net.links import Network
 from veilsum.party.local import DOORS

@@ -220,6 +220,7 @@ def test_a_simulation_shows_the_largest_influence_of_each_party():
 def test_counts_cost_no_more_than_they_can_say():
     tables = {f"site-{k}": table(120, seed=k) for k in range(5)}
     found = vs.statistics(tables, columns=[], tables=[["sex"]], schema=SCHEMA, seed=1)
-    # Rows, two cells and rows left out; before them three counts of parties.
-    assert found.price.accounts.total == pytest.approx(7 * log2(601))
-    assert found.price.accounts.inside(("sex",)) == pytest.approx(7 * log2(601))
+    # Rows, two cells and rows left out; before them three counts of five parties.
+    bits = 4 * log2(601) + 3 * log2(6)
+    assert found.price.accounts.total == pytest.approx(bits)
+    assert found.price.accounts.inside(("sex",)) == pytest.approx(bits)

@@ -295,26 +295,39 @@ def test_a_party_where_all_are_censored_takes_part():
 
 
 def test_without_any_event_curves_stay_at_1():
+    """That nobody has an event may only be shown if a single one may be."""
     data = {name: one.assign(event=0) for name, one in dealt(table("colon")).items()}
-    found = vs.survival(BY_GROUP, data, times=[730, 1460, 2190])
+    asked = {"times": [730, 1460, 2190]}
+    with refused("merging-leaves-nothing", DisclosureError, mentions=("event",)):
+        vs.survival(BY_GROUP, data, **asked)
+    found = vs.survival(BY_GROUP, data, **asked, rules=Rules(minimum_count=1))
     assert found.log_rank is None
     assert {one["survival"] for one in found.rows()} == {1.0}
     assert {one["low"] for one in found.rows()} == {None}
     assert "No event was seen" in found.summary()
 
 
-def test_a_group_that_nobody_has_is_left_out_and_said():
+def test_a_group_that_nobody_has_is_left_out_only_if_a_single_row_may_be_shown():
+    """A group without any row looks like one with few: it merges with the next one."""
     levels = {"kind": "category", "categories": ["Lev", "Lev+5FU", "Obs", "new"]}
-    found = vs.survival(
-        BY_GROUP,
-        dealt(table("colon")),
-        times=[730, 1460, 2190],
-        schema=schema(group=levels),
-        rules=Rules(release_fraction=10.0),
-    )
+
+    def asked(**rules):
+        return vs.survival(
+            BY_GROUP,
+            dealt(table("colon")),
+            times=[730, 1460, 2190],
+            schema=schema(group=levels),
+            rules=Rules(release_fraction=10.0, **rules),
+        )
+
+    found = asked(minimum_count=1)
     assert [*found.curves] == ["Lev", "Lev+5FU", "Obs"]
     assert found.log_rank.df == 2
     assert "No row has group = new." in found.summary()
+    merged = asked()
+    assert [*merged.curves] == ["Lev+5FU", "Obs", "others (Lev, new)"]
+    assert merged.merged == {"group": [["Lev", "new"]]}
+    assert merged.log_rank.statistic == found.log_rank.statistic
 
 
 def test_events_may_be_levels_and_rows_may_be_missing():
@@ -364,12 +377,15 @@ def test_times_up_to_which_steps_are_too_wide_are_named_for_each_group():
     assert f"half a standard error at {', '.join(places)}: up to there" in told
 
 
-def test_a_coarser_grid_is_the_way_out():
+def test_small_intervals_merge_and_are_those_of_a_coarser_grid():
     data = dealt(table("colon"))
-    with refused("group-too-small", DisclosureError, mentions=("1460",)) as refusal:
-        vs.survival(BY_GROUP, data, times=range(365, 2200, 365))
-    assert refusal.value.rule == "minimum_count"
-    assert vs.survival(BY_GROUP, data, times=[730, 1460, 2190]).log_rank.p < 0.01
+    found = vs.survival(BY_GROUP, data, times=range(365, 2200, 365))
+    merged = ["1095 to 1460", "1460 to 1825", "1825 to 2190"]
+    assert found.merged == {"time": [merged]}
+    coarse = vs.survival(BY_GROUP, data, times=found.times)
+    assert not coarse.merged
+    assert found.rows() == coarse.rows()
+    assert found.log_rank.p == coarse.log_rank.p < 0.01
 
 
 def test_more_times_than_rows_hold_are_refused_before_anybody_is_asked():

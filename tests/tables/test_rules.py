@@ -229,10 +229,14 @@ def test_statistics_keep_the_same_rules(tables):
     vs.statistics(tables, driver="vectorised", **usual)
     assert asked(tables=[("site", "sex")]) == "site_terms"
     assert asked(columns=["beds"]) == "site_terms"
-    assert asked(histograms={"bmi": [15, 27, 37.5, 40]}) == "minimum_count"
     for one in tables.values():
         one["region"] = np.where(np.arange(N_ROWS) < 2, "a", "b")
     assert asked(tables=[("region",)]) == "minimum_count"
+    # Where no first sum counts parties, each refuses its own small cells.
+    alone = Rules(site_terms=True)
+    assert asked(tables=[("region",)], rules=alone) == "minimum_count"
+    wide = {"histograms": {"bmi": [15, 27, 37.5, 40]}, "rules": alone}
+    assert asked(**wide) == "minimum_count"
     tables["h4"]["salary"] = np.where(
         np.arange(N_ROWS) < 2, 1e7, tables["h4"]["salary"]
     )

@@ -24,6 +24,7 @@ from veilsum.consortium.drafting import masks_between
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.sections import MasksSection
 from veilsum.consortium.study import AgreedStudy
+from veilsum.disclosure.merging import MergedRequest, Merging
 from veilsum.drivers.driver import (
     Assignment,
     Driver,
@@ -512,7 +513,11 @@ class Rehearsal:
 
             def answer(request: Any) -> Array[Any]:
                 if self.screened(played) and request == PRESENCE:
-                    return holders(recipe.groups, partial(job.look, table))
+                    look = partial(job.look, table)
+                    return holders(recipe.groups, look, recipe.enough)
+                if isinstance(request, MergedRequest):
+                    merging = Merging(request.blocks)
+                    return recipe.merged(job.answer(table, request.asked), merging)
                 return job.answer(table, request)
 
         found, law = [], played.law

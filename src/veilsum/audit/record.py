@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from veilsum.consortium.consortium import canonical
 from veilsum.errors import InvalidInputError
-from veilsum.files.contents import contents
 from veilsum.files.output import as_json
+from veilsum.files.safe_read import contents
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
 from veilsum.showing import Renderable, Rendering, counted
 

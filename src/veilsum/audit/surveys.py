@@ -46,7 +46,7 @@ from veilsum.drivers.driver import Driver
 from veilsum.drivers.faults import Faults
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import MOST_BYTES, read_consortium
-from veilsum.files.contents import contents
+from veilsum.files.safe_read import contents
 from veilsum.files.scenarios import read_toml
 from veilsum.numbers.arrays import listed_names
 from veilsum.party.own_survey import SUBMISSIONS

@@ -24,8 +24,8 @@ from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Skipped
 from veilsum.consortium.consortium import canonical
 from veilsum.errors import InvalidInputError
-from veilsum.files.contents import contents
 from veilsum.files.output import write_files
+from veilsum.files.safe_read import contents
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.shapes import Int
 

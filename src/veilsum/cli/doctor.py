@@ -114,7 +114,7 @@ def _look_around(
     from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import read_agreement
     from veilsum.net.doctor import Check, Health, check_network_health
-    from veilsum.net.passes import own_token
+    from veilsum.net.relay_tokens import own_token
     from veilsum.net.trust import check_certificates
     from veilsum.party.own_rules import own_rules_in
 

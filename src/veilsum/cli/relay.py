@@ -53,7 +53,7 @@ def token(*, out: Path, as_json: bool) -> None:
     Example:
       veilsum relay token -o relay.token
     """
-    from veilsum.net.passes import new_token
+    from veilsum.net.relay_tokens import new_token
 
     digest = new_token(out)
     if as_json:

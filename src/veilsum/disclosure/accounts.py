@@ -21,12 +21,15 @@ class Balance:
         spent: released bits of all numbers that count here.
         held: bits that the columns hold.
         given_others: whether the columns are one column, with all others known.
+        exempt: whether tables of counts are all that depends on these columns, and may
+            be published: every cell has enough honest rows.
     """
 
     columns: tuple[str, ...]
     spent: float
     held: float
     given_others: bool = False
+    exempt: bool = False
 
     @property
     def usable(self) -> float:
@@ -35,8 +38,8 @@ class Balance:
 
     @property
     def fits(self) -> bool:
-        """Whether no more was released than is usable."""
-        return self.spent <= self.usable
+        """Whether no more was released than is usable, or that does not matter."""
+        return self.exempt or self.spent <= self.usable
 
     @staticmethod
     def tightest(balances: Sequence[Balance]) -> Balance | None:
@@ -116,22 +119,40 @@ class Accounts:
         """Return the bits of all numbers that change with a column."""
         return sum(bits for few, bits in self.bits.items() if column in few)
 
-    def balances(self, rows: int, laws: Mapping[str, RowLaw]) -> tuple[Balance, ...]:
+    def balances(
+        self,
+        rows: int,
+        laws: Mapping[str, RowLaw],
+        published: Sequence[tuple[str, ...]] = (),
+    ) -> tuple[Balance, ...]:
         """Return the balance of every column set, and of every column given the others.
 
         Args:
             rows: number of pooled honest rows.
             laws: public law of each column.
+            published: column sets of which tables of counts may be published. Their
+                balances, and those of some of their columns, are exempt.
         """
         everything = self.columns
+
+        def exempt(columns: tuple[str, ...]) -> bool:
+            return any({*few}.issuperset(columns) for few in published)
+
         found = [
             Balance(
-                few, self.inside(few), bits_held(rows, joint([laws[k] for k in few]))
+                few,
+                self.inside(few),
+                bits_held(rows, joint([laws[k] for k in few])),
+                exempt=exempt(few),
             )
             for few in self.sets
         ]
         for name in everything if len(everything) > 1 else ():
             keys = joint([laws[other] for other in everything if other != name])
             held = bits_held_given(rows, laws[name], keys)
-            found.append(Balance((name,), self.changing(name), held, given_others=True))
+            spent = self.changing(name)
+            passed = exempt(everything)
+            found.append(
+                Balance((name,), spent, held, given_others=True, exempt=passed)
+            )
         return tuple(found)

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from math import erf, inf, sqrt
 
 import numpy as np
-from scipy.linalg import qr
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray, Vector
@@ -119,12 +118,7 @@ class Influence(Secret):
                 parts = self._people.T @ above + old.T @ below
                 above = above - self._people @ parts
                 below -= old @ parts
-        basis = qr(
-            np.vstack([above, below]),
-            mode="economic",
-            overwrite_a=True,
-            check_finite=False,
-        )[0]
+        basis = np.linalg.qr(np.vstack([above, below])).Q
         people = (
             basis[:n] if not self._people.size else np.hstack([self._people, basis[:n]])
         )

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from veilsum.errors import InvalidInputError
-from veilsum.files.contents import ordinary
+from veilsum.files.safe_read import ordinary
 from veilsum.numbers.arrays import Array
 
 # Bytes that are unpacked at once.

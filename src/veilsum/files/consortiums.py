@@ -20,7 +20,7 @@ from veilsum.errors import (
     OutputError,
     installing,
 )
-from veilsum.files.contents import contents
+from veilsum.files.safe_read import contents
 from veilsum.files.scenarios import graphs_beside, read_scenario_file, read_toml
 
 RANDOM_BYTES = 16

@@ -12,7 +12,7 @@ from xml.parsers.expat import ExpatError, ParserCreate
 
 from veilsum.errors import InvalidGraphError
 from veilsum.files.arrays import ArrayHead, mapped_array, packed_arrays
-from veilsum.files.contents import contents
+from veilsum.files.safe_read import contents
 from veilsum.graphs.links import MOST_LINKS
 from veilsum.graphs.topology import Topology
 from veilsum.memory import check_room

@@ -10,8 +10,8 @@ from typing import Any
 from veilsum.consortium.scenario import Scenario, scenario_from
 from veilsum.consortium.sections import MOST_LINKS, ReadGraph, ScenarioFile
 from veilsum.errors import InvalidScenarioError
-from veilsum.files.contents import contents
 from veilsum.files.graphs import read_topology
+from veilsum.files.safe_read import contents
 from veilsum.graphs.topology import Topology
 from veilsum.reading import read
 

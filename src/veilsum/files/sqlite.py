@@ -32,7 +32,7 @@ from threading import RLock
 from typing import Any, Literal, NoReturn, Self, TypeAlias, cast
 
 from veilsum.errors import SecretError, VeilsumError
-from veilsum.files.owners import why_open
+from veilsum.files.permissions import why_open
 from veilsum.numbers.secrets import Secret
 
 # Whatever was made with words: a trigger would change what is written, unseen.

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from veilsum.errors import InvalidInputError
-from veilsum.files.contents import contents
+from veilsum.files.safe_read import contents
 from veilsum.tables.frames import (
     Frame,
     Series,

@@ -28,9 +28,9 @@ from veilsum.masks.masking import Shares, ShareStreams, Streams
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import stack
 from veilsum.minimise.device_masks import device_shares
-from veilsum.minimise.engines.choosing import engine_for
 from veilsum.minimise.engines.engine import Engine, Task
 from veilsum.minimise.engines.faulty import FaultyEngine
+from veilsum.minimise.engines.registry import engine_for
 from veilsum.minimise.methods.base import State
 from veilsum.minimise.methods.certificate import Bounds
 from veilsum.minimise.methods.link_faults import LinkFaults

@@ -46,8 +46,8 @@ from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.minimise.engines.choosing import check_there, engine_for
 from veilsum.minimise.engines.engine import Engine, Task, check_bounded
+from veilsum.minimise.engines.registry import check_there, engine_for
 from veilsum.minimise.methods.base import Method
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue

@@ -35,8 +35,8 @@ from veilsum.errors import (
     VeilsumError,
     printable,
 )
-from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
+from veilsum.files.safe_read import contents
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.masks.laws import LAWS, LawName, Masks

@@ -22,8 +22,8 @@ from veilsum.consortium.pem import der_of
 from veilsum.consortium.study import AgreedStudy, is_study, runs_of, study_from
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import new_run, read_certificate
-from veilsum.files.contents import contents
 from veilsum.files.output import as_json, write_files
+from veilsum.files.safe_read import contents
 from veilsum.net.identity import (
     MOST_BYTES,
     NEXT,

@@ -31,7 +31,7 @@ from veilsum.consortium.addresses import Address, Relay, is_anywhere
 from veilsum.consortium.consortium import Consortium
 from veilsum.errors import InvalidInputError
 from veilsum.net.entrance import caller_address
-from veilsum.net.hello import (
+from veilsum.net.handshake import (
     Close,
     Hello,
     Limits,
@@ -50,7 +50,7 @@ from veilsum.net.identity import (
     read_identity,
 )
 from veilsum.net.links import exchange_hellos, listening_refused, own_hello
-from veilsum.net.passes import TOKEN_FILE
+from veilsum.net.relay_tokens import TOKEN_FILE
 from veilsum.net.sockets import (
     UNANSWERED,
     Answered,

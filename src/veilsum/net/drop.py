@@ -43,9 +43,9 @@ from veilsum.errors import (
     WaitingError,
     installing,
 )
-from veilsum.files.contents import contents
 from veilsum.files.output import write_files
-from veilsum.net.hello import (
+from veilsum.files.safe_read import contents
+from veilsum.net.handshake import (
     LONGEST_TEXT,
     Limits,
     Name,

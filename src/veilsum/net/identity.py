@@ -31,7 +31,7 @@ from veilsum.errors import (
 )
 from veilsum.files.consortiums import read_certificate
 from veilsum.files.output import write_files
-from veilsum.files.owners import why_open
+from veilsum.files.permissions import why_open
 from veilsum.numbers.secrets import Secret
 
 try:

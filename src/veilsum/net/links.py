@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from veilsum import __version__
 from veilsum.errors import NotReadyError, PeerProtocolError
 from veilsum.net.entrance import caller_address
-from veilsum.net.hello import (
+from veilsum.net.handshake import (
     BYE,
     DISAGREEMENTS,
     PROTOCOL,

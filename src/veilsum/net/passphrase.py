@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from veilsum.errors import InvalidInputError
-from veilsum.files.owners import why_open
+from veilsum.files.permissions import why_open
 
 LEAST = 12
 # 128 MiB and a third of a second for each guess.

@@ -26,8 +26,8 @@ import numpy as np
 from veilsum.consortium.consortium import Consortium, canonical, check_name
 from veilsum.consortium.pem import der_of
 from veilsum.errors import InvalidInputError
-from veilsum.files.contents import contents
 from veilsum.files.output import as_json
+from veilsum.files.safe_read import contents
 from veilsum.locale import in_words, released_sum, without_words
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
 from veilsum.numbers.arrays import FloatArray, is_number, listed_names

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
-from veilsum.net.hello import Limits
+from veilsum.net.handshake import Limits
 
 LOG = logging.getLogger("veilsum.net")
 # Sources that are told apart at a time; the oldest is forgotten.

@@ -31,9 +31,9 @@ from veilsum.net.entrance import (
     open_connection_limit,
     shrink_tls_buffers,
 )
-from veilsum.net.hello import Limits
-from veilsum.net.passes import JOINED, MOST_FRAME, RELAY_PATH, Pass, relay_admits
+from veilsum.net.handshake import Limits
 from veilsum.net.refusals import Refusals, caller_origin
+from veilsum.net.relay_tokens import JOINED, MOST_FRAME, RELAY_PATH, Pass, relay_admits
 from veilsum.net.sockets import (
     Answered,
     ConnectionClosed,

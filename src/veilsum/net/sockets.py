@@ -35,7 +35,7 @@ from veilsum.net.entrance import (
     caller_address,
     open_connection_limit,
 )
-from veilsum.net.hello import PATH, Limits
+from veilsum.net.handshake import PATH, Limits
 
 # The proxies of the environment for a call under TLS; the first that there is counts.
 _KINDS = ("wss", "socks", "https")

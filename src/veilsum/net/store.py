@@ -35,7 +35,7 @@ from veilsum.files.sqlite import (
     inspected,
     sync,
 )
-from veilsum.net.hello import sections_unlike_peer
+from veilsum.net.handshake import sections_unlike_peer
 from veilsum.numbers.arrays import listed_names
 from veilsum.protocol.effects import Persist
 

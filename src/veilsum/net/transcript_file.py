@@ -20,8 +20,8 @@ import msgspec
 
 from veilsum.consortium.pem import der_of
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError
-from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
+from veilsum.files.safe_read import contents
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Law, Masks
 from veilsum.net.identity import Identity, read_identity

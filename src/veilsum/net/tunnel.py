@@ -28,8 +28,8 @@ from websockets.uri import parse_uri
 from veilsum.consortium.addresses import Relay, Relays
 from veilsum.consortium.consortium import Consortium
 from veilsum.net.entrance import AEAD
-from veilsum.net.hello import PATH, Limits
-from veilsum.net.passes import JOINED, MOST_FRAME, RELAY_PATH, Pass
+from veilsum.net.handshake import PATH, Limits
+from veilsum.net.relay_tokens import JOINED, MOST_FRAME, RELAY_PATH, Pass
 from veilsum.net.sockets import (
     UNANSWERED,
     Answered,

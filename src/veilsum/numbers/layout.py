@@ -58,11 +58,14 @@ class RowRange:
         low: the least contribution, in units; None if it has no public bound.
         high: the largest contribution.
         columns: names of the table's columns that it depends on; None if not known.
+        most: the largest total of all rows; None if the number of rows decides. A count
+            of parties is at most the number of parties.
     """
 
     low: int | None = None
     high: int | None = None
     columns: tuple[str, ...] | None = None
+    most: int | None = None
 
     def __mul__(self, other: RowRange) -> RowRange:
         """Return the range of the product of two contributions."""
@@ -95,6 +98,8 @@ class RowRange:
             width: bits of the total, its sign included; the bound where the
                 contribution has none.
         """
+        if self.most is not None:
+            return min(log2(self.most + 1), float(width))
         if self.low is None or self.high is None:
             return float(width)
         return min(log2(rows * (self.high - self.low) + 1), float(width))

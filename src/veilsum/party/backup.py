@@ -23,12 +23,12 @@ from pathlib import Path
 from veilsum.consortium.consortium import Consortium, check_name
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError, printable
 from veilsum.files.consortiums import read_consortium
-from veilsum.files.contents import contents
 from veilsum.files.ledger import copy_ledger, open_ledger, read_ledger
 from veilsum.files.output import write_files
+from veilsum.files.safe_read import contents
 from veilsum.files.sqlite import files_beside
-from veilsum.net.passes import TOKEN_FILE
 from veilsum.net.receipt import Receipt, read_receipt
+from veilsum.net.relay_tokens import TOKEN_FILE
 from veilsum.numbers.arrays import listed_names
 from veilsum.party.own_rules import FILE_NAME
 from veilsum.party.own_survey import STORE, SUBMISSIONS

@@ -34,7 +34,7 @@ from veilsum.party.own_rules import (
 )
 from veilsum.showing import Items, Renderable, Rendering, counted
 from veilsum.sums.kinds import Asked, question_kind_of, resolve_agreed_question
-from veilsum.sums.presence import FEW_VALUES, Screened, Varying
+from veilsum.sums.presence import FEW_VALUES, Screened, Varying, merge_axes_of
 from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY, PossibleRound
 from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
@@ -399,7 +399,7 @@ def _known(found: Asked, room: PageRoom) -> Iterator[str]:
             if count:
                 text = meaning(key, first=first, zero=not drop)
                 yield _say("known.statistic", label=label(key), n=count, meaning=text)
-        if not place and counting:
+        if not place and counting and {"holders", "varying"} & later.statistics.keys():
             yield _say("known.ends_there")
     yield from kind.consequences(found, room)
     answer = _say("known.answer") if found.job is None else found.job.follows
@@ -477,6 +477,8 @@ def _holders(found: Asked) -> str:
         _say("holders.varying", rows=one.rows, most=max(least, one.least), least=least)
         for one in varying
     )
+    if any(merge_axes_of(one) for one in found.recipe.groups):
+        also += _say("holders.merged", least=least, enough=found.recipe.enough)
     return f"{lead}{counts}{also}"
 
 

@@ -33,7 +33,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import draft_consortium, write_consortium
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.net.identity import new_identity
-from veilsum.net.passes import TOKEN_FILE, new_token, read_token
+from veilsum.net.relay_tokens import TOKEN_FILE, new_token, read_token
 from veilsum.numbers.secrets import Secret
 from veilsum.party.own_rules import FILE_NAME, constants_asked, relaxed_rules
 from veilsum.party.processes import party_process_context

@@ -26,10 +26,10 @@ from veilsum.files.ledger import Ledger
 from veilsum.masks.masking import SystemStreams
 from veilsum.net.drop import KEY, Drop, DropFolder, unacknowledged_letters
 from veilsum.net.evidence import Evidence, make_evidence
-from veilsum.net.hello import Limits
+from veilsum.net.handshake import Limits
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Network
-from veilsum.net.passes import TOKEN_FILE
+from veilsum.net.relay_tokens import TOKEN_FILE
 from veilsum.net.runner import (
     TRIED,
     Ending,

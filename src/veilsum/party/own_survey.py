@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import Assignment, Driver, GivenUpError, Released
 from veilsum.errors import InvalidInputError
-from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger
+from veilsum.files.safe_read import contents
 from veilsum.locale import phrase
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret, hide_secrets_in_errors

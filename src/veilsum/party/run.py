@@ -25,14 +25,13 @@ from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import Assignment, GivenUpError
 from veilsum.errors import InvalidInputError, OutputError, WaitingError
 from veilsum.files.consortiums import read_agreement, write_consortium
-from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger, open_ledger
 from veilsum.files.output import as_json, prepare_folder, write_files
+from veilsum.files.safe_read import contents
 from veilsum.locale import phrase
 from veilsum.net.drop import DropFolder
 from veilsum.net.evidence import Evidence
 from veilsum.net.identity import Identity
-from veilsum.net.passes import own_token
 from veilsum.net.receipt import (
     Receipt,
     keyed_digest,
@@ -40,6 +39,7 @@ from veilsum.net.receipt import (
     read_receipt,
     sums_digest,
 )
+from veilsum.net.relay_tokens import own_token
 from veilsum.net.runner import Ending
 from veilsum.net.transcript_file import earlier_transcript, write_transcript
 from veilsum.numbers.secrets import Secret

@@ -24,8 +24,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from veilsum.errors import InvalidInputError, InvalidScenarioError
-from veilsum.files.contents import contents
 from veilsum.files.output import write_files
+from veilsum.files.safe_read import contents
 from veilsum.protocol.losing import withheld_words
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.phases import ABORTED, GREETING

@@ -36,9 +36,9 @@ from veilsum.errors import (
     printable,
 )
 from veilsum.files.consortiums import read_agreement
-from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
-from veilsum.files.owners import why_open
+from veilsum.files.permissions import why_open
+from veilsum.files.safe_read import contents
 from veilsum.net.amendment import Agreement, check_amendment
 from veilsum.net.identity import Identity
 from veilsum.net.metrics import Metric

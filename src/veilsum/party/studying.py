@@ -36,9 +36,9 @@ from veilsum.errors import (
     VeilsumError,
     WaitingError,
 )
-from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger, Wanted
 from veilsum.files.output import as_json, prepare_folder, write_files
+from veilsum.files.safe_read import contents
 from veilsum.locale import phrase
 from veilsum.net.amendment import Agreement, check_amendment
 from veilsum.net.identity import Identity

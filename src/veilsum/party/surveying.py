@@ -20,8 +20,8 @@ from msgspec import structs
 from veilsum.consortium.consortium import Consortium, canonical
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.consortiums import draft_consortium
-from veilsum.files.contents import contents
 from veilsum.files.output import as_json
+from veilsum.files.safe_read import contents
 from veilsum.files.scenarios import read_scenario_file
 from veilsum.locale import catalogue
 from veilsum.net.identity import Identity, is_signature, public_key

@@ -3,12 +3,13 @@
 One table of counts is summed: for each group, and for each interval between agreed
 times, how many rows ended there with the event and how many without; and how many went
 on after the last. Every row is in one cell, so that a sum says nothing of who gave
-which; the rest follows from it.
+which; the rest follows from it. Intervals with few rows merge before, see
+`veilsum.disclosure.merging`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise, product
@@ -21,6 +22,7 @@ from msgspec import Meta
 from numpy.typing import ArrayLike
 
 from veilsum.consortium.kinds import QuestionSpec
+from veilsum.disclosure.merging import Blocks, MergeAxis, Merging
 from veilsum.errors import InvalidInputError
 from veilsum.fits.formula_job import inferred_schema
 from veilsum.models import survival as models
@@ -31,7 +33,7 @@ from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers
 from veilsum.showing import Block, Rendering, Table
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.presence import Group, Look
+from veilsum.sums.presence import Group, Look, merged_lines, merged_names
 from veilsum.sums.recipes import EndsRecipe
 from veilsum.sums.releases import ReleaseLimit
 from veilsum.sums.running import finite_or_none
@@ -61,12 +63,19 @@ class Tallied:
     """Places in which a party has counted its rows before.
 
     Attributes:
+        merge_axes: by which small places merge.
         at: which of the counts; see `SurvivalJob.look`.
     """
 
     name: str
-    places: tuple[str, ...]
+    merge_axes: tuple[MergeAxis, ...]
     at: str
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The cells, the last axis changing fastest."""
+        labels = (one.labels for one in self.merge_axes)
+        return tuple(" x ".join(one) for one in product(*labels))
 
     def count(self, look: Look) -> Array[Any]:
         return look(self.at)
@@ -158,22 +167,47 @@ class SurvivalJob(SchemaJob[Ended]):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Levels, events and intervals that few parties might hold, and their cells."""
+        """Levels, events and intervals that few parties might hold, and their cells.
+
+        Intervals merge, and levels, but not events with other ends of rows.
+        """
         time, event = self.formula.time, self.formula.event
-        places = self.grid.places
+        most, last = self.used.column(time).maximum, self.grid.times[-1]
+        later = (self.grid.size,) if most is not None and most <= last else ()
+        ends = MergeAxis(event, EVENTS, fixed=True)
+        intervals = MergeAxis(time, self.grid.places, ordered=True, unreachable=later)
         if self.group is None:
             return (
-                Tallied(f"values of {event}", EVENTS, "events"),
-                Tallied(f"intervals of {time}", places, "cells"),
+                Tallied(f"values of {event}", (ends,), "events"),
+                Tallied(f"intervals of {time}", (intervals,), "cells"),
             )
-        ends = tuple(" x ".join(one) for one in product(EVENTS, self.labels))
-        cells = tuple(" x ".join(one) for one in product(self.labels, places))
+        levels = MergeAxis(self.group, self.labels)
         return (
-            Tallied(f"levels of {self.group}", self.labels, "levels"),
-            Tallied(f"values of {event}", EVENTS, "events"),
-            Tallied(f"cells of {event} x {self.group}", ends, "ends"),
-            Tallied(f"cells of {self.group} x {time}", cells, "cells"),
+            Tallied(f"levels of {self.group}", (levels,), "levels"),
+            Tallied(f"values of {event}", (ends,), "events"),
+            Tallied(f"cells of {event} x {self.group}", (ends, levels), "ends"),
+            Tallied(f"cells of {self.group} x {time}", (levels, intervals), "cells"),
         )
+
+    def targets(self, merging: Merging) -> Array[Any]:
+        """Return for each count the place of its block's total.
+
+        Rows that end in an interval that merges with what comes after the last time
+        are rows that go on.
+        """
+        places, groups = self.recipe().layout.places, len(self.labels)
+        shape = (groups, self.grid.size + 1)
+        columns = (self.group, self.formula.time)
+        found = merging.targets(shape, columns).reshape(shape)
+        group, place = np.divmod(found, shape[1])
+        goes_on = merging.first_places(self.formula.time, shape[1])[-1]
+        later = places["later"].start + group
+        cells = group * self.grid.size + place
+        parts = [
+            np.where(place == goes_on, later, places[key].start + cells)[:, :-1]
+            for key in ("interval_events", "interval_censored")
+        ]
+        return np.concatenate([*(one.ravel() for one in parts), later[:, -1]])
 
     @property
     def numbers_in_a_row(self) -> int:
@@ -211,21 +245,24 @@ class SurvivalJob(SchemaJob[Ended]):
         return int(own.ends.cells.sum())
 
     def check_at_home(self, home: AtHome, own: Ended) -> None:
-        """Refuse a table of which a cell, or the event, would point at few rows.
+        """Refuse a table that is in one of several groups.
 
-        Each cell of group and interval is looked at with events and censored rows
-        together: whoever asks chooses the times, but not what happened to a row.
+        Small cells merge after the first sum. Where that is switched off, by
+        `site_terms`, a party refuses its own: each cell of group and interval is looked
+        at with events and censored rows together, since whoever asks chooses the times,
+        but not what happened to a row.
         """
-        # More rows than a rule can want say no more, and need not be written out.
-        enough = 1 + ceil(max(home.rules.minimum_count, home.rules.effective_count))
-        counts = np.minimum([self.n_rows(own) - own.n_events, own.n_events], enough)
-        values = np.repeat([0.0, 1.0], counts)
-        home.column(self.formula.event, values, two_valued=lambda: True)
         if self.group is not None:
             levels = np.flatnonzero(self.look(own, "levels"))
             home.category(self.group, levels, self.labels)
-        (*_, cells) = self.groups
-        home.bins(cells.name, self.look(own, "cells"), cells.places)
+        if home.rules.site_terms:
+            # More rows than a rule can want say no more, and need not be written out.
+            most = max(home.rules.minimum_count, home.rules.effective_count)
+            counts = [self.n_rows(own) - own.n_events, own.n_events]
+            values = np.repeat([0.0, 1.0], np.minimum(counts, 1 + ceil(most)))
+            home.column(self.formula.event, values, two_valued=lambda: True)
+            (*_, cells) = self.groups
+            home.bins(cells.name, self.look(own, "cells"), cells.places)
 
     def look(self, own: Ended, at: str) -> Array[Any]:
         """Return counts of rows, by what they are called in `groups`."""
@@ -266,17 +303,19 @@ class SurvivalJob(SchemaJob[Ended]):
         every = replace(self, grid=TimeGrid.of(np.unique(times)))
         total = reduce(add, [every.bring(one).ends for one in tables])
         places = np.searchsorted(every.grid.times, self.grid.times, side="right")
-        curves = every.curves(total)
+        curves = every.curves(total, every.grid.times, self.labels)
         return {
             label: np.append(1.0, one.survival)[places] for label, one in curves.items()
         }
 
-    def curves(self, ends: Ends) -> dict[str, SurvivalCurve]:
+    def curves(
+        self, ends: Ends, times: Vector, labels: Sequence[str]
+    ) -> dict[str, SurvivalCurve]:
         """Return the curve of each group that has any rows."""
         parts = zip(
-            self.labels, ends.events, ends.censored, ends.later.tolist(), strict=True
+            labels, ends.events, ends.censored, ends.later.tolist(), strict=True
         )
-        curves = {label: SurvivalCurve(self.grid.times, *one) for label, *one in parts}
+        curves = {label: SurvivalCurve(times, *one) for label, *one in parts}
         return {label: one for label, one in curves.items() if one.n}
 
 
@@ -287,27 +326,50 @@ class SurvivalResult(TableResult):
     Attributes:
         job: what was asked.
         reference: the pooled rows' own curves at the agreed times, without any grid, by
-            group, where one computer has all rows and was asked to compare.
+            agreed group, where one computer has all rows and was asked to compare.
     """
 
     job: SurvivalJob
     reference: Mapping[str, Vector] | None = None
 
+    @cached_property
+    def _blocks(self) -> tuple[Blocks, Blocks]:
+        """Blocks of levels, and of intervals with what comes after the last time."""
+        job, merging = self.job, self.merging
+        levels = merging.of(job.group or "", len(job.labels))
+        return levels, merging.of(job.formula.time, job.grid.size + 1)
+
     @property
     def times(self) -> Vector:
-        """The agreed times."""
-        return self.job.grid.times
+        """The agreed times at which intervals end that were large enough."""
+        _, intervals = self._blocks
+        return self.job.grid.times[[block[-1] for block in intervals[:-1]]]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the groups: agreed levels, and "others" if small ones merged."""
+        levels, _ = self._blocks
+        axis = MergeAxis(self.job.group or "", self.job.labels)
+        return tuple(map(axis.label, levels))
+
+    @property
+    def merged(self) -> dict[str, list[list[str]]]:
+        """By column, the intervals and levels that were counted together."""
+        return merged_names(self.job.groups, self.merging)
 
     @cached_property
     def ends(self) -> Ends:
         """How many rows of all parties ended where."""
         recipe, sums = self.inner
-        return Ends(*recipe.ends(sums))
+        levels, intervals = ([block[0] for block in one] for one in self._blocks)
+        events, censored, later = recipe.ends(sums)
+        cells = np.ix_(levels, intervals[:-1])
+        return Ends(events[cells], censored[cells], later[levels])
 
     @cached_property
     def curves(self) -> dict[str, SurvivalCurve]:
         """For each group that has any rows its curve, by Kaplan and Meier."""
-        return self.job.curves(self.ends)
+        return self.job.curves(self.ends, self.times, self.labels)
 
     @cached_property
     def life_tables(self) -> dict[str, SurvivalCurve]:
@@ -350,8 +412,13 @@ class SurvivalResult(TableResult):
         """Return how far curves are from the pooled rows' own, where both are known."""
         if self.reference is None:
             return None
-        pairs = [(one.survival, self.reference[name]) for name, one in curves.items()]
-        off = np.concatenate([np.abs(one - other) for one, other in pairs])
+        kept = np.searchsorted(self.job.grid.times, self.times)
+        pairs = [
+            (one.survival, self.reference[name][kept])
+            for name, one in curves.items()
+            if name in self.reference
+        ]
+        off = np.concatenate([[0.0], *(np.abs(one - other) for one, other in pairs)])
         return float(off[np.isfinite(off)].max(initial=0.0))
 
     def _chosen(self, *, life_table: bool) -> dict[str, SurvivalCurve]:
@@ -495,10 +562,11 @@ class SurvivalResult(TableResult):
                 "wide to tell, and more times would help."
             )
         lines.append(told)
-        empty = [one for one in self.job.labels if one not in self.curves]
+        empty = [one for one in self.labels if one not in self.curves]
         if empty:
             lines.append(f"No row has {self.job.group} = {listed_names(empty)}.")
-        return [*lines, self.rows_sentence]
+        merged = merged_lines(self.job.groups, self.merging)
+        return [*lines, *merged, self.rows_sentence]
 
     def _too_wide(self) -> list[str]:
         """Return the times, and of whom, where both ways to count are apart."""
@@ -529,18 +597,15 @@ class SurvivalResult(TableResult):
             "dropped": self.dropped,
             "formula": self.job.text,
             "times": self.times.tolist(),
+            "merged": self.merged,
             "groups": self.groups(),
             "table": self.rows(),
             "life_tables": self.rows(life_table=True),
             "log_rank": None
             if test is None
             else {
-                "observed": dict(
-                    zip(self.job.labels, test.observed.tolist(), strict=True)
-                ),
-                "expected": dict(
-                    zip(self.job.labels, test.expected.tolist(), strict=True)
-                ),
+                "observed": dict(zip(self.labels, test.observed.tolist(), strict=True)),
+                "expected": dict(zip(self.labels, test.expected.tolist(), strict=True)),
                 "statistic": test.statistic,
                 "df": test.df,
                 "p": test.p,
@@ -664,8 +729,10 @@ class SurvivalKind(TableKind[SurvivalSpec, SurvivalJob]):
         yield f"intervals: {len(times)}, each with its last time: {listed}"
         yield f"rows that go on after {times[-1]} are counted by themselves"
         yield (
-            "rules about combinations and bins are about all rows of a group that end "
-            "in an interval, with the event or without: of these, one alone may have it"
+            "an interval or a level in which too few members have minimum_count rows "
+            "merges with others, and the result names it; rows of a group that end in "
+            "an interval count with the event and without: of these, one alone may "
+            "have it"
         )
 
     def figures(

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from veilsum import page as pages
 from veilsum.audit.run_folder import RunFolder
 from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
-from veilsum.files.contents import contents
+from veilsum.files.safe_read import contents
 from veilsum.party.own_rules import usual_own_rules
 from veilsum.report.annex import (
     Block,

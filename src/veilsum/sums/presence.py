@@ -7,6 +7,11 @@ or a bin, or one of a column's few values. Each is held by nobody, or by at leas
 `tolerate + 2` parties, three without `tolerate`, which leaves two honest ones whoever
 colludes; and as many hold several places of each group. Otherwise everybody ends the
 run, and all that was shown are these counts.
+
+Tables of counts merge their small cells instead (`veilsum.disclosure.merging`). For
+them the first sum counts the parties with at least `minimum_count` rows in a cell. A
+person alone in a cell is in no such count, and one person changes a count only as the
+last one that a party needs. So parties with fewer rows in a cell need not refuse.
 """
 
 from __future__ import annotations
@@ -20,10 +25,19 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
+from veilsum.disclosure.merging import (
+    CountedTable,
+    MergeAxis,
+    MergedRequest,
+    Merging,
+    SmallCells,
+    merge_numbers,
+    merged_layout,
+)
 from veilsum.models.plausible import check_total
 from veilsum.models.tallies import CrossTable
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.layout import Layout, array
+from veilsum.numbers.layout import Layout, RowRange, array
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.sums.recipes import LEAST_ROUNDS, Contribution, Guarded, SumRecipe, Sums
@@ -117,9 +131,14 @@ class Values:
 
 @dataclass(frozen=True)
 class Crossed:
-    """The places of an axis of a table, or the cells of several that are crossed."""
+    """The places of an axis of a table, or the cells of several that are crossed.
+
+    Attributes:
+        merge_axes: by which small cells merge; empty if they do not.
+    """
 
     axes: tuple[Axis, ...]
+    merge_axes: tuple[MergeAxis, ...] = ()
 
     @property
     def name(self) -> str:
@@ -205,12 +224,33 @@ def has_few_values(measure: Measure) -> bool:
     return 1 <= measure.most - measure.least < FEW_VALUES
 
 
-def places_with_rows(groups: Sequence[Group], look: Look) -> Integers:
-    """Return what one party says: for each place whether it has rows there.
+def merge_axes_of(group: Group) -> tuple[MergeAxis, ...]:
+    """Return the axes of a group whose small places merge; empty for other groups."""
+    return getattr(group, "merge_axes", ())
+
+
+def key_of_counts(group: Group) -> str:
+    """Return the key of a group's counts of parties in the first sum."""
+    if isinstance(group, Varying):
+        return "varying"
+    return "holders_of_enough" if merge_axes_of(group) else "holders"
+
+
+# Keys of counts of parties, in the order in which they travel.
+COUNTS = ("holders", "holders_of_enough", "varying")
+
+
+def places_with_rows(groups: Sequence[Group], look: Look, enough: int = 1) -> Integers:
+    """Return one party's first vector: for each place whether it has rows there.
 
     And then for each group whether it has rows in several of its places.
+
+    Args:
+        groups: in the order in which they travel.
+        look: finds a column.
+        enough: the number of rows that count where small places merge; 1 elsewhere.
     """
-    flags = [one.count(look) > 0 for one in groups]
+    flags = [one.count(look) >= (enough if merge_axes_of(one) else 1) for one in groups]
     several = [np.count_nonzero(one) > 1 for one in flags]
     return np.concatenate([*flags, several]).astype(np.int64).astype(object)
 
@@ -240,13 +280,20 @@ class Screened(SumRecipe):
 
     Attributes:
         inner: what is done then; it never sees the first sum.
-        groups: what is asked for first.
+        groups: what is asked for first, in the order of `COUNTS`.
         least: the fewest parties that hold a place, but for none.
+        enough: the number of rows that a party has in a place that it counts, where
+            small places merge.
+        parties: the number of all parties.
+        targets: returns, for blocks, the place of each number's total in a sum.
     """
 
     inner: Any
     groups: tuple[Group, ...]
     least: int
+    enough: int = 1
+    parties: int = 0
+    targets: Callable[[Merging], Array[Any]] | None = None
 
     @cached_property
     def counts(self) -> Counts:
@@ -261,13 +308,14 @@ class Screened(SumRecipe):
 
         Counts of parties in which columns vary come last of these groups.
         """
-        sizes = {"holders": 0, "varying": 0}
+        sizes = dict.fromkeys(COUNTS, 0)
         for group in self.groups:
-            sizes["varying" if isinstance(group, Varying) else "holders"] += len(
-                group.places
-            )
-        places = (array(key, size) for key, size in sizes.items())
-        return Layout((*places, array("holders_of_several", len(self.groups))))
+            sizes[key_of_counts(group)] += len(group.places)
+        sizes["holders_of_several"] = len(self.groups)
+        counted = RowRange(0, 1, most=self.parties or None)
+        return Layout(
+            tuple(array(key, n, row_range=counted) for key, n in sizes.items())
+        )
 
     @property
     def objects(self) -> bool:  # type: ignore[override]
@@ -334,14 +382,47 @@ class Screened(SumRecipe):
         self.check(sums[0])
         inner = self.within(sums)
         request = self.inner.request(inner)
-        if request is not None:
-            self._check_room(sums[0], len(inner))
+        if request is None:
+            return None
+        self._check_room(sums[0], len(inner))
+        merging = self.merging(sums)
+        if merging and self.inner.merges(inner):
+            return MergedRequest(request, merging.blocks)
         return request
+
+    @property
+    def _small(self) -> SmallCells:
+        return SmallCells(self.least, self.enough)
+
+    def _tables(self, total: Array[Any]) -> list[tuple[CountedTable, int]]:
+        """Return tables whose small cells merge, and the holders of several cells."""
+        found = []
+        for group, holders, several in self._counted(total):
+            if axes := merge_axes_of(group):
+                shape = tuple(len(one.labels) for one in axes)
+                counts = np.array(holders, dtype=np.int64).reshape(shape)
+                found.append((CountedTable(group.name, axes, counts), several))
+        return found
+
+    def merging(self, sums: Sums) -> Merging:
+        """Return the blocks that follow from the first sum; none before it.
+
+        Raises:
+            DisclosureError: nothing would be left of a table.
+        """
+        if not sums:
+            return Merging()
+        return self._small.merge([table for table, _ in self._tables(sums[0])])
+
+    def merged(self, values: Array[Any], merging: Merging) -> Array[Any]:
+        """Return one party's numbers, each block's total in the place of its first."""
+        assert self.targets is not None
+        return merge_numbers(values, self.targets(merging))
 
     def _counted(self, total: Array[Any]) -> list[tuple[Group, list[int], int]]:
         """Return each group, the holders of its places, and of several of these."""
         parts = self.first.unpack(total[: self.first.size])
-        start, found = 0, [*map(int, parts["holders"]), *map(int, parts["varying"])]
+        start, found = 0, [int(one) for key in COUNTS for one in parts[key]]
         counted = list[tuple[Group, list[int], int]]()
         for group, several in zip(
             self.groups, map(int, parts["holders_of_several"]), strict=True
@@ -353,8 +434,16 @@ class Screened(SumRecipe):
 
     def check(self, total: Array[Any]) -> None:
         """Refuse a place that too few parties hold; everybody sees the same counts."""
-        counted = self._counted(total)
+        counted, merging = self._counted(total), self.merging([total])
+        for table, several in self._tables(total):
+            if not self._small.held_by_several(table, merging, several, self.parties):
+                self._refuse(
+                    f"{several} parties have {self.enough} rows or more in several of "
+                    f"the {table.name}"
+                )
         for group, holders, several in counted:
+            if merge_axes_of(group):
+                continue
             if isinstance(group, Varying):
                 mine = [each for one, each, _ in counted if one in group.groups]
                 self._check_varying(group, holders, [n for each in mine for n in each])
@@ -442,6 +531,11 @@ class Screened(SumRecipe):
     def release(self, sums: Sums) -> Release:
         if sums:
             found: Release = self.inner.release(self.within(sums))
+            merging = self.merging(sums)
+            if merging and found.layout and self.inner.merges(self.within(sums)):
+                assert self.targets is not None
+                layout = merged_layout(found.layout, self.targets(merging))
+                found = replace(found, layout=layout)
             return found
         job = f"who holds what: {self.inner.release(()).job}"
         return Release.from_layout(job, self.first)
@@ -454,32 +548,77 @@ class Screened(SumRecipe):
 
     def contribution(self, own: Contribution, holds: Integers) -> Contribution:
         def answer(request: Any) -> Array[Any]:
-            found = holds if request == PRESENCE else own.answer(request)
+            if request == PRESENCE:
+                found = holds
+            elif isinstance(request, MergedRequest):
+                merging = Merging(request.blocks)
+                found = self.merged(own.answer(request.asked), merging)
+            else:
+                found = own.answer(request)
             return np.concatenate([found, np.zeros(self.size - len(found), object)])
 
         return replace(own, answer=answer)
 
 
-def screened_recipe(inner: Any, groups: Sequence[Group], tolerate: int = 0) -> Any:
-    """Return the recipe, behind a first sum if there are groups to ask about."""
+def screened_recipe(
+    inner: Any,
+    groups: Sequence[Group],
+    tolerate: int = 0,
+    *,
+    enough: int = 1,
+    parties: int = 0,
+    targets: Callable[[Merging], Array[Any]] | None = None,
+) -> Any:
+    """Return the recipe, behind a first sum if there are groups to ask about.
+
+    Args:
+        inner: the recipe.
+        groups: to ask about.
+        tolerate: the number of parties that may collude.
+        enough: see `Screened`.
+        parties: see `Screened`.
+        targets: see `Screened`.
+    """
     if not groups:
         return inner
     if isinstance(inner, Guarded):
         inner = replace(inner, before=1)
     asked = tuple(
         replace(one, least=one.least + tolerate) if isinstance(one, Varying) else one
-        for one in groups
+        for one in sorted(groups, key=lambda one: COUNTS.index(key_of_counts(one)))
     )
     # Where nobody is said to collude, each party is still curious by itself.
-    return Screened(inner, asked, max(tolerate, 1) + FURTHER_HOLDERS)
+    least = max(tolerate, 1) + FURTHER_HOLDERS
+    return Screened(inner, asked, least, max(1, enough), parties, targets)
 
 
 def contribution_to_recipe(recipe: Any, own: Contribution, look: Look) -> Contribution:
     """Return how one party answers a recipe, be it behind a first sum or not."""
     if not isinstance(recipe, Screened):
         return own
-    return recipe.contribution(own, places_with_rows(recipe.groups, look))
+    return recipe.contribution(
+        own, places_with_rows(recipe.groups, look, recipe.enough)
+    )
 
 
 def presence_sum_size(groups: Sequence[Group]) -> int:
     return sum(len(one.places) + 1 for one in groups)
+
+
+def merged_names(groups: Sequence[Group], merging: Merging) -> dict[str, Any]:
+    """Return, by column, the names of the places that were counted together."""
+    axes = {one.column: one for group in groups for one in merge_axes_of(group)}
+    return {
+        name: [[axes[name].labels[place] for place in one] for one in own if one[1:]]
+        for name, own in merging.blocks.items()
+    }
+
+
+def merged_lines(groups: Sequence[Group], merging: Merging) -> list[str]:
+    """Return a sentence for each column of which places were counted together."""
+    return [
+        f"Too small to be shown by themselves, and counted together: {name} "
+        + "; ".join(" and ".join(block) for block in blocks)
+        + "."
+        for name, blocks in merged_names(groups, merging).items()
+    ]

@@ -48,15 +48,22 @@ class ReleasePrice:
         accounts: released bits by columns.
         rows: number of honest rows that hold the bits.
         laws: public law of each column.
+        published: column sets whose tables of counts may be published.
     """
 
     accounts: Accounts
     rows: int
     laws: Mapping[str, RowLaw]
+    published: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def from_releases(
-        cls, releases: Sequence[Release], schema: Schema, rows: int, honest_rows: int
+        cls,
+        releases: Sequence[Release],
+        schema: Schema,
+        rows: int,
+        honest_rows: int,
+        published: Sequence[tuple[str, ...]] = (),
     ) -> ReleasePrice | None:
         """Return the price of some sums; None if one of them has no layout.
 
@@ -65,6 +72,8 @@ class ReleasePrice:
             schema: agreed columns, which give the laws.
             rows: number of pooled rows, rows left out included.
             honest_rows: number of them that no coalition knows.
+            published: column sets of which tables of counts are all that is released,
+                every cell of which has enough honest rows.
         """
         layouts = [one.layout for one in releases]
         found = Accounts({})
@@ -75,34 +84,38 @@ class ReleasePrice:
             if OBJECTIONS in release.statistics:  # somebody objects, or nobody does
                 found += Accounts({tuple(sorted(schema.names)): 1.0})
         laws = {one.name: RowLaw.from_column(one) for one in schema.columns}
-        return cls(found, honest_rows, laws)
+        return cls(found, honest_rows, laws, tuple(published))
 
     @cached_property
     def balances(self) -> tuple[Balance, ...]:
         """Balances of all column sets, and of each column given the others."""
-        return self.accounts.balances(self.rows, self.laws)
+        return self.accounts.balances(self.rows, self.laws, self.published)
 
     @property
     def tightest(self) -> Balance | None:
         """The balance of which the largest share is spent.
 
         Column sets with many rows in each cell are passed over while there are others:
-        tables of their counts are published all the time.
+        tables of their counts are published all the time. None where all are exempt.
         """
+        charged = [one for one in self.balances if not one.exempt]
         sparse = [
             one
-            for one in self.balances
+            for one in charged
             if one.given_others
             or joint([self.laws[name] for name in one.columns]).size * ROWS_IN_CELL
             > self.rows
         ]
-        return Balance.tightest(sparse or self.balances)
+        return Balance.tightest(sparse or charged)
 
     def line(self, language: str = "en") -> str:
         """Return the price in words."""
         words, charged = catalogue(language)["price"], self.tightest
-        if charged is None:
+        if charged is None and not self.balances:
             return ""
+        if charged is None:
+            bits = with_signs(f"{self.accounts.total:,.0f}", language)
+            return str(words["exempt"].format(bits=bits))
         columns = " x ".join(charged.columns)
         if charged.given_others:
             columns = words["given"].format(columns=columns)
@@ -130,6 +143,7 @@ class ReleasePrice:
                     "spent": one.spent,
                     "held": one.held,
                     "usable": one.usable,
+                    "exempt": one.exempt,
                 }
                 for one in self.balances
             ],

@@ -210,6 +210,10 @@ class SumRecipe:
         """
         return ()
 
+    def merges(self, sums: Sums) -> bool:
+        """Say whether the next sum is one of counts whose small cells merge."""
+        return True
+
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""
         return self

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
+from veilsum.disclosure.merging import Merging
 from veilsum.drivers.driver import Released
 from veilsum.locale import limit
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
@@ -23,6 +24,7 @@ from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers
 from veilsum.sums.presence import (
     Group,
+    Screened,
     contribution_to_recipe,
     presence_sum_size,
     screened_recipe,
@@ -117,6 +119,11 @@ class TableJob(ABC, Generic[Own]):
     def answer(self, own: Own, request: Any) -> Array[Any]:
         """Return what one party gives."""
 
+    def targets(self, merging: Merging) -> Array[Any]:
+        """Return for each number of a sum the place of its block's total."""
+        del merging
+        raise NotImplementedError
+
     def contributions(self, own: Own, request: Any) -> FloatArray | None:
         """Return each row's part of a sum, in units; None if it is not known."""
         del own, request
@@ -160,6 +167,15 @@ class SchemaJob(TableJob[Own]):
     @abstractmethod
     def bring(self, table: CheckedTable) -> Own:
         """Return what a checked table comes to."""
+
+    def published(self, rules: Rules) -> tuple[tuple[str, ...], ...]:
+        """Return column sets of which tables of large cells are all that is released.
+
+        Args:
+            rules: with which small cells merge.
+        """
+        del rules
+        return ()
 
     def read_off(self, own: Mapping[str, Own]) -> Self:
         """Return the job with what nobody agreed on, as only a simulation finds it."""
@@ -223,7 +239,12 @@ def resolve_question(
     )
     inner = job.recipe(limit)
     recipe = screened_recipe(
-        Guarded(inner) if objecting else inner, groups, terms.tolerate
+        Guarded(inner) if objecting else inner,
+        groups,
+        terms.tolerate,
+        enough=rules.minimum_count,
+        parties=len(terms.parties),
+        targets=job.targets,
     )
     return ResolvedQuestion(recipe=recipe, terms=terms, rules=rules)
 
@@ -341,6 +362,14 @@ class TableResult(ComparedResult):
         own = (line for line in open_limits(self.recipe) if line != REBUILT)
         return (*own, *self.rules.open)
 
+    @cached_property
+    def merging(self) -> Merging:
+        """Blocks of places that were too small to be shown by themselves."""
+        recipe = self.recipe
+        if not isinstance(recipe, Screened):
+            return Merging()
+        return recipe.merging(self.released.sums)
+
     @property
     def dropped(self) -> int:
         """Rows that all parties together left out: only this sum is known."""
@@ -375,7 +404,10 @@ class TableResult(ComparedResult):
             return None
         honest = max(1, rows * self.terms.honest // len(self.terms.parties))
         pooled = rows + int(self.dropped)
-        return ReleasePrice.from_releases(self.releases, schema, pooled, honest)
+        published = self.job.published(self.rules)
+        return ReleasePrice.from_releases(
+            self.releases, schema, pooled, honest, published
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: neither tables nor the influence of their rows."""

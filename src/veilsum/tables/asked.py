@@ -140,8 +140,13 @@ class Question(Section, frozen=True, kw_only=True):
         """The bins of its histograms."""
         return {name: Bins.of(one) for name, one in (self.histograms or {}).items()}
 
+    @property
+    def merges(self) -> bool:
+        """Whether all of it but numbers are counts whose small cells merge."""
+        return self.formula is None and self.predicted is None
+
     def made(
-        self, party: str, frame: Frame, *, own_rows: bool = False
+        self, party: str, frame: Frame, *, own_rows: bool = False, fewest: int = 0
     ) -> Iterator[Made]:
         """Yield what sums over rows are about: variables, and a column made of them.
 
@@ -154,6 +159,9 @@ class Question(Section, frozen=True, kw_only=True):
             frame: the table.
             own_rows: whether columns by group are on all rows that have them, and not
                 on complete rows. Other parties decide that too, for each of them.
+            fewest: rows of this party below which a cell of counts is pooled with
+                another one, and a step at an end is passed over: other parties have
+                enough rows there, or the cell merges.
 
         Raises:
             SchemaError: the table is another one than the question was about.
@@ -161,47 +169,54 @@ class Question(Section, frozen=True, kw_only=True):
         table = Schema.from_table(self.schema).check(party, frame)
         grouped = self.by is not None and table.kept is not None
         if own_rows and grouped:
-            yield from self._on_own_rows(table)
+            yield from self._on_own_rows(table, fewest)
         else:
-            for variables, values in self._among_kept(table):
+            for variables, values in self._among_kept(table, fewest):
                 whole = np.zeros(len(frame))
                 whole[slice(None) if table.kept is None else table.kept] = values
                 yield variables, whole
         if self.missing == "groups" and grouped:
             yield from self._among_others(table)
 
-    def _among_kept(self, table: CheckedTable) -> Iterator[tuple[frozenset[str], Any]]:
+    def _among_kept(
+        self, table: CheckedTable, fewest: int
+    ) -> Iterator[tuple[frozenset[str], Any]]:
         yield frozenset(), 1.0
         if self.formula is not None:
             yield from self._of_formula(self.formula, table)
         if self.survival is not None:
-            yield from self._of_survival(self.survival, table)
+            yield from self._of_survival(self.survival, table, fewest)
         if self.predicted is not None:
             yield from self._of_predictions(self.predicted, table)
-        groups = [*self._groups(table)]
+        groups = [*self._groups(table, 0 if self.columns else fewest)]
         for group, rows in groups:
             if group:
                 yield group, rows
             for name in self.columns or ():
                 yield group | {name}, rows * table.numbers(name)
             for name, bins in self.bins.items():
-                places = bins.places(table.numbers(name))
-                for k in range(1, bins.size):
-                    yield group | {name}, rows & (places >= k)
+                found = bins.places(table.numbers(name))
+                for step in steps(found, rows, bins.size, fewest):
+                    yield group | {name}, step
         for names in self.tables or ():
             axes = [Axis.of(table.schema.column(one), self.bins) for one in names]
             codes = tuple(axis.codes(table) for axis in axes)
             cells = np.ravel_multi_index(codes, tuple(axis.size for axis in axes))
-            for cell, (group, rows) in product(np.unique(cells), groups):
-                yield group.union(names), rows & (cells == cell)
+            for group, rows in groups:
+                pooled = pooled_levels(cells, rows, fewest)
+                for cell in np.unique(cells):
+                    yield group.union(names), rows & (pooled == cell)
 
-    def _groups(self, table: CheckedTable) -> Iterator[tuple[frozenset[str], Any]]:
+    def _groups(
+        self, table: CheckedTable, fewest: int
+    ) -> Iterator[tuple[frozenset[str], Any]]:
         """Yield which rows are in each group: all of them, where there are none."""
         if self.by is None:
             yield frozenset(), np.ones(table.n_rows, dtype=np.bool_)
             return
         axis = Axis.of(table.schema.column(self.by), {})
-        places = axis.codes(table)
+        everybody = np.ones(table.n_rows, dtype=np.bool_)
+        places = pooled_levels(axis.codes(table), everybody, fewest)
         for place in range(axis.size):
             yield frozenset({self.by}), places == place
 
@@ -218,7 +233,7 @@ class Question(Section, frozen=True, kw_only=True):
                 whole[rows[table.missing(name)[known] & (places == place)]] = 1.0
                 yield frozenset({name, by}), whole
 
-    def _on_own_rows(self, table: CheckedTable) -> Iterator[Made]:
+    def _on_own_rows(self, table: CheckedTable, fewest: int) -> Iterator[Made]:
         """Yield columns on all rows that have them and a group, group by group.
 
         Means are taken off: the number of such rows says nothing of a value.
@@ -231,32 +246,40 @@ class Question(Section, frozen=True, kw_only=True):
             rows = table.present((*names, by))
             places = axis.places(table.whole(by)[rows])
             own = {name: table.whole(name)[rows] for name in names}
-            for column, place in product(self._values(table, own), range(axis.size)):
-                among, whole = places == place, np.zeros(len(kept))
-                if among.any():
+            for place in range(axis.size):
+                among = places == place
+                for column in self._values(table, own, among, fewest):
+                    whole = np.zeros(len(kept))
                     whole[order[rows][among]] = column[among] - column[among].mean()
                     yield frozenset({*names, by}), whole
 
     def _values(
-        self, table: CheckedTable, own: Mapping[str, Array[Any]]
+        self,
+        table: CheckedTable,
+        own: Mapping[str, Array[Any]],
+        among: Array[Any],
+        fewest: int,
     ) -> Iterator[PerRow]:
-        """Yield numbers, steps at edges and cells that some columns are asked for."""
+        """Yield numbers, steps at edges and cells of a group that are asked for."""
         names = (*own,)
+        if not among.any():
+            return
         if len(names) == 1 and names[0] in (self.columns or ()):
             yield own[names[0]]
         if len(names) == 1 and names[0] in self.bins:
-            places = self.bins[names[0]].places(own[names[0]])
-            for k in range(1, self.bins[names[0]].size):
-                yield (places >= k).astype(np.float64)
+            found = self.bins[names[0]].places(own[names[0]])
+            for step in steps(found, among, self.bins[names[0]].size, fewest):
+                yield step.astype(np.float64)
         if names in (self.tables or ()):
             axes = [Axis.of(table.schema.column(one), self.bins) for one in names]
             codes = tuple(axis.places(own[axis.column]) for axis in axes)
             cells = np.ravel_multi_index(codes, tuple(axis.size for axis in axes))
+            pooled = pooled_levels(cells, among, fewest)
             for cell in np.unique(cells):
-                yield (cells == cell).astype(np.float64)
+                yield (pooled == cell).astype(np.float64)
 
     def _of_survival(
-        self, text: str, table: CheckedTable
+        self, text: str, table: CheckedTable, fewest: int
     ) -> Iterator[tuple[frozenset[str], Any]]:
         """Yield who has the event, and who in each group goes on after each time.
 
@@ -265,16 +288,21 @@ class Question(Section, frozen=True, kw_only=True):
         """
         columns = survival_columns(text, table.schema)
         group = group_column(columns, table.schema)
-        yield frozenset({columns.event}), survival_events_of(table, columns.event)
-        beyond = TimeGrid.of(self.times or ()).beyond(table.numbers(columns.time))
+        rows = np.ones(table.n_rows, dtype=np.bool_)
+        events = survival_events_of(table, columns.event).astype(np.int64)
+        yield frozenset({columns.event}), pooled_levels(events, rows, fewest) == 1
+        grid = TimeGrid.of(self.times or ())
+        found = grid.found(table.numbers(columns.time))
         if group is None:
-            yield from ((frozenset({columns.time}), one) for one in beyond.T)
+            for step in steps(found, rows, grid.size + 1, fewest):
+                yield frozenset({columns.time}), step
             return
-        codes = table.look(group)
+        codes = pooled_levels(table.look(group), rows, fewest)
         for level in np.unique(codes):
-            yield frozenset({group}), codes == level
-            for one in beyond.T:
-                yield frozenset({group, columns.time}), (codes == level) & one
+            own = codes == level
+            yield frozenset({group}), own
+            for step in steps(found, own, grid.size + 1, fewest):
+                yield frozenset({group, columns.time}), step
 
     def _of_predictions(
         self, text: str, table: CheckedTable
@@ -353,6 +381,34 @@ class Question(Section, frozen=True, kw_only=True):
                 yield frozenset({name}), table.numbers(name)
 
 
+def steps(
+    places: Array[Any], among: Array[Any], size: int, fewest: int
+) -> Iterator[Array[Any]]:
+    """Yield the rows that are in each place or after it, but for the first place.
+
+    Args:
+        places: of each row, from 0.
+        among: the rows that count.
+        size: the number of places.
+        fewest: of rows in a step, and of rows before it; others are passed over.
+    """
+    whole = int(np.count_nonzero(among))
+    for k in range(1, size):
+        step = among & (places >= k)
+        rows = int(np.count_nonzero(step))
+        if min(rows, whole - rows) >= fewest:
+            yield step
+
+
+def pooled_levels(codes: Array[Any], among: Array[Any], fewest: int) -> Array[Any]:
+    """Return levels of which none has a few rows; they are pooled with the largest."""
+    if fewest < 2 or not among.any():
+        return codes
+    counts = np.bincount(codes[among], minlength=int(codes.max()) + 1)
+    found = np.where(counts < fewest, int(counts.argmax()), np.arange(len(counts)))
+    return np.asarray(found[codes])
+
+
 def _measures(formula: ModelFormula) -> RowMeasures:
     """Return how a row is counted, by the schema alone."""
     return RowMeasures.of(
@@ -362,24 +418,69 @@ def _measures(formula: ModelFormula) -> RowMeasures:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Stack(Secret):
-    """Different columns, side by side."""
+    """Different columns, side by side.
+
+    Attributes:
+        owners: of each column, the questions that have it, by their order.
+        merging: of each question, whether its small cells merge.
+    """
 
     variables: list[frozenset[str]] = field(default_factory=list)
     columns: list[Array[Any]] = field(default_factory=list)
-    _seen: set[bytes] = field(default_factory=set)
+    owners: list[set[int]] = field(default_factory=list)
+    merging: list[bool] = field(default_factory=list)
+    _seen: dict[bytes, int] = field(default_factory=dict)
 
-    def add(
-        self, question: Question, party: str, frame: Frame, *, own_rows: bool
-    ) -> bool:
+    def add(self, question: Question, made: Iterator[Made]) -> bool:
         """Add a question's columns; say whether some were not there."""
-        before = len(self.columns)
-        for variables, values in question.made(party, frame, own_rows=own_rows):
+        before, number = len(self.columns), len(self.merging)
+        self.merging.append(question.merges)
+        for variables, values in made:
             key = hashlib.sha256((values + 0.0).tobytes()).digest()
             if values.any() and key not in self._seen:
-                self._seen.add(key)
+                self._seen[key] = len(self.columns)
                 self.variables.append(variables)
                 self.columns.append(values)
+                self.owners.append(set())
+            if values.any():
+                self.owners[self._seen[key]].add(number)
         return len(self.columns) > before
+
+    def without_small_steps(self, fewest: int) -> _Stack:
+        """Return the columns less those that differ from another one in a few rows.
+
+        These are cut points on both sides of a cell that is small at this party. The
+        cell merges, or other parties have enough rows in it.
+        """
+        kept = list[int]()
+        for k, (few, column) in enumerate(
+            zip(self.variables, self.columns, strict=True)
+        ):
+            near = (
+                other
+                for other in kept
+                if self.variables[other] == few and self.compared(other, k)
+            )
+            apart = (np.count_nonzero(self.columns[other] != column) for other in near)
+            flags = all(map(self.merging.__getitem__, self.owners[k]))
+            if not flags or all(number >= fewest for number in apart):
+                kept.append(k)
+        return _Stack(
+            [self.variables[k] for k in kept], [self.columns[k] for k in kept]
+        )
+
+    def compared(self, one: int, other: int) -> bool:
+        """Say whether two columns may differ in few rows of this party only.
+
+        A cut point or level is shown only where the cells beside it are large. So
+        between two of them a large cell lies, if one of the questions that have
+        shown them had both.
+        """
+        return all(
+            (self.merging[some] and some in self.owners[other])
+            or (self.merging[more] and more in self.owners[one])
+            for some, more in product(self.owners[one], self.owners[other])
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -424,16 +525,34 @@ class Asking(Secret):
 
     def _check_rows(self, known: Sequence[Question], *, own_rows: bool) -> None:
         """Refuse columns of all questions that point at few rows together."""
-        stack, party = _Stack(), self.home.party
-        for one in known:
-            try:
-                stack.add(one, party, self.frame, own_rows=own_rows)
-            except SchemaError:
+        least = self.home.rules.minimum_count
+        pooled, added = self._stacked(known, least, own_rows=own_rows)
+        if added:
+            pooled = pooled.without_small_steps(least)
+            self.home.together(np.column_stack(pooled.columns), pooled.variables)
+        if self.question.text in {one.text for one in known}:
+            return
+        # Columns of an earlier question may not have been shown, if cells merged there.
+        stack, _ = self._stacked(known, 0, own_rows=own_rows)
+        if stack.columns:
+            columns = np.column_stack(stack.columns)
+            self.home.apart(columns, stack.variables, stack.compared)
+
+    def _stacked(
+        self, known: Sequence[Question], fewest: int, *, own_rows: bool
+    ) -> tuple[_Stack, bool]:
+        """Return the columns of all questions, and whether this one adds any."""
+        stack, added = _Stack(), False
+        for one in (*known, self.question):
+            made = one.made(
+                self.home.party, self.frame, own_rows=own_rows, fewest=fewest
+            )
+            if one is self.question:
+                added = bool(stack.columns) and stack.add(one, made)
                 continue
-        if stack.columns and stack.add(
-            self.question, party, self.frame, own_rows=own_rows
-        ):
-            self.home.together(np.column_stack(stack.columns), stack.variables)
+            with suppress(SchemaError):
+                stack.add(one, made)
+        return stack, added
 
     def _check_units(self, known: Sequence[Question]) -> None:
         """Refuse a column in another unit than before, if few rows are between them.

@@ -32,12 +32,16 @@ class Axis:
         labels: what each place is called.
         bins: of a number that is counted on edges.
         measure: of a whole number of which each value is a place.
+        unreachable: bins that no agreed value is in.
+        unit: in which numbers on edges are counted; 0 if it is not known.
     """
 
     column: str
     labels: tuple[str, ...]
     bins: Bins | None = None
     measure: Measure | None = None
+    unreachable: tuple[int, ...] = ()
+    unit: float = 0.0
 
     @classmethod
     def of(cls, column: Column, bins: Mapping[str, Bins]) -> Axis:
@@ -49,7 +53,7 @@ class Axis:
         if column.is_category:
             return cls(column.name, column.categories)
         if column.name in bins:
-            return cls.on_edges(column.name, bins[column.name])
+            return cls.on_edges(column, bins[column.name])
         found = column.measure if column.is_measured else None
         if found is None or found.most - found.least >= MOST_VALUES:
             raise InvalidInputError(
@@ -61,9 +65,15 @@ class Axis:
         return cls.of_values(column.name, found)
 
     @classmethod
-    def on_edges(cls, name: str, bins: Bins) -> Axis:
+    def on_edges(cls, column: Column, bins: Bins) -> Axis:
         """Return the bins of a column, and what is below and above them."""
-        return cls(name, bins.labels, bins=bins)
+        return cls(
+            column.name,
+            bins.labels,
+            bins=bins,
+            unreachable=unreachable_bins(column, bins),
+            unit=float(column.measure.unit) if column.is_measured else 0.0,
+        )
 
     @classmethod
     def of_values(cls, name: str, measure: Measure) -> Axis:
@@ -93,6 +103,20 @@ class Axis:
 
     def codes(self, table: CheckedTable) -> Array[Any]:
         return self.places(table.look(self.column))
+
+
+def unreachable_bins(column: Column, bins: Bins) -> tuple[int, ...]:
+    """Return the bins that no agreed value of a column is in."""
+    low, high, edges = column.minimum, column.maximum, bins.edges.tolist()
+    last = len(edges)
+    found = set[int]()
+    if low is not None:
+        found |= {k for k, edge in enumerate(edges[:-1]) if edge <= low}
+        found |= {last - 1} if edges[-1] < low else set()
+    if high is not None:
+        found |= {k for k, edge in enumerate(edges, start=1) if edge > high}
+        found |= {last} if edges[-1] >= high else set()
+    return tuple(sorted(found))
 
 
 def rows_per_cell(axes: Sequence[Axis], columns: Sequence[Array[Any]]) -> Array[Any]:

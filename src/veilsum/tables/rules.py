@@ -543,14 +543,36 @@ class AtHome:
             intercept = int(ones[0]) if ones.size else None
             names = ["" for _ in variables]
             self._leverage(OwnColumns(rows, intercept), names, groups)
+
+    def apart(
+        self,
+        columns: Design,
+        variables: Sequence[frozenset[str]],
+        compared: Callable[[int, int], bool],
+    ) -> None:
+        """Refuse groups of several questions that differ in few rows.
+
+        Args:
+            columns: of all rows, and none that is 0 in all.
+            variables: what each of the columns is made of.
+            compared: says of two columns whether a question has compared them, and
+                merges what is small between them.
+        """
         flags = ((columns == 0.0) | (columns == 1.0)).all(axis=0)
-        for few in sets:
+        for few in dict.fromkeys(variables):
             alike = [k for k, own in enumerate(variables) if own == few and flags[k]]
             part = columns[:, alike]
             shared = part.T @ part
             sizes = np.diag(shared)
             apart = sizes[:, None] + sizes - 2.0 * shared
-            small = apart[(apart > 0.0) & (apart < self.rules.minimum_count)]
+            near = np.argwhere((apart > 0.0) & (apart < self.rules.minimum_count))
+            small = np.array(
+                [
+                    apart[j, k]
+                    for j, k in near.tolist()
+                    if j < k and not compared(alike[j], alike[k])
+                ]
+            )
             if small.size:
                 self._refuse(
                     "minimum_count",

@@ -30,8 +30,8 @@ from veilsum.consortium.addresses import is_loopback
 from veilsum.consortium.consortium import Consortium, canonical
 from veilsum.errors import InvalidInputError, WaitingError
 from veilsum.files.consortiums import MOST_BYTES, read_consortium
-from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
+from veilsum.files.safe_read import contents
 from veilsum.net.identity import Identity, is_signature, public_key
 from veilsum.net.trust import check_identity
 from veilsum.party.own_survey import STORE

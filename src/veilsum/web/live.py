@@ -30,9 +30,9 @@ from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import runs_of
 from veilsum.errors import InvalidInputError, VeilsumError, installing, printable
 from veilsum.files.consortiums import read_agreement
-from veilsum.files.contents import contents
 from veilsum.files.output import write_files
-from veilsum.files.owners import why_open
+from veilsum.files.permissions import why_open
+from veilsum.files.safe_read import contents
 from veilsum.graphs.layout import layout
 from veilsum.page import NOTHING_FROM_OUTSIDE
 from veilsum.party.run_status import (

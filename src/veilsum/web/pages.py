@@ -30,7 +30,7 @@ from veilsum.net.entrance import (
     shrink_tls_buffers,
     tls_for_any_caller,
 )
-from veilsum.net.hello import Limits
+from veilsum.net.handshake import Limits
 from veilsum.net.refusals import Refusals, caller_origin, cap_network_logs
 from veilsum.net.sockets import connection_failure
 

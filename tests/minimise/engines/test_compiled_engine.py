@@ -380,7 +380,7 @@ def test_threads_are_not_started_for_little_work(monkeypatch):
 def test_importing_engines_imports_no_package_that_few_have():
     """Kernels and traces are imported when they are first run."""
     said = (
-        "import sys, veilsum.minimise.engines.choosing;"
+        "import sys, veilsum.minimise.engines.registry;"
         "print({'numba', 'llvmlite', 'jax'} & set(sys.modules))"
     )
     run = [sys.executable, "-c", said]

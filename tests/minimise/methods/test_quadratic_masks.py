@@ -14,13 +14,13 @@ from veilsum.minimise.methods.certificate import (
     certified_rounds,
 )
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.choosing import (
+from veilsum.minimise.methods.gradient_tracking import GradientTracking
+from veilsum.minimise.methods.nids import Nids, nids_step
+from veilsum.minimise.methods.registry import (
     MethodNeeds,
     choose_method,
     method_objection,
 )
-from veilsum.minimise.methods.gradient_tracking import GradientTracking
-from veilsum.minimise.methods.nids import Nids, nids_step
 from veilsum.numbers.arrays import frozen_array
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

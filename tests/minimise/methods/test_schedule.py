@@ -16,7 +16,7 @@ from veilsum.minimise.costs.domains import Box, HalfSpaces, WholeSpace
 from veilsum.minimise.methods import schedule as schedule_module
 from veilsum.minimise.methods.certificate import certified_rounds
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.choosing import ITERATIVE
+from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.minimise.methods.schedule import Facts, needs, schedule
 from veilsum.minimise.methods.settings import Settings
 

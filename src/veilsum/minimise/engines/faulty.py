@@ -22,7 +22,6 @@ from veilsum.errors import InvalidInputError
 from veilsum.minimise.engines.engine import Task
 from veilsum.minimise.methods.base import Message, S, State, Weighting, Weights, mix
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.choosing import MethodNeeds, check_method_fits
 from veilsum.minimise.methods.link_faults import (
     LOST,
     IdleParties,
@@ -30,6 +29,7 @@ from veilsum.minimise.methods.link_faults import (
     OutLinks,
     Takes,
 )
+from veilsum.minimise.methods.registry import MethodNeeds, check_method_fits
 from veilsum.numbers.arrays import (
     Array,
     EdgeList,

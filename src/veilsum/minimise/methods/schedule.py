@@ -20,14 +20,14 @@ from veilsum.minimise.costs.domains import Domain, WholeSpace
 from veilsum.minimise.methods.base import Fault, Given, Method, MethodClass, Weighting
 from veilsum.minimise.methods.certificate import Bounds
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.choosing import (
+from veilsum.minimise.methods.one_way import column_weights, row_weights
+from veilsum.minimise.methods.recentring import recentring_rounds
+from veilsum.minimise.methods.registry import (
     MethodNeeds,
     check_method_fits,
     choose_method,
     method_named,
 )
-from veilsum.minimise.methods.one_way import column_weights, row_weights
-from veilsum.minimise.methods.recentring import recentring_rounds
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.methods.stopping import UNSURE, Stopping
 from veilsum.numbers.arrays import Sparse

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.spreading import choose_spread
 from veilsum.minimise.methods.certificate import Bounds
-from veilsum.minimise.methods.choosing import ITERATIVE
 from veilsum.minimise.methods.one_shot import OneShot
+from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.numbers.arrays import as_whole, is_number
 
 # The usual one, which is the paper's, before those that ask for more.

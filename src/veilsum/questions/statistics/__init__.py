@@ -12,12 +12,13 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, reduce
-from math import inf, nan, prod
+from math import inf, nan
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from veilsum.disclosure.merging import Merging
 from veilsum.errors import InvalidInputError
 from veilsum.models.moments import Marginals, Moments
 from veilsum.models.plausible import check_total
@@ -36,20 +37,21 @@ from veilsum.questions.statistics.table_one import (
     quantile_blocks,
 )
 from veilsum.questions.statistics.wishes import (
+    GROUP_MOMENTS,
     Missing,
     StatisticsWishes,
     group_marginals,
     parse_statistics,
 )
 from veilsum.showing import Block, Rendering, Table
-from veilsum.sums.presence import Group, Lacking
+from veilsum.sums.presence import Group, Lacking, merged_lines, merged_names
 from veilsum.sums.recipes import OneRound, Sums
 from veilsum.sums.releases import SCREENED, PossibleRound, Release, ReleaseLimit
 from veilsum.sums.running import plain_result_values
 from veilsum.sums.table_job import SchemaJob, TableResult, run_on_frames
 from veilsum.sums.terms import Options
 from veilsum.tables.asked import Question
-from veilsum.tables.axes import Axis
+from veilsum.tables.axes import Axis, n_table_cells
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import AtHome, Rules, how_table_rows_are_agreed
 from veilsum.tables.schema import CheckedTable, Schema
@@ -123,6 +125,10 @@ class StatisticsRecipe(OneRound):
             return (PossibleRound("only", self.layout.released),)
         first = PossibleRound("first", self.first.released)
         return first, PossibleRound("last", self.layout.released)
+
+    def merges(self, sums: Sums) -> bool:
+        """Say whether the next sum has the statistics, and not counts of parties."""
+        return len(sums) == bool(self.n_first)
 
     def release(self, sums: Sums) -> Release:
         layout = self.first if self.n_first and not sums else self.layout
@@ -246,6 +252,22 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         """Groups, bins, cells and values that few parties might hold."""
         return self.wishes.groups()
 
+    def targets(self, merging: Merging) -> Array[Any]:
+        """Return for each number of a sum the place of its block's total."""
+        return self.wishes.targets(merging)
+
+    def published(self, rules: Rules) -> tuple[tuple[str, ...], ...]:
+        """Return the columns of tables and histograms, where their cells are large.
+
+        Numbers that are averaged, and missing values, are counted by nobody before. No
+        cell is empty, so that no column follows from others by an empty cell.
+        """
+        if rules.site_terms or rules.minimum_count < 2 or self.wishes.gaps:
+            return ()
+        crossed = [{one.column for one in axes} for axes in self.wishes.crossings]
+        free = (one for one in crossed if not one & {*self.wishes.columns})
+        return tuple(tuple(sorted(one)) for one in free)
+
     @property
     def levels(self) -> dict[str, int]:
         return self.wishes.levels
@@ -346,10 +368,15 @@ class StatisticsResult(TableResult):
     compared_with: ClassVar[str] = "the pooled means"
     compared_by: ClassVar[str] = "numpy's, of all rows in one place"
 
-    @property
+    @cached_property
     def wishes(self) -> StatisticsWishes:
-        """What was asked for."""
-        return self.job.wishes
+        """What was asked for, with the bins and levels that small cells leave."""
+        return self.job.wishes.merged(self.merging)
+
+    @property
+    def merged(self) -> dict[str, list[list[str]]]:
+        """By column, the bins and levels that were counted together."""
+        return merged_names(self.job.groups, self.merging)
 
     @property
     def schema(self) -> Schema:
@@ -363,8 +390,16 @@ class StatisticsResult(TableResult):
 
     @cached_property
     def _sums(self) -> dict[str, Any]:
+        """Statistics of the last sum; by group, those of the groups that are left."""
         recipe, sums = self.inner
-        return recipe.parts(sums)
+        found, by = recipe.parts(sums), self.job.wishes.by
+        if by is None:
+            return found
+        kept = self.merging.firsts(by.column, by.size)
+        for key in ("group_rows", *GROUP_MOMENTS):
+            found[key] = found[key][kept]
+        found["group_missing"] = found["group_missing"][:, kept]
+        return found
 
     @cached_property
     def moments(self) -> Moments:
@@ -499,10 +534,15 @@ class StatisticsResult(TableResult):
     @cached_property
     def _cells(self) -> list[Cells]:
         """The cells of each histogram and table, groups last."""
-        shapes = [tuple(a.size for a in axes) for axes in self.wishes.crossings]
-        ends = np.cumsum([prod(one) for one in shapes], dtype=np.int64)[:-1]
-        parts = np.split(self._sums["cells"], ends) if shapes else []
-        return [CrossTable(s).unpack(p) for s, p in zip(shapes, parts, strict=True)]
+        asked, merging = self.job.wishes.crossings, self.merging
+        ends = np.cumsum([n_table_cells(axes) for axes in asked], dtype=np.int64)[:-1]
+        parts = np.split(self._sums["cells"], ends) if asked else []
+        found = []
+        for axes, part in zip(asked, parts, strict=True):
+            cells = CrossTable(tuple(one.size for one in axes)).unpack(part)
+            kept = (merging.firsts(one.column, one.size) for one in axes)
+            found.append(cells[np.ix_(*kept)])
+        return found
 
     @cached_property
     def _overall(self) -> list[Cells]:
@@ -582,7 +622,8 @@ class StatisticsResult(TableResult):
             if self.missing:
                 lines = [*self.missing.items()]
                 parts.append(Table(["name", "missing"], lines, align="<>"))
-        return Rendering("", [*parts, self.rows_sentence])
+        merged = merged_lines(self.job.groups, self.merging)
+        return Rendering("", [*parts, *merged, self.rows_sentence])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -595,6 +636,7 @@ class StatisticsResult(TableResult):
             "count": self.count,
             "dropped": self.dropped,
             "missing": self.missing,
+            "merged": self.merged,
             "table": self.rows(),
             "covariance": None if found is None else _plain(found.covariance),
             "correlation": None if found is None else _plain(found.correlation),

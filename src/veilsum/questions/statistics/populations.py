@@ -109,7 +109,13 @@ class Populations:
         )
 
     def _asked(self, rules: Rules | None) -> tuple[Group, ...]:
-        free = rules is not None and rules.site_terms
+        """Return groups whose holders are counted on own rows.
+
+        A cell that is large among complete rows is large among more rows. Where a
+        single row is enough (`minimum_count`), a cell without any complete row may
+        have others at one party.
+        """
+        free = rules is not None and (rules.site_terms or rules.minimum_count > 1)
         return () if free else tuple(group for _, group in self.groups)
 
     # One party

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from veilsum.disclosure.merging import Merging, merge_axis_of, merged_axis
 from veilsum.errors import InvalidInputError
 from veilsum.models.moments import Marginals, Moments, marginal_of, moments_of
 from veilsum.models.rows import Rows
@@ -33,7 +34,12 @@ from veilsum.questions.statistics.populations import (
     Variable,
 )
 from veilsum.sums.presence import Crossed, Group, Lacking, has_few_values
-from veilsum.tables.axes import MOST_VALUES, Axis, n_table_cells, rows_per_cell
+from veilsum.tables.axes import (
+    MOST_VALUES,
+    Axis,
+    n_table_cells,
+    rows_per_cell,
+)
 from veilsum.tables.columns import Flags
 from veilsum.tables.rules import AtHome, DisclosureError
 from veilsum.tables.schema import CheckedTable, Schema
@@ -58,6 +64,7 @@ class StatisticsWishes:
         gaps: the columns of which missing values are counted.
         grouped_gaps: whether that is done in each group as well.
         quantiles: what is read off a histogram, by column.
+        on_edges: the axis of each histogram, by column.
     """
 
     columns: tuple[str, ...]
@@ -68,6 +75,7 @@ class StatisticsWishes:
     gaps: tuple[str, ...] = ()
     grouped_gaps: bool = False
     quantiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    on_edges: Mapping[str, Axis] = field(default_factory=dict)
 
     @cached_property
     def used(self) -> set[str]:
@@ -83,7 +91,7 @@ class StatisticsWishes:
     @cached_property
     def crossings(self) -> tuple[tuple[Axis, ...], ...]:
         """What is crossed in each histogram and each table: by groups, each of them."""
-        bins = [(Axis.on_edges(*one),) for one in self.histograms.items()]
+        bins = [(self.on_edges[name],) for name in self.histograms]
         groups = () if self.by is None else (self.by,)
         return tuple((*axes, *groups) for axes in (*bins, *self.tables.values()))
 
@@ -114,16 +122,54 @@ class StatisticsWishes:
         if self.by is None:
             return self._crossed
         lacking = (Lacking(name, self.by) for name in self.gapped)
-        return Crossed((self.by,)), *self._crossed, *lacking
+        alone = (merge_axis_of(self.by, alone=True),)
+        return Crossed((self.by,), alone), *self._crossed, *lacking
 
     @property
     def _crossed(self) -> tuple[Crossed, ...]:
-        """Cells, bins, and values of columns that have few."""
+        """Cells and bins, which merge, and values of columns that have few."""
         pairs = zip(self.columns, self.measures, strict=True)
         few = [(Axis.of_values(*one),) for one in pairs if has_few_values(one[1])]
         groups = () if self.by is None else (self.by,)
-        axes = (*self.crossings, *((*one, *groups) for one in few))
-        return tuple(map(Crossed, axes))
+        tables = (
+            Crossed(axes, tuple(merge_axis_of(a, alone=a is self.by) for a in axes))
+            for axes in self.crossings
+        )
+        return *tables, *(Crossed((*one, *groups)) for one in few)
+
+    def merged(self, merging: Merging) -> StatisticsWishes:
+        """Return the wishes with blocks for places, to be shown."""
+        tables = {
+            names: tuple(merged_axis(one, merging) for one in axes)
+            for names, axes in self.tables.items()
+        }
+        edges = {name: merged_axis(one, merging) for name, one in self.on_edges.items()}
+        bins = {name: one.bins or self.histograms[name] for name, one in edges.items()}
+        by = None if self.by is None else merged_axis(self.by, merging)
+        return replace(self, histograms=bins, tables=tables, by=by, on_edges=edges)
+
+    def targets(self, merging: Merging) -> Array[Any]:
+        """Return for each number of the sum the place of its block's total."""
+        layout, by = self.layout, None if self.by is None else self.by.column
+        found = np.arange(layout.size)
+        grouped = {"group_rows": 0, **dict.fromkeys(GROUP_MOMENTS, 0)}
+        for each in layout.statistics:
+            where = layout.places[each.key]
+            if each.key in grouped or each.key == "group_missing":
+                # Groups are the first axis of moments, and the last of missing values.
+                columns = [
+                    by if k == grouped.get(each.key, 1) else None for k in (0, 1)
+                ]
+                columns = columns[: len(each.shape)]
+                found[where] = merging.targets(each.shape, columns, where.start)
+        start = layout.places["cells"].start
+        for axes in self.crossings:
+            shape = tuple(one.size for one in axes)
+            names = [one.column for one in axes]
+            end = start + n_table_cells(axes)
+            found[start:end] = merging.targets(shape, names, start)
+            start = end
+        return found
 
     @cached_property
     def populations(self) -> Populations | None:
@@ -291,10 +337,15 @@ class StatisticsWishes:
     # What a party refuses
 
     def check_at_home(self, home: AtHome, table: CheckedTable) -> None:
-        """Refuse a table of which the statistics would show too much."""
+        """Refuse a table of which the statistics would show too much.
+
+        Small cells of tables merge after the first sum, and are not refused. Groups in
+        which numbers are averaged are, for their sums are about few rows here.
+        """
         groups = () if self.by is None else ((self.by,),)
         for axes in (*groups, *self.crossings):
-            self._check_places(home, axes, _looked(axes, table))
+            averaged = bool(self.columns) and axes in groups
+            self._check_places(home, axes, _looked(axes, table), cells=averaged)
         for name in self.gapped:
             found = self._of_lacking(name, table)
             labels = (("missing",), self.by.labels) if self.by else ()
@@ -324,7 +375,9 @@ class StatisticsWishes:
         for axes in ((populations.by,), *self.crossings):
             variable = self.variable(axes)
             columns = view.columns(axes, variable)
-            found[variable] |= _refuses(self._check_places, home, axes, columns)
+            averaged = bool(self.columns) and axes == (populations.by,)
+            check = partial(self._check_places, cells=averaged)
+            found[variable] |= _refuses(check, home, axes, columns)
         for name in self.columns:
             for values in view.by_group(name):
                 found[name,] |= _refuses(self._check_column, home, name, name, values)
@@ -339,16 +392,34 @@ class StatisticsWishes:
         return "" if self.by is None else self.by.column
 
     def _check_places(
-        self, home: AtHome, axes: Sequence[Axis], columns: Sequence[Array[Any]]
+        self,
+        home: AtHome,
+        axes: Sequence[Axis],
+        columns: Sequence[Array[Any]],
+        *,
+        cells: bool,
     ) -> None:
-        if len(axes) == 1 and axes[0].bins is not None:
+        """Refuse a category with one level here, and cells that few rows have.
+
+        Args:
+            home: the rules.
+            axes: of the cells.
+            columns: of each axis.
+            cells: whether small cells are refused. They always are where `site_terms`
+                switches off the first sum, after which they would merge.
+        """
+        cells = cells or home.rules.site_terms
+        if cells and len(axes) == 1 and axes[0].bins is not None:
             home.bins(axes[0].column, rows_per_cell(axes, columns))
             return
         codes = [one.places(own) for one, own in zip(axes, columns, strict=True)]
         for axis, found in zip(axes, codes, strict=True):
             if axis.bins is None:
                 home.category(axis.column, found, axis.labels)
-        home.cells([one.column for one in axes], codes, [one.labels for one in axes])
+        if cells:
+            home.cells(
+                [one.column for one in axes], codes, [one.labels for one in axes]
+            )
 
     def _check_column(
         self, home: AtHome, name: str, label: str, values: Array[Any]
@@ -513,6 +584,7 @@ def parse_statistics(
     }
     for axes in crossing.values():
         CrossTable(tuple(one.size for one in axes))  # of too many cells
+    edges = {name: Axis.on_edges(schema.column(name), bins[name]) for name in bins}
     found = StatisticsWishes(
         tuple(columns),
         bins,
@@ -523,6 +595,7 @@ def parse_statistics(
         ),
         by=groups,
         quantiles=asked,
+        on_edges=edges,
     )
     counted = _counting(missing, by)
     if counted is None or schema.missing != "drop":

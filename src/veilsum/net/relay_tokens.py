@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from veilsum.consortium.addresses import Relays
 from veilsum.errors import NotReadyError, OutputError
-from veilsum.files.contents import contents
-from veilsum.files.owners import why_open
+from veilsum.files.permissions import why_open
+from veilsum.files.safe_read import contents
 
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium

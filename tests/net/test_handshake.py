@@ -20,7 +20,7 @@ from veilsum.consortium.consortium import NAME_BYTES, check_name
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
-from veilsum.net.hello import (
+from veilsum.net.handshake import (
     BYE,
     DISAGREEMENTS,
     LONGEST_SHOWN,

@@ -7,8 +7,8 @@ import pytest
 import refusals
 from engine_tasks import arrived, make_task
 from veilsum.errors import InvalidInputError, MissingExtraError
-from veilsum.minimise.engines import choosing
-from veilsum.minimise.engines.choosing import (
+from veilsum.minimise.engines import registry
+from veilsum.minimise.engines.registry import (
     LOADING,
     available_engines,
     engine_for,
@@ -22,7 +22,7 @@ def nothing_installed(monkeypatch):
     absent = {"numba", "jax", "mpi4py"}
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        choosing, "find_spec", lambda name: None if name in absent else find(name)
+        registry, "find_spec", lambda name: None if name in absent else find(name)
     )
 
 
@@ -72,14 +72,14 @@ def test_a_gpu_is_taken_for_large_states_that_jax_can_follow(
     """There is no GPU here: whether there is one is what is pretended."""
     pytest.importorskip("jax")
     pytest.importorskip("numba")
-    monkeypatch.setattr(choosing, "_has_gpu", lambda: gpu)
-    monkeypatch.setattr(choosing, "GPU_NUMBERS", 10)
+    monkeypatch.setattr(registry, "_has_gpu", lambda: gpu)
+    monkeypatch.setattr(registry, "GPU_NUMBERS", 10)
 
     def refused(task):
         raise InvalidInputError("the jax engine does not know this")
 
     if not followed:
-        monkeypatch.setitem(choosing.ENGINES, "jax", refused)
+        monkeypatch.setitem(registry.ENGINES, "jax", refused)
     assert engine_for(make_task("dgd")).name == name
 
 

@@ -15,7 +15,12 @@ from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
 from veilsum.minimise.methods.base import EVERY_FAULT, Given
-from veilsum.minimise.methods.choosing import (
+from veilsum.minimise.methods.dgd import Dgd
+from veilsum.minimise.methods.extra import Extra
+from veilsum.minimise.methods.gradient_tracking import GradientTracking
+from veilsum.minimise.methods.nids import Nids
+from veilsum.minimise.methods.push_pull import PushPull
+from veilsum.minimise.methods.registry import (
     ITERATIVE,
     UNBORNE,
     MethodNeeds,
@@ -24,11 +29,6 @@ from veilsum.minimise.methods.choosing import (
     method_named,
     method_objection,
 )
-from veilsum.minimise.methods.dgd import Dgd
-from veilsum.minimise.methods.extra import Extra
-from veilsum.minimise.methods.gradient_tracking import GradientTracking
-from veilsum.minimise.methods.nids import Nids
-from veilsum.minimise.methods.push_pull import PushPull
 from veilsum.minimise.methods.running_sums import RunningSums
 
 RING = Topology.family("ring:5")
@@ -241,14 +241,14 @@ def test_needs_are_told_apart_by_every_flag():
 NEWCOMER = """
 from dataclasses import dataclass
 from typing import ClassVar
-from veilsum.minimise.methods import choosing
+from veilsum.minimise.methods import registry
 from veilsum.minimise.methods.nids import Nids
 
 @dataclass(frozen=True)
 class Newcomer(Nids):
     name: ClassVar[str] = "newcomer"
 
-choosing.ITERATIVE = (*choosing.ITERATIVE, Newcomer)
+registry.ITERATIVE = (*registry.ITERATIVE, Newcomer)
 
 import veilsum as vs
 from veilsum.cli.solve import METHODS
