@@ -193,9 +193,10 @@ def merge_numbers(values: Array[Any], targets: Array[Any]) -> Array[Any]:
         targets: place of each number's total; numbers beyond stay where they are.
     """
     found = values.copy()
-    found[..., : len(targets)] = 0
-    # A loop over few places: addition at repeated places is slow for whole numbers.
-    for place, target in enumerate(targets.tolist()):
+    moved = np.flatnonzero(targets != np.arange(len(targets)))
+    found[..., moved] = 0
+    # One by one: several may have the same target, and exact integers are objects.
+    for place, target in zip(moved.tolist(), targets[moved].tolist(), strict=True):
         found[..., target] = found[..., target] + values[..., place]
     return found
 

@@ -452,19 +452,20 @@ class _Stack(Secret):
         These are cut points on both sides of a cell that is small at this party. The
         cell merges, or other parties have enough rows in it.
         """
-        kept = list[int]()
-        for k, (few, column) in enumerate(
-            zip(self.variables, self.columns, strict=True)
-        ):
-            near = (
-                other
-                for other in kept
-                if self.variables[other] == few and self.compared(other, k)
-            )
-            apart = (np.count_nonzero(self.columns[other] != column) for other in near)
-            flags = all(map(self.merging.__getitem__, self.owners[k]))
-            if not flags or all(number >= fewest for number in apart):
-                kept.append(k)
+        dropped = set[int]()
+        for few in dict.fromkeys(self.variables):
+            own = [k for k, other in enumerate(self.variables) if other == few]
+            columns = np.column_stack([self.columns[k] for k in own])
+            shared = columns.T @ columns
+            sizes = np.diag(shared)
+            apart = sizes[:, None] + sizes - 2.0 * shared
+            flags = ((columns == 0.0) | (columns == 1.0)).all(axis=0)
+            near = (apart < fewest) & flags & flags[:, None]
+            for j, k in np.argwhere(np.triu(near, 1)).tolist():
+                merging = all(self.merging[number] for number in self.owners[own[k]])
+                if merging and own[j] not in dropped and self.compared(own[j], own[k]):
+                    dropped.add(own[k])
+        kept = [k for k in range(len(self.columns)) if k not in dropped]
         return _Stack(
             [self.variables[k] for k in kept], [self.columns[k] for k in kept]
         )
