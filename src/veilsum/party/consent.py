@@ -323,7 +323,8 @@ def _column(column: Column, room: PageRoom) -> str:
     if column.is_category:
         levels = [quoted_for_release(one) for one in column.categories]
         shown = room.names(f"levels of {quoted_for_release(column.name)}", levels)
-        return f"category, one of {len(levels)}: {shown}"
+        words = _words_of_tables(column, room)
+        return f"category, one of {len(levels)}: {shown}{words}"
     low, high = (
         None if end is None else column.written(end)
         for end in (column.minimum, column.maximum)
@@ -331,7 +332,23 @@ def _column(column: Column, room: PageRoom) -> str:
     least = "" if low is None else f", {_end(low)} or more"
     most = "" if high is None else f", {_end(high)} or less"
     unit = f", counted in {column.unit_words}"
-    return f"{column.kind}{least}{most}{unit}"
+    return f"{column.kind}{least}{most}{unit}{_words_of_tables(column, room)}"
+
+
+def _words_of_tables(column: Column, room: PageRoom) -> str:
+    """Return which values of a table are read as others, or as missing."""
+    name = quoted_for_release(column.name)
+    recoded = [
+        f"{quoted_for_release(word)} as {quoted_for_release(str(value))}"
+        for word, value in column.recode
+    ]
+    missing = [quoted_for_release(word) for word in column.missing]
+    found = ""
+    if recoded:
+        found += f"; read {room.names(f'recodings of {name}', recoded)}"
+    if missing:
+        found += f"; missing: {room.names(f'words for no value of {name}', missing)}"
+    return found
 
 
 # How much becomes known

@@ -30,7 +30,7 @@ from veilsum.sums.running import JobResult
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.rules import Rules
-from veilsum.tables.schema import rounded_values_words
+from veilsum.tables.schema import changed_values_lines
 
 if TYPE_CHECKING:
     from veilsum.party.own_survey import OwnSurvey
@@ -86,11 +86,11 @@ class OwnTable(Secret):
         found = f"{self.name}: {rows} rows, {columns} columns"
         if self.consortium.schema is None:
             return found
-        agreed = self.consortium.schema.names
-        here = [name for name in agreed if name in self.table.columns]
-        whole = len(self.table.dropna(subset=here))
+        agreed = self.consortium.schema
+        here = [name for name in agreed.names if name in self.table.columns]
+        whole = int(agreed.complete(self.table).sum())
         return (
-            f"{found}; {len(here)} of {len(agreed)} agreed columns are there; "
+            f"{found}; {len(here)} of {len(agreed.names)} agreed columns are there; "
             f"{rows - whole} rows with missing values"
         )
 
@@ -99,14 +99,13 @@ class OwnTable(Secret):
         yield from _lines(self)
 
     @property
-    def rounded(self) -> str:
-        """What of the table is not whole, in words for its owner; never sent."""
+    def changes(self) -> tuple[str, ...]:
+        """Lines for the table's owner about rounded and recoded values; never sent."""
         schema = self.consortium.schema
         question, kind = agreed_question_of(self.consortium)
-        counts = kind.rounded(question, self.table)
-        if schema is not None:
-            counts = schema.n_rounded(self.table)
-        return rounded_values_words(counts) if counts else ""
+        if schema is None:
+            return changed_values_lines(kind.rounded(question, self.table), {})
+        return changed_values_lines(*schema.changes(self.table))
 
     @property
     def rules(self) -> Rules | None:
@@ -163,9 +162,9 @@ class OwnCost(Secret):
         yield from _lines(self)
 
     @property
-    def rounded(self) -> str:
-        """What of the cost is not whole, in words for its owner; never sent."""
-        return self._part.rounded
+    def changes(self) -> tuple[str, ...]:
+        """Lines for the cost's owner about rounded values; never sent."""
+        return (self._part.rounded,) if self._part.rounded else ()
 
     @property
     def rules(self) -> None:
@@ -193,8 +192,7 @@ NEVER_SENT = (
 
 def _lines(part: OwnTable | OwnCost) -> Iterator[str]:
     yield part.words
-    if part.rounded:
-        yield part.rounded
+    yield from part.changes
     yield NEVER_SENT
 
 

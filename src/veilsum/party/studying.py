@@ -496,7 +496,6 @@ class PreparedStudy(Secret):
             for name in home.wanted
             for line in files_asked_before(self.study.questions[name], ledger)
         )
-        rounded = (self.part.rounded,) if self.part.rounded else ()
         numbers = sum(one.reservation.numbers for one in home.wanted.values())
         books = (
             f"kept in {ledger.path}; it knows of {len(ledger.history().releases)} sums "
@@ -517,7 +516,7 @@ class PreparedStudy(Secret):
         return (
             Part("YOUR PLACE", tuple(place)),
             *([Part(ASKED_BEFORE, before)] if before else []),
-            Part("YOUR DATA", (self.part.words, *rounded, NEVER_SENT)),
+            Part("YOUR DATA", (self.part.words, *self.part.changes, NEVER_SENT)),
             Part("YOUR CHECKS", (*home.lines, *said)),
             Part("YOUR OWN RULES", self.own.lines),
             Part("YOUR LEDGER", books),
