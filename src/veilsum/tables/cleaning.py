@@ -229,7 +229,8 @@ def _numbers(
         low, high = _extremes(present)
     if column.kind == "integer":
         problems += _not_whole(column, present, largest=max(-low, high))
-    problems += _outside(column, present, low, high)
+    if column.is_measured or not problems:
+        problems += _outside(column, present, low, high)
     if problems:
         missing = np.isnan(numbers) if wrong is None else np.isnan(numbers) & ~wrong
         return np.where(missing, np.nan, 0.0), 0

@@ -102,6 +102,11 @@ class SchemaSection(Section, frozen=True, kw_only=True):
     minimum_rows: Whole | None = None
     maximum_rows: Whole | None = None
 
+    @classmethod
+    def has_required(cls) -> bool:
+        """Say that an empty heading means nothing: columns or a dictionary are needed."""
+        return True
+
     @property
     def schema(self) -> Schema:
         if self.dictionary is not None:
