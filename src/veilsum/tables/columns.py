@@ -141,10 +141,13 @@ class SchemaError(InvalidInputError):
         first = problems[0]
         message = first.message
         if len(problems) > 1:
-            lines = [f"- {one.message}" for one in problems[:MOST_PROBLEMS]]
-            if left := len(problems) - len(lines):
-                lines.append(f"- and {left} more")
-            message = "\n".join([f"the table has {len(problems)} problems:", *lines])
+            listed = [
+                f"({place}) {one.message}"
+                for place, one in enumerate(problems[:MOST_PROBLEMS], start=1)
+            ]
+            if left := len(problems) - len(listed):
+                listed.append(f"and {left} more")
+            message = f"the table has {len(problems)} problems: {'. '.join(listed)}"
         return cls(
             *(party, first.column, first.rule, message),
             code=first.code,

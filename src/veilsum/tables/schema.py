@@ -104,7 +104,7 @@ class SchemaSection(Section, frozen=True, kw_only=True):
 
     @classmethod
     def has_required(cls) -> bool:
-        """Say that an empty heading means nothing: columns or a dictionary are needed."""
+        """Say that an empty heading is refused: columns or a dictionary are needed."""
         return True
 
     @property
@@ -297,17 +297,24 @@ class Schema:
         n_rounded: dict[str, int] = {}
         n_recoded: dict[str, Mapping[str, int]] = {}
         problems: list[Problem] = []
+        unusable: InvalidInputError | None = None
         for one in self.columns:
             if one.name not in table:
                 problems.append(_absent(one.name, list(table.columns)))
                 continue
-            found = clean_column(one, table[one.name])
+            try:
+                found = clean_column(one, table[one.name])
+            except InvalidInputError as error:  # a column without a unit
+                unusable = unusable or error
+                continue
             values[one.name] = found.values
             problems += found.problems
             if found.n_rounded:
                 n_rounded[one.name] = found.n_rounded
             if found.recoded:
                 n_recoded[one.name] = found.recoded
+        if unusable is not None and not problems:
+            raise unusable
         gaps = {name: _gaps(column) for name, column in values.items()}
         none = np.zeros(len(table), dtype=np.bool_)
         lost = reduce(np.logical_or, gaps.values(), none)
