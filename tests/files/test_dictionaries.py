@@ -8,7 +8,7 @@ from party.test_agreed import MODEL, NAMES, agreed
 from refusals import refused
 from veilsum.errors import InvalidScenarioError
 from veilsum.files import scenarios
-from veilsum.files.consortiums import read_plan
+from veilsum.files.consortiums import read_consortium, read_plan, write_consortium
 from veilsum.files.tables import agreed_table
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import OwnRules, constants_asked
@@ -60,6 +60,18 @@ def test_a_named_dictionary_and_a_written_one_are_the_same_agreement(tmp_path):
     changed = read_plan(plan(tmp_path, dictionary(tmp_path, other)))
     assert changed.digest != inline.digest
     assert changed.schema.digest != inline.schema.digest
+
+
+def test_the_digest_of_a_dictionary_is_recognised_in_a_consortium_file(tmp_path):
+    path = tmp_path / "study.veil"
+    write_consortium(path, agreed(MODEL | {"schema": SCHEMA}))
+    dictionary(tmp_path)
+    expected = vs.read_dictionary(tmp_path / "dictionary.toml").digest
+    assert read_consortium(path).schema.digest == expected
+    # The twin: without one word it is another agreement.
+    columns = {**COLUMNS, "sex": {"kind": "category", "categories": ["f", "m"]}}
+    other = agreed(MODEL | {"schema": {**SCHEMA, "columns": columns}})
+    assert other.schema.digest != expected
 
 
 def test_a_consortium_file_has_the_content_and_not_the_name():
