@@ -103,6 +103,19 @@ def test_the_lines_are_needed():
         assert left.name in {one.name for one in again.columns}
 
 
+def test_a_spelling_that_could_mean_two_levels_becomes_a_level():
+    column = Column("x", "category", categories=("f", "F", "01", "1", "m"))
+    schema = Schema((column,), missing="drop", minimum_rows=1)
+    table = {"x": ["001", "M", "m", "5`"]}
+    report = table_report(schema, table)
+    (one,) = report.columns
+    assert 'categories = ["f", "F", "01", "1", "m", "001"]' in one.line
+    assert 'recode = { "M" = "m" }' in one.line
+    # A text that cannot be a level is proposed as a word for a missing value.
+    assert 'missing = ["5`"]' in one.line
+    assert checked(applied(dictionary_toml(schema), report), table).good
+
+
 def test_a_table_that_fits_has_no_problem():
     report = checked(DICTIONARY, {"age": [1], "good": [1]})
     assert not report.good

@@ -199,30 +199,49 @@ def _candidates(
 
 
 def _with_levels(column: Column, values: Series, *, recode: bool) -> Column:
-    """Return a category with further levels, or with other spellings of its own."""
-    own = {_folded(one): one for one in column.categories}
-    own |= {one.lstrip("0") or "0": one for one in column.categories}
+    """Return a category with further levels, or with other spellings of its own.
+
+    A text that cannot be a level is proposed as a word for a missing value.
+    """
+    own: dict[str, set[str]] = {}
+    for known in column.categories:
+        for spelling in _spellings(known):
+            own.setdefault(spelling, set()).add(known)
     recoded, levels = dict(column.recode), list[str]()
+    missing = [*column.missing]
     plain, _ = recoded_values(column, values)
     for level in sorted(column_levels(plain)):
         if level in column.categories:
             continue
-        known = own.get(_folded(level)) or own.get(level.lstrip("0") or "0")
-        if recode and known is not None:
-            recoded[level] = known
-        else:
+        alike = set().union(*(own.get(s, set()) for s in _spellings(level)))
+        if recode and len(alike) == 1:
+            recoded[level] = alike.pop()
+        elif _is_level(level):
             levels.append(level)
+        else:
+            missing.append(level)
     law = () if levels else column.law
     return replace(
         column,
         categories=(*column.categories, *levels),
         law=law,
         recode=tuple(recoded.items()),
+        missing=tuple(missing),
     )
 
 
-def _folded(level: str) -> str:
-    return " ".join(level.split()).casefold()
+def _is_level(text: str) -> bool:
+    """Say whether a text can be a level: some characters are not allowed in one."""
+    try:
+        Column("x", "category", categories=(text,))
+    except InvalidInputError:
+        return False
+    return True
+
+
+def _spellings(level: str) -> set[str]:
+    """Return the level without its capitals and extra spaces, and without zeros."""
+    return {" ".join(level.split()).casefold(), level.lstrip("0") or "0"}
 
 
 def _with_words(column: Column, values: Series, *, codes: bool) -> Column | None:
