@@ -17,7 +17,8 @@ Results
     MixedResult, SurveyResult, MetaResult, PooledResult, Path, Components, TwoStageFit,
     Run, QuadraticResult, DispatchResult, PeriodsResult
 Data
-    Schema, Column, Rules, read_table, Propensity, Rows, Site, Fleet, read_job, JobFile
+    Schema, Column, read_dictionary, Rules, read_table, Propensity, Rows, Site, Fleet,
+    read_job, JobFile
 Taking part
     join, join_async, JoinOptions, Joined, Identity, new_identity, read_identity,
     Consortium, draft_consortium, read_consortium, write_consortium, Consent, consent_to

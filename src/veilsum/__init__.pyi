@@ -25,6 +25,7 @@ from .files.ledger import (
     open_ledger as open_ledger,
     read_ledger as read_ledger,
 )
+from .files.scenarios import read_dictionary as read_dictionary
 from .files.tables import read_table as read_table
 from .graphs.topology import Topology as Topology
 from .minimise.quadratic import (

@@ -152,6 +152,32 @@ def test_dates_are_agreed_on_and_read_in_the_owners_way(check):
     assert "--dates" in flat(plain.stdout)
 
 
+def test_all_problems_of_a_table_are_listed_at_once(check):
+    """The twin: recodings that were agreed leave none, and are counted."""
+    table = rows(40, sex=["F", "?"] + ["f", "m"] * 19, y=["none", *rows(39)["y"]])
+    found = check(MODEL, table)
+    assert found.exit_code == 1
+    page = flat(found.stdout)
+    assert "the table has 3 problems:" in page
+    for words in ('"?" (1 row), "F" (1 row)', 'example "none"', "40 rows to use"):
+        assert words in page
+    columns = {
+        "x": MODEL["schema"]["columns"]["x"],
+        "y": {"kind": "number", "unit": 0.001, "missing": ["none"]},
+        "sex": {
+            "kind": "category",
+            "categories": ["f", "m"],
+            "recode": {"F": "f", "?": "m"},
+        },
+    }
+    schema = {"columns": columns, "missing": "drop", "minimum_rows": 39}
+    found = check({**MODEL, "schema": schema}, table)
+    page = flat(found.stdout)
+    assert "- table: passed" in page
+    assert 'sex "?" (1 row), "F" (1 row); y "none" (1 row)' in page
+    assert "1 rows with missing values" in page
+
+
 @pytest.mark.parametrize(
     ("table", "rule"),
     [(rows(49), "minimum_rows"), (rows(60, sex=["f"] * 59 + ["x"]), "table")],

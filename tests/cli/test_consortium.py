@@ -77,6 +77,8 @@ def test_a_plan_becomes_a_file_that_shows_the_same(words, keys, tmp_path):
         *("[data]", "[simulation] seed")
     ]
     assert shown["digest"] == read_consortium(tmp_path / "study.veil").digest.hex()
+    agreed = read_consortium(tmp_path / "study.veil").schema
+    assert shown["dictionary"] == agreed.digest
     assert [one["name"] for one in shown["members"]] == list(HOSPITALS)
     assert shown["members"][4]["address"] is None
     assert shown["members"][0] == {

@@ -1,5 +1,6 @@
 """Bits held: never more than the exact quantile, and close to it."""
 
+from dataclasses import replace
 from itertools import combinations_with_replacement, product
 from math import factorial, log2, prod
 
@@ -116,8 +117,10 @@ def test_a_law_follows_from_the_schema():
     assert RowLaw.from_column(sex) == BIT
     age = Column("age", "integer", minimum=18, maximum=95)
     assert RowLaw.from_column(age) == AGES
-    agreed = RowLaw.from_column(age, {40.0: 0.5, 95.0: 0.5})
+    agreed = RowLaw.from_column(replace(age, cuts=(41,), law=(0.5, 0.5)))
     assert agreed.cells == (23, 55)
+    rare = RowLaw.from_column(replace(sex, law=(3, 1)))
+    assert rare.entropy == pytest.approx(0.8112781)
     assert RowLaw.from_column(Column("n", "integer")) == BIT  # nothing is agreed
 
 

@@ -153,6 +153,6 @@ def test_the_example_passes_its_plan(tmp_path):
     assert found.exit_code == 0, found.output
     assert "you may take part" in found.stdout
     drafted = CliRunner().invoke(
-        app, [*map(str, ["schema", "draft", clinics[0], *given[2:]])]
+        app, [*map(str, ["dictionary", "draft", clinics[0], *given[2:]])]
     )
     assert 'first_seen = { kind = "date"' in drafted.stdout

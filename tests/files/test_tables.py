@@ -172,8 +172,8 @@ def test_dates_are_read_as_the_file_writes_them(tmp_path, form, cell):
 @pytest.mark.parametrize(
     ("form", "cell", "why"),
     [
-        ("%d.%m.%Y", "2001-12-03", "'2001-12-03' in its column 'seen'.* '%d.%m.%Y'"),
-        ("%d.%m.%Y", "31.02.2001", "which is no date"),
+        ("%d.%m.%Y", "2001-12-03", "row.* in its column 'seen'.* '%d.%m.%Y'"),
+        ("%d.%m.%Y", "31.02.2001", "31.02.2001.* not written as"),
         ("%d.%m.%y", "03.12.01", "four digits"),
         ("%m.%Y", "11.1999", "a day, a month and a year"),
         ("none", "11.1999", "a day, a month and a year"),

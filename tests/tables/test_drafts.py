@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from refusals import refused
-from veilsum.tables.drafts import TELLS_LEVELS, draft_schema
+from veilsum.tables.drafts import LEAST_ROWS, draft_dictionary
 from veilsum.tables.schema import Schema
 
 TABLE = {
@@ -29,7 +28,7 @@ def lines(found):
 
 
 def test_a_draft_has_names_kinds_units_and_wide_ranges():
-    found = draft_schema(TABLE)
+    found = draft_dictionary(TABLE)
     assert lines(found) == {
         "age": {"kind": "integer", "minimum": 0, "maximum": 100},
         "bmi": {"kind": "number", "minimum": 0, "maximum": 50, "unit": 0.1},
@@ -41,7 +40,6 @@ def test_a_draft_has_names_kinds_units_and_wide_ranges():
             "minimum": "2010-01-01",
             "maximum": "2019-12-31",
         },
-        "ward": {"kind": "category", "categories": []},
         "body mass": {
             "kind": "number",
             "minimum": 0,
@@ -50,20 +48,28 @@ def test_a_draft_has_names_kinds_units_and_wide_ranges():
         },
     }
     assert "# nothing = { }  # there is no value of it" in found.toml
-    assert TELLS_LEVELS not in found.toml
+    assert "# ward = { }  # no level has 5 rows" in found.toml
 
 
-def test_levels_are_listed_only_if_asked_and_it_is_said_what_that_tells():
-    plain, listed = draft_schema(TABLE), draft_schema(TABLE, levels=True)
-    for word in ("north", "south"):
-        assert word not in plain.toml
-        assert word in listed.toml
-    assert f"# - {TELLS_LEVELS}" in listed.toml
-    # The twin: with its levels the draft is a schema, and the table passes it.
-    schema = Schema.from_table(tomllib.loads(listed.toml))
-    assert schema.check("a", pd.concat([pd.DataFrame(TABLE)] * 5)).n_rows == 10
-    with refused("categories-missing", Exception):
-        Schema.from_table(tomllib.loads(plain.toml))
+def test_levels_are_listed_that_enough_rows_have():
+    few, many = ["rare"] * (LEAST_ROWS - 1), ["often"] * LEAST_ROWS
+    found = draft_dictionary({"ward": [*few, *many, None]})
+    assert lines(found)["ward"]["categories"] == ["often"]
+    assert "rare" not in found.toml
+    # The twin: one row more, and it is listed.
+    more = draft_dictionary({"ward": [*few, "rare", *many]})
+    assert lines(more)["ward"]["categories"] == ["often", "rare"]
+    # Whether there are rare levels is not told.
+    without = draft_dictionary({"ward": [*many, None]})
+    assert without.toml == found.toml
+
+
+def test_a_draft_is_a_schema_that_its_table_passes():
+    table = pd.concat([pd.DataFrame(TABLE)] * 5)
+    drafted = draft_dictionary(table)
+    schema = Schema.from_table(tomllib.loads(drafted.toml))
+    assert schema == drafted.schema
+    assert schema.check("a", table).n_rows == 10
 
 
 numbers = st.lists(
@@ -80,7 +86,7 @@ numbers = st.lists(
 @given(numbers)
 @settings(max_examples=60)
 def test_no_end_of_a_range_is_a_value_and_every_value_is_within(values):
-    (line,) = lines(draft_schema({"x": values})).values()
+    (line,) = lines(draft_dictionary({"x": values})).values()
     low, high = line["minimum"], line["maximum"]
     assert low <= min(values)
     assert max(values) < high
@@ -98,14 +104,14 @@ def test_no_end_of_a_range_is_a_value_and_every_value_is_within(values):
 @settings(max_examples=30)
 def test_tables_of_the_same_size_have_the_same_draft(largest, other, small):
     """The twin: one that goes further has another."""
-    few = [draft_schema({"x": [one, small]}) for one in (largest, other)]
+    few = [draft_dictionary({"x": [one, small]}) for one in (largest, other)]
     assert few[0] == few[1]
-    assert draft_schema({"x": [largest + 50, small]}) != few[0]
+    assert draft_dictionary({"x": [largest + 50, small]}) != few[0]
 
 
 @pytest.mark.parametrize("day", ["2010-01-01", "2019-12-31", "2000-02-29"])
 def test_no_end_of_a_range_is_a_date(day):
-    (line,) = lines(draft_schema({"x": [day]})).values()
+    (line,) = lines(draft_dictionary({"x": [day]})).values()
     assert line["minimum"] < day < line["maximum"]
 
 
@@ -115,9 +121,11 @@ def test_no_end_of_a_range_is_a_date(day):
         ("note", [f"text {k}" for k in range(50)], "a name or a remark"),
         ("it's", [1, 2], "plain text without quotes"),
         ("x", np.array([np.inf, np.inf]), "agree on a unit"),
+        ("x", ["2001-02-30"], "a day that is none"),
+        ("x", pd.to_datetime(["2001-02-03 10:00"]), "a time of day"),
     ],
 )
 def test_what_no_schema_can_have_is_left_to_its_owner(name, values, why):
-    found = draft_schema({name: values})
+    found = draft_dictionary({name: values})
     assert why in found.toml
     assert "text 1" not in found.toml

@@ -344,6 +344,7 @@ def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
         "organiser": found.organiser or None,
         "digest": found.digest.hex(),
         "sections": one_run.section_digests,
+        "dictionary": None if one_run.schema is None else one_run.schema.digest,
         "members": [
             {
                 "name": one.name,
@@ -370,6 +371,8 @@ def _print(file: Path, found: Consortium | AgreedStudy) -> None:
     click.echo(f"{document['title']}\n\nfile    {file}\nrun     {found.run}")
     first, second = in_two_lines(fingerprint_in_groups(found.digest))
     click.echo(f"digest  {first}\n        {second}")
+    if document["dictionary"] is not None:
+        click.echo(f"\ndictionary, SHA-256 of its content: {document['dictionary']}")
     _print_lines("Members:", _member_lines(document["members"]))
     click.echo(
         "\nCompare each fingerprint with its party on the telephone: who can change "

@@ -123,7 +123,6 @@ def _run(
         from veilsum.questions.job_file import read_job
         from veilsum.showing import counted
         from veilsum.sums.kinds import question_kind_of
-        from veilsum.tables.schema import rounded_values_words
 
         folder = None if out is None else prepare_folder(out)
         job = read_job(scenario, heading, alone=True)
@@ -147,8 +146,8 @@ def _run(
     if as_json:
         print_json(result.to_dict())
         return
-    if job.rounded:
-        say(rounded_values_words(job.rounded))
+    for line in job.changes:
+        say(line)
     if refused := job.refused_by_default():
         every = len(refused) == len(job.tables)
         who = f"all {len(refused)} parties" if every else listed_names(refused, most=12)

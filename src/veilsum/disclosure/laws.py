@@ -25,7 +25,7 @@ some of them, which bounds tables of which one cell has more than `MOST_ROWS_IN_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import product
@@ -104,28 +104,21 @@ class RowLaw:
         return cls._merged(kept)
 
     @classmethod
-    def from_column(cls, column: Column, shares: Mapping[float, float] = {}) -> RowLaw:
-        """Return the law of a column, by its levels or by its range and unit.
+    def from_column(cls, column: Column) -> RowLaw:
+        """Return the agreed law of a column, or one of equally likely values.
 
         Args:
             column: of the schema. A number without an agreed range counts as one of two
                 values: nothing better is known about it.
-            shares: of rows up to each cut point, which they name, from the one before.
-                Empty for equally likely values.
         """
+        if column.law:
+            shares, counts = zip(*column.law_bins, strict=True)
+            return cls.from_histogram(shares, counts)
         if column.is_category:
             return cls.uniform(max(1, len(column.categories)))
         if not column.has_range:
             return cls.uniform(2)
-        measure = column.measure
-        if not shares:
-            return cls.uniform(measure.most - measure.least + 1)
-        ends = [
-            min(max(int(cut / measure.unit), measure.least - 1), measure.most)
-            for cut in sorted(shares)
-        ]
-        counts = np.diff([measure.least - 1, *ends]).tolist()
-        return cls.from_histogram([shares[cut] for cut in sorted(shares)], counts)
+        return cls.uniform(column.measure.most - column.measure.least + 1)
 
     @classmethod
     def _merged(cls, classes: Sequence[tuple[float, int]]) -> RowLaw:

@@ -9,14 +9,17 @@ from typing import Any
 
 from veilsum.consortium.scenario import Scenario, scenario_from
 from veilsum.consortium.sections import MOST_LINKS, ReadGraph, ScenarioFile
-from veilsum.errors import InvalidScenarioError
+from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.graphs import read_topology
 from veilsum.files.safe_read import contents
 from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import listed_names
 from veilsum.reading import read
+from veilsum.tables.schema import Schema
 
 # Looked at before a byte is read: parsing takes a hundred times the memory.
 MOST_BYTES = 64 << 20
+MOST_DICTIONARY_BYTES = 8 << 20
 # A key of n parts takes n^2 time and memory to parse: 40 KB take 24 s and 1.6 GB.
 MOST_DOTS, DEEPEST, MOST_BITS = 20, 64, 1023
 # Comments and quoted texts, each to its end or, if that is missing, as far as it goes.
@@ -39,7 +42,61 @@ def read_scenario(path: str | Path) -> Scenario:
 
 
 def read_scenario_file(path: Path) -> ScenarioFile:
-    return read(read_toml(path), ScenarioFile, "the scenario")
+    """Return what a scenario file says; a dictionary that it names is beside it."""
+    table = read_toml(path)
+    section = table.get("schema")
+    if isinstance(section, dict) and "dictionary" in section:
+        table["schema"] = _dictionary_beside(path, section)
+    return read(table, ScenarioFile, "the scenario")
+
+
+def _dictionary_beside(path: Path, section: dict[str, Any]) -> dict[str, Any]:
+    """Return the [schema] of the dictionary that a scenario's [schema] names."""
+    name = section["dictionary"]
+    if not isinstance(name, str) or not name:
+        raise InvalidScenarioError(
+            f"[schema] dictionary must be the name of a file, found {name!r}",
+            code="wrong-value",
+        )
+    others = [key for key in section if key != "dictionary"]
+    if others:
+        raise InvalidScenarioError(
+            f"[schema] names the dictionary {name!r} and has {others[0]!r} as well; "
+            "write it into the dictionary, so that the agreement is in one place",
+            code="schema-beside-dictionary",
+        )
+    return dictionary_table(path.parent / name)
+
+
+def dictionary_table(path: Path) -> dict[str, Any]:
+    """Return the [schema] in a dictionary, a file with this section and no other."""
+    table = read_toml(path, most_bytes=MOST_DICTIONARY_BYTES)
+    section = table.get("schema")
+    if set(table) != {"schema"} or not isinstance(section, dict):
+        raise InvalidScenarioError(
+            f"{path} is not a dictionary: it must have the section [schema] and no "
+            f"other, found {listed_names([*table]) or 'none'}",
+            code="not-a-dictionary",
+        )
+    if "dictionary" in section:
+        raise InvalidScenarioError(
+            f"{path} names another dictionary; write its columns into this file",
+            code="nested-dictionary",
+        )
+    return section
+
+
+def read_dictionary(path: str | Path) -> Schema:
+    """Return the schema in a dictionary.
+
+    Raises:
+        InvalidScenarioError: the file is not a dictionary, or a column means nothing.
+    """
+    section = dictionary_table(Path(path))
+    try:
+        return Schema.from_table(section)
+    except InvalidInputError as error:
+        raise InvalidScenarioError(f"{path}: {error}", code=error.code) from None
 
 
 def graphs_beside(path: Path) -> ReadGraph:

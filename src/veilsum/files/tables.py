@@ -21,7 +21,7 @@ import re
 import sqlite3
 import warnings
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from datetime import datetime, time
 from pathlib import Path
@@ -29,6 +29,14 @@ from typing import Any, NoReturn
 
 from veilsum.errors import InvalidInputError
 from veilsum.files.safe_read import contents
+from veilsum.tables.cleaning import value_counts, value_counts_words
+from veilsum.tables.columns import (
+    MOST_VALUES,
+    Column,
+    Problem,
+    SchemaError,
+    number_of_word,
+)
 from veilsum.tables.frames import (
     Frame,
     Series,
@@ -207,6 +215,34 @@ def read_table(
         MissingExtraError: pandas, or for Parquet pyarrow, or for queries DuckDB is
             not installed.
     """
+    how: dict[str, Any] = {"decimal": decimal, "separator": separator, "text": text}
+    how |= {"missing": missing, "encoding": encoding, "dates": dates, "query": query}
+    found, problems = _table(path, **how)
+    if problems:
+        raise InvalidInputError(
+            "; ".join(one.message for one in problems),
+            plain="a date is written in another way than was said",
+            code=problems[0].code,
+        )
+    return found
+
+
+def _table(
+    path: str | Path,
+    *,
+    decimal: str = ".",
+    separator: str = ",",
+    text: Sequence[str] = (),
+    missing: Sequence[str] = MISSING,
+    encoding: str = ENCODING,
+    dates: Mapping[str, str] | None = None,
+    query: str | None = None,
+    words: Mapping[str, Collection[str]] | None = None,
+) -> tuple[Frame, tuple[Problem, ...]]:
+    """Return what `read_table` does, and problems with dates, which stay as written.
+
+    `words` are by column texts that need not be dates.
+    """
     place = Path(path)
     suffix = _suffix(place)
     if query is None and suffix in DATABASES:
@@ -233,7 +269,8 @@ def read_table(
     if suffix not in PLAIN:
         said |= {"missing": tuple(missing), "dates": dates or {}}
         _check_unused(place, said)
-        return as_frame(_parquet(place) if query is None else selected(place, query))
+        found = _parquet(place) if query is None else selected(place, query)
+        return as_frame(found), ()
     _check_marks(decimal, separator)
     _check_words(missing)
     options = {
@@ -246,9 +283,13 @@ def read_table(
     for form in forms.values():
         _check_form(form)
     found = as_frame(_csv(pandas, place, options, (*text, *forms)))
+    problems = list[Problem]()
     for name in (one for one in forms if one in found):
-        found[name] = _iso(place, found[name], forms[name])
-    return found
+        spared = (words or {}).get(name, ())
+        found[name], wrong = _iso(found[name], forms[name], spared)
+        if wrong:
+            problems.append(_wrong_dates(place, name, forms[name], wrong))
+    return found, tuple(problems)
 
 
 def agreed_table(
@@ -261,6 +302,28 @@ def agreed_table(
         schema: what was agreed on, if there is anything.
         dates: how the file writes all of its dates.
         **how: what else `read_table` takes.
+
+    Raises:
+        SchemaError: dates are written in another way; with all other problems.
+    """
+    frame, problems = table_with_problems(path, schema, dates=dates, **how)
+    if problems and schema is not None:
+        wrong = [one.column for one in problems]
+        others = (
+            one
+            for one in schema.problems(frame)
+            if not (one.column in wrong and one.code == "not-dates")
+        )
+        raise SchemaError.from_problems("", (*problems, *others))
+    return frame
+
+
+def table_with_problems(
+    path: str | Path, schema: Schema | None, *, dates: str | None = None, **how: Any
+) -> tuple[Frame, tuple[Problem, ...]]:
+    """Return what `agreed_table` does, and dates that are written in another way.
+
+    These stay in the table as they are.
     """
     if dates and (schema is None or not schema.dates):
         raise InvalidInputError(
@@ -269,11 +332,46 @@ def agreed_table(
             code="dates-without-column",
         )
     if schema is None:
-        return read_table(path, **how)
+        return read_table(path, **how), ()
     text = (*schema.categorical, *schema.dates)
     if dates:
         how["dates"] = dict.fromkeys(schema.dates, dates)
-    return read_table(path, text=text, **how)
+    words = {one.name: _agreed_words(one) for one in schema.columns if one.has_words}
+    frame, problems = _table(path, text=text, words=words, **how)
+    if _suffix(Path(path)) in PLAIN:
+        _read_numbers(frame, schema, how.get("decimal", "."))
+    return frame, problems
+
+
+def _agreed_words(column: Column) -> tuple[str, ...]:
+    return (*column.missing, *(word for word, _ in column.recode))
+
+
+def _read_numbers(frame: Frame, schema: Schema, decimal: str) -> None:
+    """Turn cells into numbers where an agreed column of numbers has texts as well.
+
+    Agreed words, such as "unknown", stand among the numbers; other texts are refused
+    when the table is checked.
+    """
+    for column in schema.columns:
+        if column.kind not in {"number", "integer"} or column.name not in frame:
+            continue
+        cells = frame[column.name]
+        if cells.dtype.kind in "fiub":
+            continue
+        known = {cell: _number_in(cell, decimal) for cell in cells.dropna().unique()}
+        numbers = cells.map(known).astype(object)
+        frame[column.name] = numbers.where(cells.notna(), None).infer_objects()
+
+
+def _number_in(cell: Any, decimal: str) -> Any:
+    """Return the number that a cell is with this decimal mark, or the cell."""
+    if not isinstance(cell, str) or (decimal == "," and "." in cell):
+        return cell
+    try:
+        return number_of_word(cell.replace(",", ".") if decimal == "," else cell)
+    except ValueError:
+        return cell
 
 
 def table_to_draft(path: str | Path, *, dates: str | None = None, **how: Any) -> Frame:
@@ -290,12 +388,11 @@ def table_to_draft(path: str | Path, *, dates: str | None = None, **how: Any) ->
     if dates:
         _check_form(dates)
     for name, cells in read_table(path, text=[*frame.columns], **how).items():
-        try:
-            if dates and cells.notna().any():
-                frame[name] = _iso(place, cells, dates)
+        if dates and cells.notna().any():
+            read, wrong = _iso(cells, dates)
+            if not wrong:
+                frame[name] = read
                 continue
-        except InvalidInputError:
-            pass  # no dates, in this column
         if cells.str.fullmatch(r"[+-]?0[0-9]+").any():
             frame[name] = cells
     return frame
@@ -385,23 +482,40 @@ def _check_form(form: str) -> None:
         )
 
 
-def _iso(path: Path, cells: Series, form: str) -> Series:
-    """Return dates as ISO 8601 has them; each different one is read once."""
-    found = {}
-    for cell in cells.dropna().unique():
+def _iso(
+    cells: Series, form: str, spared: Collection[str] = ()
+) -> tuple[Series, dict[str, int]]:
+    """Return dates as ISO 8601 has them, and the rows of each cell that is no date.
+
+    Each different date is read once. Cells that are no dates stay as they are.
+    """
+    found, wrong = {}, dict[str, int]()
+    for cell, rows in cells.value_counts().items():
+        found[cell] = cell
+        if cell in spared:
+            continue
         try:
             read = datetime.strptime(cell, form)
         except ValueError:
-            raise InvalidInputError(
-                f"the file {path.name!r} has {cell!r} in its column {cells.name!r}, "
-                f"which is no date written as {form!r}; correct it, name the way that "
-                "the file has, or say that this word stands for no value: missing = "
-                f"[{cell!r}] (veilsum join: --missing)",
-                plain="a date is written in another way than was said",
-                code="malformed-date",
-            ) from None
+            wrong[cell] = int(rows)
+            continue
         found[cell] = (read.date() if read.time() == time() else read).isoformat()
-    return cells.map(found)
+    return cells.map(found), wrong
+
+
+def _wrong_dates(path: Path, name: str, form: str, wrong: Mapping[str, int]) -> Problem:
+    counts = value_counts(wrong)
+    shown = value_counts_words([*counts.items()], len(counts))
+    first = next(iter(counts))
+    return Problem(
+        *(name, "type"),
+        f"the file {path.name!r} has {shown} in its column {name!r}, not written as "
+        f"{form!r}; correct them, name the way that the file has, or say that such a "
+        f"word stands for no value: missing = [{first!r}] (veilsum join: --missing)",
+        "malformed-date",
+        values=tuple([*counts.items()][:MOST_VALUES]),
+        n_values=len(counts),
+    )
 
 
 class _Unpacked(io.RawIOBase):

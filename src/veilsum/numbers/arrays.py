@@ -119,6 +119,8 @@ LONGEST_COMPARED, MOST_COMPARED = 60, 200
 def nearest_name(name: object, known: Collection[str]) -> str:
     """Return a question about the known name that looks most like this one, if any.
 
+    A name that begins with the given text is preferred.
+
     Both may come out of a file: a hint is given only where it is quickly found.
 
     >>> nearest_name("complet", ["complete", "ring"])
@@ -128,7 +130,11 @@ def nearest_name(name: object, known: Collection[str]) -> str:
     if len(text) > LONGEST_COMPARED or len(known) > MOST_COMPARED:
         return ""
     short = [one for one in known if len(one) <= LONGEST_COMPARED]
-    near = difflib.get_close_matches(text, short, n=1, cutoff=0.5)
+    begun = [one for one in short if one.startswith(text)]
+    near = [
+        *difflib.get_close_matches(text, begun, n=1, cutoff=0.5),
+        *difflib.get_close_matches(text, short, n=1, cutoff=0.5),
+    ]
     return f"did you mean {near[0]!r}? " if near else ""
 
 

@@ -313,9 +313,10 @@ def _column(column: Column, room: PageRoom) -> str:
     """Return what a column may hold; a number to its last digit, it may be aimed."""
     if column.is_category:
         levels = [quoted_for_release(one) for one in column.categories]
-        name = _say("lists.levels", name=quoted_for_release(column.name))
-        shown = room.names(name, levels)
-        return _say("column.category", n=len(levels), levels=shown)
+        title = _say("lists.levels", name=quoted_for_release(column.name))
+        shown = room.names(title, levels)
+        found = _say("column.category", n=len(levels), levels=shown)
+        return found + _words_of_tables(column, room)
     ends = {
         name: _end(column.written(end))
         for name, end in (("least", column.minimum), ("most", column.maximum))
@@ -323,7 +324,29 @@ def _column(column: Column, room: PageRoom) -> str:
     }
     by_ends = {(): "number", ("least",): "from", ("most",): "to"}
     key = by_ends.get(tuple(ends), "range")
-    return _say(f"column.{key}", kind=column.kind, unit=column.unit_words, **ends)
+    found = _say(f"column.{key}", kind=column.kind, unit=column.unit_words, **ends)
+    return found + _words_of_tables(column, room)
+
+
+def _words_of_tables(column: Column, room: PageRoom) -> str:
+    """Return which values of a table are read as others, or as missing."""
+    name, found = quoted_for_release(column.name), ""
+    recoded = [
+        _say(
+            "column.read_as",
+            word=quoted_for_release(word),
+            value=quoted_for_release(str(value)),
+        )
+        for word, value in column.recode
+    ]
+    if recoded:
+        title = _say("lists.recodings", name=name)
+        found += _say("column.recoded", words=room.names(title, recoded))
+    missing = [quoted_for_release(word) for word in column.missing]
+    if missing:
+        title = _say("lists.missing", name=name)
+        found += _say("column.missing", words=room.names(title, missing))
+    return found
 
 
 # How much becomes known

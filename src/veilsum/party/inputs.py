@@ -31,7 +31,7 @@ from veilsum.sums.running import JobResult
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.rules import Rules
-from veilsum.tables.schema import rounded_values_words
+from veilsum.tables.schema import changed_values_lines
 
 if TYPE_CHECKING:
     from veilsum.party.own_survey import OwnSurvey
@@ -85,14 +85,14 @@ class OwnTable(Secret):
         size = {"name": self.name, "rows": rows, "columns": columns}
         if self.consortium.schema is None:
             return phrase("consent", "data.table", **size)
-        agreed = self.consortium.schema.names
-        here = [name for name in agreed if name in self.table.columns]
-        whole = len(self.table.dropna(subset=here))
+        agreed = self.consortium.schema
+        here = [name for name in agreed.names if name in self.table.columns]
+        whole = int(agreed.complete(self.table).sum())
         return phrase(
             "consent",
             "data.agreed_table",
             here=len(here),
-            agreed=len(agreed),
+            agreed=len(agreed.names),
             missing=rows - whole,
             **size,
         )
@@ -102,14 +102,13 @@ class OwnTable(Secret):
         yield from _lines(self)
 
     @property
-    def rounded(self) -> str:
-        """What of the table is not whole, in words for its owner; never sent."""
+    def changes(self) -> tuple[str, ...]:
+        """Lines for the table's owner about rounded and recoded values; never sent."""
         schema = self.consortium.schema
         question, kind = agreed_question_of(self.consortium)
-        counts = kind.rounded(question, self.table)
-        if schema is not None:
-            counts = schema.n_rounded(self.table)
-        return rounded_values_words(counts) if counts else ""
+        if schema is None:
+            return changed_values_lines(kind.rounded(question, self.table), {})
+        return changed_values_lines(*schema.changes(self.table))
 
     @property
     def rules(self) -> Rules | None:
@@ -166,9 +165,9 @@ class OwnCost(Secret):
         yield from _lines(self)
 
     @property
-    def rounded(self) -> str:
-        """What of the cost is not whole, in words for its owner; never sent."""
-        return self._part.rounded
+    def changes(self) -> tuple[str, ...]:
+        """Lines for the cost's owner about rounded values; never sent."""
+        return (self._part.rounded,) if self._part.rounded else ()
 
     @property
     def rules(self) -> None:
@@ -190,8 +189,7 @@ class OwnCost(Secret):
 
 def _lines(part: OwnTable | OwnCost) -> Iterator[str]:
     yield part.words
-    if part.rounded:
-        yield part.rounded
+    yield from part.changes
     yield phrase("consent", "data.never_sent")
 
 

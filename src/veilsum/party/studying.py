@@ -499,7 +499,6 @@ class PreparedStudy(Secret):
             for name in home.wanted
             for line in files_asked_before(self.study.questions[name], ledger)
         )
-        rounded = (self.part.rounded,) if self.part.rounded else ()
         numbers = sum(one.reservation.numbers for one in home.wanted.values())
         known = len(ledger.history().releases)
         books = (
@@ -513,12 +512,13 @@ class PreparedStudy(Secret):
             _say("place.in_every_question", name=name, near=near),
             *connection_consent_lines(agreed, name, inputs.drop),
         ]
+        never_sent = _say("data.never_sent")
         if inputs.transcript is not None:
             place.append(_say("place.transcripts", file=inputs.transcript.name))
         return (
             Part("your_place", tuple(place)),
             *([Part(ASKED_BEFORE, before)] if before else []),
-            Part("your_data", (self.part.words, *rounded, _say("data.never_sent"))),
+            Part("your_data", (self.part.words, *self.part.changes, never_sent)),
             Part("your_checks", (*home.lines, *said)),
             Part("your_rules", self.own.lines),
             Part("your_ledger", books),

@@ -28,7 +28,7 @@ from veilsum.sums.running import JobResult
 from veilsum.sums.terms import Options
 from veilsum.tables.frames import Frame, load_pandas_alone
 from veilsum.tables.rules import MINIMUM_ROWS
-from veilsum.tables.schema import Schema
+from veilsum.tables.schema import Schema, changed_values_lines
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -70,20 +70,25 @@ class JobFile(Secret):
         if self.schema is None or self.schema.minimum_rows >= MINIMUM_ROWS:
             return ()
         usual = replace(self.schema, minimum_rows=MINIMUM_ROWS, maximum_rows=None)
-        names = list(self.schema.names)
-        whole = {party: len(t.dropna(subset=names)) for party, t in self.tables.items()}
+        whole = {p: int(usual.complete(t).sum()) for p, t in self.tables.items()}
         return usual.refused(whole)
 
     @property
-    def rounded(self) -> dict[str, int]:
-        """By column, how many values here are no whole numbers of the agreed unit."""
-        found: dict[str, int] = {}
+    def changes(self) -> tuple[str, ...]:
+        """Lines about values of the tables here that were rounded or recoded."""
+        rounded: dict[str, int] = {}
+        recoded: dict[str, dict[str, int]] = {}
         if self.schema is None:
-            return found
+            return ()
         for table in self.tables.values():
-            for name, number in self.schema.n_rounded(table).items():
-                found[name] = found.get(name, 0) + number
-        return found
+            some, others = self.schema.changes(table)
+            for name, number in some.items():
+                rounded[name] = rounded.get(name, 0) + number
+            for name, words in others.items():
+                known = recoded.setdefault(name, {})
+                for word, number in words.items():
+                    known[word] = known.get(word, 0) + number
+        return changed_values_lines(rounded, recoded)
 
 
 def read_job(path: str | Path, kind: str, *, alone: bool = False) -> JobFile:

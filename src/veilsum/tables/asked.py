@@ -33,7 +33,8 @@ from veilsum.numbers.arrays import Array, listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.reading import Section, read
 from veilsum.tables.axes import Axis
-from veilsum.tables.columns import SchemaError, clean_numbers, column_unit_words
+from veilsum.tables.cleaning import clean_numbers
+from veilsum.tables.columns import SchemaError, column_unit_words
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.formula.reader import formula_constants
 from veilsum.tables.frames import Frame
@@ -129,11 +130,20 @@ class Question(Section, frozen=True, kw_only=True):
 
     @property
     def constants(self) -> tuple[str, ...]:
-        """The terms of its formulas that have constants; see `formula_constants`."""
+        """The terms of its formulas that have constants; see `formula_constants`.
+
+        So do recodings of numbers, which can make a step of a column.
+        """
         weighing = None if self.propensity is None else self.propensity["formula"]
         texts = (self.formula, self.survival, self.predicted, weighing)
         found = (formula_constants(one) for one in texts if one is not None)
-        return tuple(dict.fromkeys(chain.from_iterable(found)))
+        columns = Schema.from_table(self.schema).columns
+        recoded = (
+            f"recode of {one.name}, which has {listed_names(one.recoded_numbers)}"
+            for one in columns
+            if one.recoded_numbers
+        )
+        return tuple(dict.fromkeys((*chain.from_iterable(found), *recoded)))
 
     @property
     def bins(self) -> dict[str, Bins]:

@@ -1,29 +1,24 @@
-"""One column that all parties agree on, and the check of one party's values.
-
-A check goes over the values as an array, and leaves an array: numbers as float64 with
-nan where there is none, each rounded once to the column's unit; dates as days since an
-agreed one; categories as their place in the schema with -1 for none.
-"""
+"""One column that all parties agree on: its kind, its range or levels, its unit."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import ceil, floor, isfinite
 from numbers import Integral, Real
 from re import Pattern
-from typing import Any, Literal, NoReturn, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError, is_seen, printable
-from veilsum.models.rows import PerRow
-from veilsum.numbers.arrays import Array, FloatArray, listed_names, nearest_name
+from veilsum.numbers.arrays import Array, FloatArray, listed_names
 from veilsum.numbers.shapes import Bool, Int
 from veilsum.numbers.units import BITS, Measure, inferred_measure, power_unit, unit_of
 from veilsum.tables.frames import Series, load_pandas
@@ -43,6 +38,7 @@ _OPEN = 2 ** (BITS - 1)
 # Bounds on what a file may name.
 LONGEST_NAME = 200
 MOST_LEVELS = 10_000
+MOST_CUTS, MOST_WORDS = 1_000, 1_000
 # A name stands in formulas, and before the brackets of a coefficient such as sex[T.2].
 # A level may have brackets, as in (60, 70], and an apostrophe inside a word.
 _QUOTES = '`"\u2018\u201a-\u201f\u2039\u203a\u00ab\u00bb\u0060\u00b4'
@@ -57,23 +53,54 @@ _LATIN = str.maketrans(
     "aeopcyxijsdhlqwbABEKMHOPCTYXIJSG" + "oviABEZHIKMNOPTYX",
 )
 
-_WORDS: dict[str, Nature] = {
+NATURES: dict[str, Nature] = {
     **dict.fromkeys(("integer",), "whole numbers"),
     **dict.fromkeys(("floating", "mixed-integer-float", "decimal"), "numbers"),
     **dict.fromkeys(("boolean",), "true or false"),
     **dict.fromkeys(("empty",), "empty"),
     **dict.fromkeys(("date", "datetime", "datetime64", "timedelta"), "dates"),
 }
+# What of a column can be counted.
+COUNTED = {"numbers", "whole numbers", "empty"}
 # What is counted in whole numbers only.
-_WHOLE = ("integer", "date")
+WHOLE_KINDS = ("integer", "date")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE_LIKE = re.compile(
     r"(?:[0-9]{4}([-./])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-./])[0-9]{1,2}\2[0-9]{4})"
     r"(?:[T ].*)?"
 )
 _DAYS = re.compile(r"(?:([0-9]{1,5}) )?days?")
+# Rows among which a first text is looked for.
+_HEAD = 100
 _BITS_OF_RANGE = re.compile(r"([0-9]{1,3}) bits?")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A difference between a table and the schema, for the table's owner only.
+
+    Attributes:
+        column: name of the column; None if it is about rows.
+        rule: rule of the schema, in one word.
+        message: a sentence with the offending values.
+        code: stable name of the problem; see `VeilsumError`.
+        values: offending values as text with their numbers of rows, most frequent
+            first, and at most `MOST_VALUES` of them.
+        n_values: number of different offending values.
+    """
+
+    column: str | None
+    rule: str
+    message: str
+    code: str
+    values: tuple[tuple[str, int], ...] = ()
+    n_values: int = 0
+
+
+# Offending values of one problem that are kept.
+MOST_VALUES = 100
+# Problems of one table that a message lists.
+MOST_PROBLEMS = 50
 
 
 class SchemaError(InvalidInputError):
@@ -84,8 +111,10 @@ class SchemaError(InvalidInputError):
 
     Attributes:
         party: whose table it is.
-        column: the column, or the term of a formula; None if it is about rows.
+        column: the column, or the term of a formula; None if it is about rows. Of
+            several problems the first one's, here and below.
         rule: what was broken, in one word.
+        problems: all problems of the table with the schema.
     """
 
     def __init__(
@@ -96,12 +125,34 @@ class SchemaError(InvalidInputError):
         message: str,
         *,
         code: str = "",
+        problems: tuple[Problem, ...] = (),
     ) -> None:
         plain = f"refused by the schema: {rule}"
-        super().__init__(f"{party}: {message}", plain=plain, code=code)
+        before = f"{party}: " if party else ""
+        super().__init__(f"{before}{message}", plain=plain, code=code)
         self.party = party
         self.column = column
         self.rule = rule
+        self.problems = problems or (Problem(column, rule, message, code),)
+
+    @classmethod
+    def from_problems(cls, party: str, problems: Sequence[Problem]) -> SchemaError:
+        """Return one error about all problems of a table."""
+        first = problems[0]
+        message = first.message
+        if len(problems) > 1:
+            listed = [
+                f"({place}) {one.message}"
+                for place, one in enumerate(problems[:MOST_PROBLEMS], start=1)
+            ]
+            if left := len(problems) - len(listed):
+                listed.append(f"and {left} more")
+            message = f"the table has {len(problems)} problems: {'. '.join(listed)}"
+        return cls(
+            *(party, first.column, first.rule, message),
+            code=first.code,
+            problems=tuple(problems),
+        )
 
 
 @dataclass(frozen=True)
@@ -118,6 +169,15 @@ class Column:
         unit: what is counted of a number; it may be written as 1, 0.01, "1/8",
             "2 decimals", or "40 bits" of the range. Integers have 1, dates a day.
         since: the date that is day 0, such as "2000-01-01"; dates only.
+        cuts: cut points in rising order, within the range. A value on a cut point
+            belongs to the interval above it.
+        law: public share of rows in each interval between minimum, cut points and
+            maximum, or in each category; from a census or a textbook, never from the
+            tables. Empty for equally likely values.
+        recode: pairs of a value as tables write it and the value that it means; a
+            mapping is accepted. Values that the column may have cannot be recoded.
+        missing: values that mean that there is none, such as -9 or "unknown"; none of
+            them is a value that the column may have.
     """
 
     name: str
@@ -127,6 +187,10 @@ class Column:
     categories: tuple[str, ...] = ()
     unit: Fraction | None = None
     since: str | None = None
+    cuts: tuple[float, ...] = ()
+    law: tuple[float, ...] = ()
+    recode: tuple[tuple[str, str | float], ...] = ()
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_text("the name of a column", self.name, NOT_IN_NAMES)
@@ -146,6 +210,10 @@ class Column:
         self._set("unit", self._unit())
         if self.is_measured:
             _ = self.measure  # a range that is too wide for its unit is refused here
+        self._set("cuts", self._cut_points())
+        self._set("law", self._checked_law())
+        self._set("missing", self._missing_words())
+        self._set("recode", self._recodings())
 
     @property
     def is_category(self) -> bool:
@@ -171,7 +239,7 @@ class Column:
         """Return a number, or the date that so many days are."""
         if self.since is None:
             return value
-        return date.fromordinal(_day_zero(self.since) + int(value)).isoformat()
+        return date.fromordinal(day_zero(self.since) + int(value)).isoformat()
 
     @property
     def has_range(self) -> bool:
@@ -182,7 +250,7 @@ class Column:
     def is_measured(self) -> bool:
         """Whether it was said how the column's numbers are counted."""
         return not self.is_category and (
-            self.kind in _WHOLE or self.unit is not None or self.has_range
+            self.kind in WHOLE_KINDS or self.unit is not None or self.has_range
         )
 
     @cached_property
@@ -201,7 +269,7 @@ class Column:
                 f"column {self.name!r} is a category, not a number",
                 code="not-a-number-column",
             )
-        unit = Fraction(1) if self.kind in _WHOLE else None
+        unit = Fraction(1) if self.kind in WHOLE_KINDS else None
         unit = self.unit or unit
         low, high = self.minimum, self.maximum
         try:
@@ -262,7 +330,57 @@ class Column:
             table["unit"] = str(self.unit)
         if self.is_category:
             table["categories"] = list(self.categories)
+        if self.cuts:
+            table["cuts"] = [self.written(cut) for cut in self.cuts]
+        if self.law:
+            table["law"] = list(self.law)
+        if self.recode:
+            table["recode"] = dict(self.recode)
+        if self.missing:
+            table["missing"] = list(self.missing)
         return table
+
+    @property
+    def has_words(self) -> bool:
+        """Whether some values of a table are recoded or mean that there is none."""
+        return bool(self.recode or self.missing)
+
+    @property
+    def recoded_numbers(self) -> tuple[str, ...]:
+        """The recoded values that are numbers or dates."""
+        return tuple(one for one, _ in self.recode if _is_number_or_date(one))
+
+    @cached_property
+    def law_bins(self) -> tuple[tuple[float, int], ...]:
+        """Share and number of admissible values of each interval of the law."""
+        if self.is_category:
+            return tuple((share, 1) for share in self.law)
+        unit, least, most = self.measure.unit, self.measure.least, self.measure.most
+        inner = [ceil(Fraction(cut) / unit) for cut in self.cuts]
+        ends = [least, *(min(max(one, least), most + 1) for one in inner), most + 1]
+        counts = (high - low for low, high in pairwise(ends))
+        return tuple(zip(self.law, counts, strict=True))
+
+    def admits(self, word: str) -> bool:
+        """Say whether a value in this spelling is one that the column may have."""
+        if self.is_category:
+            return word in self.categories
+        if self.kind == "date":
+            try:
+                number = float(column_day(word) - day_zero(str(self.since)))
+            except (TypeError, ValueError):
+                return False
+        else:
+            try:
+                number = number_of_word(word)
+            except ValueError:
+                return False
+            if not isfinite(number):
+                return False
+            if self.kind == "integer" and not number.is_integer():
+                return False
+        low, high = self.minimum, self.maximum
+        return (low is None or low <= number) and (high is None or number <= high)
 
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)
@@ -293,7 +411,7 @@ class Column:
 
     def _days(self, field: str, value: Any) -> float:
         """Return an end of a range of dates as days; days are what it is kept as."""
-        zero = _day_zero(str(self.since))
+        zero = day_zero(str(self.since))
         try:
             whole = isinstance(value, Real) and float(value).is_integer()
             day = zero + int(value) if whole else column_day(value)
@@ -365,6 +483,166 @@ class Column:
             )
         return unit
 
+    def _cut_points(self) -> tuple[float, ...]:
+        if not self.cuts:
+            return ()
+        if self.is_category:
+            raise InvalidInputError(
+                f"column {self.name!r} is a category and has no cuts; leave them out",
+                code="cuts-of-category",
+            )
+        _check_count(self.name, "cuts", self.cuts, MOST_CUTS)
+        found = tuple(self._number("cuts", cut) for cut in self.cuts)
+        low, high = self.minimum, self.maximum
+        inside = all(
+            (low is None or low < cut) and (high is None or cut <= high)
+            for cut in found
+        )
+        if not inside or any(a >= b for a, b in pairwise(found)):
+            shown = listed_names([self.shown(cut) for cut in found])
+            raise InvalidInputError(
+                f"column {self.name!r}: cuts must rise, above the minimum and up to "
+                f"the maximum, found {shown}",
+                code="cuts-not-rising",
+            )
+        return found
+
+    def _checked_law(self) -> tuple[float, ...]:
+        if not self.law:
+            return ()
+        bins = len(self.categories) if self.is_category else len(self.cuts) + 1
+        of = "category" if self.is_category else "interval between cut points"
+        numbers = all(
+            isinstance(share, Real) and not isinstance(share, bool)
+            for share in self.law
+        )
+        if not numbers or len(self.law) != bins:
+            raise InvalidInputError(
+                f"column {self.name!r}: law needs a share for each {of}, {bins} "
+                f"numbers, found {len(self.law)} entries",
+                code="law-of-wrong-length",
+            )
+        shares = tuple(float(share) for share in self.law)
+        if not all(isfinite(one) and one >= 0 for one in shares) or not sum(shares) > 0:
+            raise InvalidInputError(
+                f"column {self.name!r}: shares of a law must not be negative, and one "
+                f"must be above 0, found {listed_names([f'{s:g}' for s in shares])}",
+                code="share-negative",
+            )
+        if not (self.is_category or self.has_range):
+            raise InvalidInputError(
+                f"column {self.name!r} has a law, and its shares need a range: agree "
+                "on minimum and maximum",
+                code="law-without-range",
+            )
+        self._set("law", shares)
+        if any(share > 0 and not count for share, count in self.law_bins):
+            raise InvalidInputError(
+                f"column {self.name!r}: law has a share for an interval without a "
+                "value in whole numbers of the unit; merge it with the next one",
+                code="bin-without-value",
+            )
+        return shares
+
+    def _missing_words(self) -> tuple[str, ...]:
+        _check_count(self.name, "missing", self.missing, MOST_WORDS)
+        words = tuple(dict.fromkeys(map(self._word, self.missing)))
+        for word in words:
+            if self.admits(word):
+                raise InvalidInputError(
+                    f"column {self.name!r}: {word!r} cannot mean a missing value, "
+                    f"since {self._admitting}",
+                    code="missing-word-admitted",
+                )
+        return tuple(sorted(words))
+
+    def _recodings(self) -> tuple[tuple[str, str | float], ...]:
+        given: Any = self.recode
+        pairs = [*given.items()] if isinstance(given, Mapping) else [*given]
+        _check_count(self.name, "recode", pairs, MOST_WORDS)
+        found: dict[str, str | float] = {}
+        for value, meaning in pairs:
+            word = self._word(value)
+            if self.admits(word):
+                raise InvalidInputError(
+                    f"column {self.name!r}: {word!r} cannot be recoded, since "
+                    f"{self._admitting}",
+                    code="recoded-value-admitted",
+                )
+            target = self._target(meaning)
+            if word in self.missing or found.get(word, target) != target:
+                raise InvalidInputError(
+                    f"column {self.name!r}: {word!r} has two meanings; leave one out",
+                    code="recoded-twice",
+                )
+            found[word] = target
+        return tuple(sorted(found.items()))
+
+    @property
+    def _admitting(self) -> str:
+        if self.is_category:
+            return "it is one of the categories"
+        some = self.minimum is not None or self.maximum is not None
+        return (
+            f"it is within the range of {self.range}; agree on a narrower range"
+            if some
+            else "every number is allowed; agree on a minimum and a maximum"
+        )
+
+    def _word(self, value: Any) -> str:
+        """Return a value of a table in the spelling in which values are compared."""
+        if type(value) is date:
+            value = value.isoformat()
+        if not isinstance(value, str | Real) or isinstance(value, bool):
+            raise InvalidInputError(
+                f"column {self.name!r}: values in recode and missing are texts or "
+                f"numbers, found {value!r}",
+                code="malformed-word",
+            )
+        word = category_level(value)
+        if len(word) > LONGEST_NAME or (word and not is_seen(word)):
+            shown = printable(repr(word[:60]))
+            raise InvalidInputError(
+                f"column {self.name!r}: values in recode and missing have at most "
+                f"{LONGEST_NAME} characters, all of which can be seen, found {shown}",
+                code="malformed-word",
+            )
+        if self.kind in {"number", "integer"}:
+            try:
+                return category_level(number_of_word(word))
+            except ValueError:
+                return word
+        return word
+
+    def _target(self, value: Any) -> str | float:
+        try:
+            target: str | float = (
+                category_level(value)
+                if self.is_category
+                else self.written(self._number("recode", value))
+            )
+            inside = self.admits(category_level(target))
+        except ValueError:  # of dates, too
+            inside = False
+        if not inside:
+            raise InvalidInputError(
+                f"column {self.name!r}: {printable(repr(value))} is not a value that "
+                f"it may have, and nothing can be recoded to it: it is {self.words}",
+                code="recoded-to-nothing",
+            )
+        return target
+
+    def _number(self, field: str, value: Any) -> float:
+        """Return a number of the file, or the days that a date is."""
+        if self.since is not None:
+            return self._days(field, value)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise InvalidInputError(
+                f"column {self.name!r}: {field} must be numbers, found {value!r}",
+                code="not-a-number",
+            )
+        return float(value) + 0.0
+
     def _check_range(self) -> None:
         if self.categories:
             raise InvalidInputError(
@@ -407,6 +685,48 @@ class Column:
                 f"{pair[0]!a} and {pair[1]!a}; rename one",
                 code="categories-look-same",
             )
+
+
+def _check_count(name: str, key: str, entries: Any, most: int) -> None:
+    """Refuse what is not a list, and a long one before work is done."""
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        raise InvalidInputError(
+            f"column {name!r}: {key} must be a list, found {entries!r}",
+            code="not-a-list",
+        )
+    if len(entries) > most:
+        raise InvalidInputError(
+            f"column {name!r}: {key} has {len(entries):,} entries; at most {most:,} "
+            "are allowed",
+            code="too-many-entries",
+        )
+
+
+_PLAIN_NUMBER = re.compile(
+    r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf)\s*"
+)
+
+
+def number_of_word(word: str) -> float:
+    """Return the number that a text is.
+
+    >>> number_of_word(" -9.0")
+    -9.0
+
+    Raises:
+        ValueError: it is not a number with a decimal point.
+    """
+    if not _PLAIN_NUMBER.fullmatch(word):
+        raise ValueError("not a number")
+    return float(word)
+
+
+def text_looks_like_date(text: str) -> bool:
+    return bool(_DATE_LIKE.fullmatch(text.strip()))
+
+
+def _is_number_or_date(word: str) -> bool:
+    return bool(_PLAIN_NUMBER.fullmatch(word)) or text_looks_like_date(word)
 
 
 def _check_text(what: str, text: object, forbidden: Pattern[str]) -> None:
@@ -493,7 +813,7 @@ def column_nature(values: Series) -> Nature:
         return "whole numbers"
     if api.is_float_dtype(kind):
         return "numbers"
-    return _WORDS.get(api.infer_dtype(values, skipna=True), "text")
+    return NATURES.get(api.infer_dtype(values, skipna=True), "text")
 
 
 def column_day(value: Any) -> int:
@@ -519,7 +839,7 @@ def column_day(value: Any) -> int:
     return date.fromisoformat(value).toordinal()
 
 
-def _day_zero(since: str) -> int:
+def day_zero(since: str) -> int:
     return date.fromisoformat(since).toordinal()
 
 
@@ -577,7 +897,7 @@ def measured_column(column: Column, parts: Iterable[Series]) -> Column:
     What was not agreed on is read off the values, whoever has them: the range, and as
     a unit their decimals, or else a power of two.
     """
-    held = [_floats(one) for one in parts if column_nature(one) in _COUNTED]
+    held = [float_values(one) for one in parts if column_nature(one) in COUNTED]
     pooled = np.concatenate([*held, np.zeros(0)])
     pooled = pooled[np.isfinite(pooled)]
     low, high = column.minimum, column.maximum
@@ -591,93 +911,14 @@ def measured_column(column: Column, parts: Iterable[Series]) -> Column:
     return replace(column, minimum=min(low, high), maximum=high, unit=unit)
 
 
-def clean_numbers(party: str, column: Column, values: Series) -> tuple[PerRow, int]:
-    """Return a column of numbers, checked and rounded to the unit, as a new array.
-
-    It has nan for none. The second is how many were not whole numbers of the unit.
-    """
-    if column.since is not None:
-        numbers = _days_since(party, column, values)
-    else:
-        found = column_nature(values)
-        if found not in _COUNTED:
-            _refuse_type(party, column, values, found)
-        numbers = _floats(values)
-    gaps = None
-    present = numbers
-    # One pass each: nan and inf show up in the extremes.
-    low, high = _extremes(numbers)
-    if np.isnan(low):
-        gaps = np.isnan(numbers)
-        present = numbers[~gaps]
-        low, high = _extremes(present)
-    if not (isfinite(low) and isfinite(high)):
-        _refuse_infinite(party, column, present)
-    if column.kind == "integer":
-        _check_whole(party, column, present, largest=max(-low, high))
-    _check_range(party, column, present, low, high)
-    if column.measure.unit == 1 and column.kind in _WHOLE:
-        return numbers, 0
-    rounded = column.measure.rounded(present)
-    broken = int(np.count_nonzero(rounded != present))
-    if gaps is None:
-        return rounded, broken
-    numbers[~gaps] = rounded
-    return numbers, broken
-
-
-def clean_categories(party: str, column: Column, values: Series) -> Codes:
-    """Return a column's categories as places in the schema, with -1 for none."""
-    if column_nature(values) in _COUNTED:
-        _check_spelling(party, column)
-    codes, levels = _factorised(values)
-    place = {name: code for code, name in enumerate(column.categories)}
-    table = np.array([place.get(name, -2) for name in levels] + [-1], dtype=np.int64)
-    places = table[codes]  # -1 is the last entry
-    if (places == -2).any():
-        wrong = codes[places == -2]
-        _refuse_category(party, column, levels[wrong[0]], len(wrong))
-    return places
-
-
-def _check_spelling(party: str, column: Column) -> None:
-    """Refuse numbers for categories that are written differently, but one number.
-
-    Whether a file's column became numbers depends on what else is in it: 1.10 would be
-    1.1 in one table and stay itself in another, and a row's category would not follow
-    from the row alone.
-    """
-    seen: dict[float, str] = {}
-    for name in column.categories:
-        try:
-            number = float(name)
-        except ValueError:
-            continue
-        if number in seen:
-            raise SchemaError(
-                *(party, column.name, "category"),
-                f"column {column.name!r} holds numbers, and the categories "
-                f'"{seen[number]}" and "{name}" are the same number to a computer; '
-                f"read the file with text = [{column.name!r}]",
-                code="categories-same-number",
-            )
-        seen[number] = name
-
-
 def column_levels(values: Series) -> set[str]:
-    codes, levels = _factorised(values)
+    codes, levels = level_codes(values)
     if not isinstance(values.dtype, load_pandas().CategoricalDtype):
         return set(levels)  # all of them occur
     return {levels[code] for code in np.unique(codes[codes >= 0])}
 
 
-# What of a column can be counted.
-_COUNTED = {"numbers", "whole numbers", "empty"}
-# Rows among which a first text is looked for.
-_HEAD = 100
-
-
-def _floats(values: Series) -> FloatArray:
+def float_values(values: Series) -> FloatArray:
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiu":
         return np.array(values.to_numpy(), dtype=np.float64)
     gaps = values.isna().to_numpy(dtype=bool)
@@ -686,51 +927,7 @@ def _floats(values: Series) -> FloatArray:
     return numbers
 
 
-def _days_since(party: str, column: Column, values: Series) -> FloatArray:
-    """Return dates as days since the agreed one, each different date looked at once."""
-    zero = _day_zero(str(column.since))
-    plain = values.reset_index(drop=True)
-    if isinstance(plain.dtype, load_pandas().CategoricalDtype):
-        plain = plain.astype(object)
-    codes, dates = load_pandas().factorize(plain)
-    days = np.full(len(dates) + 1, np.nan)  # the last one is for the code -1
-    for place, one in enumerate(dates):
-        try:
-            days[place] = column_day(one) - zero
-        except (TypeError, ValueError):
-            _refuse_date(party, column, one, int(np.count_nonzero(codes == place)))
-    return days[codes]
-
-
-def _refuse_date(party: str, column: Column, found: Any, rows: int) -> NoReturn:
-    what = f'has "{printable(str(found))}" ({_count(rows, "row")})'
-    mend = (
-        "correct it, or if the file writes its dates in another way, read it with "
-        'dates = "%d.%m.%Y" or as it has them (veilsum join: --dates)'
-    )
-    if isinstance(found, datetime):
-        mend = "leave the time of day out"
-    elif not isinstance(found, str):
-        mend = (
-            "turn the numbers into dates, or if they are days already agree on kind = "
-            '"integer"'
-        )
-    raise SchemaError(
-        *(party, column.name, "type"),
-        f"column {column.name!r} {what}, the schema wants dates such as 2001-12-31; "
-        f"{mend}",
-        code="not-dates",
-    )
-
-
-def _extremes(numbers: FloatArray) -> tuple[float, float]:
-    """Return the least and the largest; nan if there is one, zeros for no numbers."""
-    if not len(numbers):
-        return 0.0, 0.0
-    return float(numbers.min()), float(numbers.max())
-
-
-def _factorised(values: Series) -> tuple[Codes, list[str]]:
+def level_codes(values: Series) -> tuple[Codes, list[str]]:
     """Return codes and the text of each, -1 for a missing value."""
     pandas = load_pandas()
     if isinstance(values.dtype, pandas.CategoricalDtype):
@@ -738,134 +935,8 @@ def _factorised(values: Series) -> tuple[Codes, list[str]]:
         return codes.astype(np.int64), [category_level(one) for one in seen]
     if pandas.api.types.is_object_dtype(values.dtype):
         found = pandas.api.types.infer_dtype(values, skipna=True)
-        if found != "string" and _WORDS.get(found, "text") == "text":
+        if found != "string" and NATURES.get(found, "text") == "text":
             # Mixed values as text first: to a hash, True and 1 are the same.
             values = values.map(category_level, na_action="ignore")
     codes, seen = pandas.factorize(values)
     return codes.astype(np.int64), [category_level(one) for one in seen]
-
-
-def _check_whole(
-    party: str, column: Column, present: FloatArray, *, largest: float
-) -> None:
-    if largest > LARGEST_WHOLE:
-        raise SchemaError(
-            *(party, column.name, "whole"),
-            f"column {column.name!r} has whole numbers beyond 2^53, which float64 does "
-            "not hold exactly; scale the column, or make it a category",
-            code="whole-too-large",
-        )
-    broken = int(np.count_nonzero(np.rint(present) != present))
-    if broken:
-        raise SchemaError(
-            *(party, column.name, "whole"),
-            f"column {column.name!r} has {_count(broken, 'number')} with a fraction, "
-            'the schema wants whole numbers; correct them, or agree on kind = "number"',
-            code="not-whole",
-        )
-
-
-def _check_range(
-    party: str, column: Column, present: FloatArray, low: float, high: float
-) -> None:
-    measure = column.measure
-    least = measure.low if column.minimum is None else column.minimum
-    most = measure.high if column.maximum is None else column.maximum
-    if not len(present) or (least <= low and high <= most):
-        return
-    outside = int(np.count_nonzero((present < least) | (present > most)))
-    if (column.minimum is None and low < least) or (
-        column.maximum is None and high > most
-    ):
-        raise SchemaError(
-            *(party, column.name, "range"),
-            f"column {column.name!r} has {_count(outside, 'value')} outside {least:g} "
-            f"to {most:g}, which is as far as {column.unit_words} is counted "
-            "without an agreed range; correct them, or agree on a minimum and maximum",
-            code="beyond-unit",
-        )
-    raise SchemaError(
-        *(party, column.name, "range"),
-        f"column {column.name!r} has {_count(outside, 'value')} outside the agreed "
-        f"range of {column.range}; correct them, or agree on another minimum and "
-        "maximum",
-        code="value-out-of-range",
-    )
-
-
-def _refuse_infinite(party: str, column: Column, present: FloatArray) -> NoReturn:
-    found = _count(int(np.count_nonzero(np.isinf(present))), "infinite value")
-    raise SchemaError(
-        *(party, column.name, "finite"),
-        f"column {column.name!r} has {found}, the schema wants finite numbers; correct "
-        "them, or leave the cells empty",
-        code="not-finite",
-    )
-
-
-def _refuse_type(party: str, column: Column, values: Series, found: Nature) -> NoReturn:
-    what, advice = f"holds {found}", 'agree on kind = "category"'
-    if found == "text":
-        example = printable(_first_text(values))
-        what, advice = f'is text (for example "{example}")', _advice(example)
-    if found == "dates":
-        advice = _DATE_ADVICE
-    if found == "true or false":
-        advice = f"turn them into 0 and 1, or {advice}"
-    raise SchemaError(
-        *(party, column.name, "type"),
-        f"column {column.name!r} {what}, the schema wants numbers; {advice}",
-        code="not-numbers",
-    )
-
-
-def _first_text(values: Series) -> str:
-    """Return the first value that is not a number, or the first of all."""
-    pandas = load_pandas()
-    present = values.dropna().astype(object)
-    spelt = present.map(str)
-    odd = present[pandas.to_numeric(spelt, errors="coerce").isna()]
-    return str((odd if len(odd) else present).iloc[0])
-
-
-_DATE_ADVICE = (
-    'agree on kind = "date" with since = "2000-01-01", which counts days since then, '
-    "or turn the dates into numbers first, such as years"
-)
-
-
-def _advice(example: str) -> str:
-    if _DATE_LIKE.fullmatch(example.strip()):
-        return f"this looks like a date: {_DATE_ADVICE}"
-    if _DECIMAL_COMMA.fullmatch(example.strip()):
-        return (
-            'a decimal comma? read the file again with decimal = "," (veilsum join: '
-            "--decimal ,)"
-        )
-    try:
-        float(example)
-    except ValueError:
-        return 'leave cells without a number empty, or agree on kind = "category"'
-    return (
-        "these are numbers stored as text: convert them, or read the file again with "
-        'decimal = "."'
-    )
-
-
-def _refuse_category(party: str, column: Column, found: str, rows: int) -> NoReturn:
-    bare = [one for one in column.categories if one.lstrip("0") == found.lstrip("0")]
-    hint = nearest_name(found, column.categories)
-    if bare:
-        hint = f"leading zeros lost? read the file with text = [{column.name!r}]; "
-    quoted = [f'"{one}"' for one in column.categories]
-    raise SchemaError(
-        *(party, column.name, "category"),
-        f'column {column.name!r} has a category "{printable(found)}" ({rows} rows with '
-        f"a category that is not agreed), the schema has {listed_names(quoted)}; {hint}"
-        "correct it, or agree on categories with it",
-        code="unknown-category",
-    )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,14 +1,12 @@
-"""A schema drafted from one's own table, to be edited and agreed on.
+"""A schema drafted from one's own table, to be edited, merged and agreed on.
 
 A draft is passed on, so it is made of what says little: the columns' names and kinds,
-how many decimals their numbers have, and ranges that many tables would have. No value
-of the table is in it; levels of categories are values, and are listed only if asked.
+how many decimals their numbers have, ranges rounded outward, and levels that enough
+rows have. No number and no date of the table is in it.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -21,14 +19,19 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.units import few_decimals
+from veilsum.tables.cleaning import value_counts
 from veilsum.tables.columns import (
     Column,
     column_day,
     column_holds_dates,
     column_levels,
     column_nature,
+    float_values,
 )
+from veilsum.tables.dictionaries import dictionary_lines
 from veilsum.tables.frames import Frame, Series, as_frame
+from veilsum.tables.rules import MINIMUM_ROWS
+from veilsum.tables.schema import Schema
 
 # Day 0 of every drafted date: it says nothing of the table.
 SINCE = "2000-01-01"
@@ -36,14 +39,17 @@ SINCE = "2000-01-01"
 LEAST_UNITS = 10
 # Texts with more different ones are hardly a category.
 MOST_LEVELS = 40
+# Rows that a listed level has at least.
+LEAST_ROWS = MINIMUM_ROWS
 TELLS = (
     "the columns' names, and which hold numbers, dates or texts",
     "how many decimals a column's numbers have, and whether some are below 0",
     "of each column the next of 1, 2, 5, 10, 20, 50 ... beyond its largest number",
     "of dates the decades of the first and the last",
-    f"which columns are empty, and which hold more than {MOST_LEVELS} different texts",
+    f"levels of categories that {LEAST_ROWS} rows or more of this table have",
+    f"which columns are empty, which hold more than {MOST_LEVELS} different texts, and "
+    f"which of the others have no level with {LEAST_ROWS} rows",
 )
-TELLS_LEVELS = "every level of a category that occurs in this table"
 CHECK = (
     "each column means the same at every party, in the same unit",
     "ranges: those that any party may have, and as narrow as all can agree on; a "
@@ -51,6 +57,7 @@ CHECK = (
     "units: the last digit that means something; without one, 40 bits of the range",
     "categories: all levels that any party may have, the reference first; numbers that "
     'are codes, such as 1 and 2 for the sexes, are kind = "category" too',
+    "other spellings and words for missing values: recode and missing of a column",
     "columns that no question needs, record numbers above all: leave them out",
     "missing, minimum_rows and maximum_rows: they are not read off this table",
 )
@@ -58,134 +65,138 @@ CHECK = (
 
 @dataclass(frozen=True)
 class Draft:
-    """A drafted schema.
+    """A drafted dictionary.
 
     Attributes:
-        columns: by name, what a line of [schema.columns] says; None if it must be
-            written by hand.
-        remarks: by name, what its owner should look at.
-        tells: what the draft tells about the table to whoever reads it.
+        columns: by name; None if the column must be written by hand.
+        remarks: by name, advice to the owner of the table.
+        tells: facts about the table that readers of the draft learn.
     """
 
-    columns: dict[str, dict[str, Any] | None]
+    columns: dict[str, Column | None]
     remarks: dict[str, str]
-    tells: tuple[str, ...]
+    tells: tuple[str, ...] = TELLS
+
+    @property
+    def schema(self) -> Schema:
+        """The drafted columns.
+
+        Raises:
+            InvalidInputError: nothing could be drafted.
+        """
+        found = (one for one in self.columns.values() if one is not None)
+        return Schema(tuple(found), missing="drop")
 
     @property
     def toml(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join((*self._lines(), ""))
 
     def _lines(self) -> Iterator[str]:
         yield "# A draft. Check with the others before you agree:"
         yield from (f"# - {line}" for line in CHECK)
-        yield "# Whoever reads it learns of the table it was made of:"
+        yield "# Readers learn about the table that it was made from:"
         yield from (f"# - {line}" for line in self.tells)
-        yield '\n[schema]\nmissing = "drop"\nminimum_rows = 5\n\n[schema.columns]'
-        for name, line in self.columns.items():
-            remark = f"  # {self.remarks[name]}" if name in self.remarks else ""
-            if line is None:
-                yield f"# {_key(name)} = {{ }}{remark}"
-                continue
-            said = ", ".join(f"{key} = {_toml(value)}" for key, value in line.items())
-            yield f"{_key(name)} = {{ {said} }}{remark}"
+        yield '\n[schema]\nmissing = "drop"\nminimum_rows = 5\n'
+        yield from dictionary_lines(self.columns, self.remarks)
 
 
-def draft_schema(frame: Any, *, levels: bool = False) -> Draft:
-    """Return a schema for tables like this one, without a value of it.
+def draft_dictionary(frame: Any) -> Draft:
+    """Return a dictionary for tables like this one, without a single person's value.
 
     Args:
         frame: a table as `as_frame` takes it.
-        levels: whether the levels of categories are listed: they are values.
     """
     table: Frame = as_frame(frame)
-    columns: dict[str, dict[str, Any] | None] = {}
+    columns: dict[str, Column | None] = {}
     remarks: dict[str, str] = {}
     for name in table.columns:
-        values = table[name]
         try:
-            line, remark = _line(name, values, levels=levels)
+            columns[name], remark = drafted_column(name, table[name])
         except InvalidInputError as error:
-            line, remark = None, str(error)
-        columns[name] = line
+            columns[name], remark = None, str(error)
         if remark:
-            remarks[name] = " ".join(remark.split())
-    tells = (*TELLS, TELLS_LEVELS) if levels else TELLS
-    return Draft(columns, remarks, tells)
+            remarks[name] = remark
+    return Draft(columns, remarks)
 
 
-def _line(
-    name: str, values: Series, *, levels: bool
-) -> tuple[dict[str, Any] | None, str]:
-    """Return what a column is drafted as, and a remark."""
-    Column(name, "number")  # a name that no schema may have is said here
-    found = column_nature(values)
-    if found == "empty":
-        return None, "there is no value of it in this table: say what it holds"
+def drafted_column(
+    name: str, values: Series, *, least_rows: int = LEAST_ROWS
+) -> tuple[Column | None, str]:
+    """Return what a column is drafted as, and a remark.
+
+    Args:
+        name: of the column.
+        values: of the table.
+        least_rows: number of rows that a listed level has at least.
+    """
+    Column(name, "number")  # a name that no schema may have is refused here
+    nature = column_nature(values)
+    if nature == "empty":
+        return None, "there is no value of it in this table: write what it holds"
     if column_holds_dates(values):
-        return _dates(values), ""
-    if found in {"numbers", "whole numbers"}:
-        numbers = values.dropna().to_numpy(dtype=np.float64)
-        return _numbers(numbers[np.isfinite(numbers)], whole=found == "whole numbers")
-    held = column_levels(values)
-    if len(held) > MOST_LEVELS:
+        try:
+            return drafted_dates(name, values), ""
+        except (TypeError, ValueError):
+            return None, "a day that is none, such as 2001-02-30, or a time of day"
+    if nature in {"numbers", "whole numbers"}:
+        numbers = float_values(values.dropna())
+        finite = numbers[np.isfinite(numbers)]
+        return _numbers(name, finite, whole=nature == "whole numbers")
+    if len(column_levels(values)) > MOST_LEVELS:
         return None, "many different texts: a name or a remark? then leave it out"
-    if not levels:
-        return {"kind": "category", "categories": []}, "list all levels"
-    listed = tuple(sorted(held))
-    Column(name, "category", categories=listed)
-    return {"kind": "category", "categories": [*listed]}, "whose levels? all parties'"
+    rows = value_counts(values.dropna().astype(object).to_numpy())
+    listed = sorted(level for level, n in rows.items() if n >= least_rows)
+    if not listed:
+        return None, f"no level has {least_rows} rows in this table: list the levels"
+    return Column(name, "category", categories=tuple(listed)), (
+        f"levels with fewer than {least_rows} rows are not listed: add all parties'"
+    )
 
 
-def _numbers(numbers: FloatArray, *, whole: bool) -> tuple[dict[str, Any], str]:
+def _numbers(name: str, numbers: FloatArray, *, whole: bool) -> tuple[Column, str]:
     decimals = Fraction(1) if whole else few_decimals(numbers)
     unit = decimals or Fraction(1, 10**6)
-    line: dict[str, Any] = {"kind": "integer" if whole else "number"}
     below = numbers.size and float(numbers.min()) < 0
-    line["minimum"] = -_beyond(-float(numbers.min()), unit) if below else 0
-    line["maximum"] = _beyond(max(float(numbers.max(initial=0.0)), 0.0), unit)
-    if decimals is not None and not whole:
-        places = len(str(decimals.denominator)) - 1
-        line["unit"] = _number(decimals) if places < 5 else f"{places} decimals"
-        return line, ""
-    return line, "" if whole else "no few decimals: agree on a unit"
+    column = Column(
+        name,
+        "integer" if whole else "number",
+        minimum=-rounded_outward(-float(numbers.min()), unit) if below else 0,
+        maximum=rounded_outward(max(float(numbers.max(initial=0.0)), 0.0), unit),
+        unit=None if whole else decimals,
+    )
+    return column, "" if decimals else "no few decimals: agree on a unit"
 
 
-def _beyond(number: float, unit: Fraction) -> float | int:
-    """Return the next of 1, 2, 5, 10, 20, 50 ... beyond a number, 10 units at least."""
+def rounded_outward(number: float, unit: Fraction) -> float:
+    """Return the next of 1, 2, 5, 10, 20, 50 ... beyond a number, 10 units at least.
+
+    >>> rounded_outward(37.7, Fraction(1, 10)), rounded_outward(3, Fraction(1))
+    (50.0, 10.0)
+    """
     least = max(Fraction(number), LEAST_UNITS * unit)
     power = Fraction(10) ** floor(log10(least))
     for step in (Fraction(1, 10), 1, 2, 5, 10, 20):
-        found = step * power
-        # Ten units are there for whoever has fewer.
-        if found > number and found >= least:
-            return _number(found)
+        end = step * power
+        # A range of ten units is large enough for smaller numbers.
+        if end > number and end >= least:
+            try:
+                return float(end)
+            except OverflowError:
+                raise InvalidInputError(
+                    "its numbers are too large for a range", code="range-too-large"
+                ) from None
     raise AssertionError("one of these is larger")
 
 
-def _number(value: Fraction) -> float | int:
-    return int(value) if value.denominator == 1 else float(value)
-
-
-def _dates(values: Series) -> dict[str, Any]:
+def drafted_dates(name: str, values: Series) -> Column:
+    """Return a column of dates over the decades of its values."""
     days = [column_day(one) for one in values.dropna().drop_duplicates()]
     first, last = (date.fromordinal(one) for one in (min(days), max(days)))
     start, end = first.year // 10 * 10, last.year // 10 * 10 + 9
-    if first == date(start, 1, 1):  # an end is no date of the table
+    if first == date(max(start, 1), 1, 1):  # an end is no date of the table
         start -= 10
     if last == date(end, 12, 31):
         end += 10
-    return {
-        "kind": "date",
-        "since": SINCE,
-        "minimum": f"{max(start, 1):04}-01-01",
-        "maximum": f"{min(end, 9999):04}-12-31",
-    }
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
-
-
-def _toml(value: Any) -> str:
-    """Return a value as TOML has it; JSON's texts, numbers and lists are TOML's too."""
-    return json.dumps(value, ensure_ascii=False)
+    least: Any = f"{max(start, 1):04}-01-01"
+    most: Any = f"{min(end, 9999):04}-12-31"
+    return Column(name, "date", least, most, since=SINCE)

@@ -15,7 +15,9 @@ A schema is written down before anybody looks at data, as TOML:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import pairwise
@@ -24,19 +26,19 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from msgspec import Meta
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array, FloatArray, listed_names, nearest_name
 from veilsum.numbers.secrets import Secret
-from veilsum.reading import Section, Table, Whole, read
+from veilsum.reading import Section, Table, Text, Whole, missing as missing_key, read
+from veilsum.tables.cleaning import clean_column, recoded_values, recoded_values_words
 from veilsum.tables.columns import (
     Codes,
     Column,
     Flags,
     Nature,
+    Problem,
     SchemaError,
-    clean_categories,
-    clean_numbers,
     column_day,
     column_levels,
     column_names_alike,
@@ -59,6 +61,9 @@ SINCE = "1970-01-01"
 Values = FloatArray | Codes
 
 
+AnyList = Annotated[tuple[Any, ...], Meta(description="a list")]
+
+
 class ColumnSection(Section, frozen=True, kw_only=True):
     """One line of [schema.columns]; the column itself knows what fits together."""
 
@@ -67,22 +72,51 @@ class ColumnSection(Section, frozen=True, kw_only=True):
     maximum: Any = None
     unit: Any = None
     since: Any = None
-    categories: Annotated[tuple[Any, ...], Meta(description="a list")] | None = None
+    categories: AnyList | None = None
+    cuts: AnyList | None = None
+    law: AnyList | None = None
+    recode: (
+        Annotated[
+            dict[str, Any],
+            Meta(description='a table of values and what each means, { "F" = "f" }'),
+        ]
+        | None
+    ) = None
+    missing: AnyList | None = None
+
+
+COLUMNS_EXPECTED = "a section [schema.columns] with one line per column"
+Columns = Annotated[dict[str, Any], Meta(description=COLUMNS_EXPECTED)]
 
 
 class SchemaSection(Section, frozen=True, kw_only=True):
-    """The [schema] of a file."""
+    """The [schema] of a file.
 
-    columns: Annotated[
-        dict[str, Any],
-        Meta(description="a section [schema.columns] with one line per column"),
-    ]
+    A scenario may name a dictionary in place of everything else; reading the scenario
+    puts the content of the dictionary there.
+    """
+
+    dictionary: Text | None = None
+    columns: Columns | None = None
     missing: Any = None
     minimum_rows: Whole | None = None
     maximum_rows: Whole | None = None
 
+    @classmethod
+    def has_required(cls) -> bool:
+        """Say that an empty heading is refused: columns or a dictionary are needed."""
+        return True
+
     @property
     def schema(self) -> Schema:
+        if self.dictionary is not None:
+            raise InvalidScenarioError(
+                f"[schema] names the dictionary {self.dictionary!r}, and this file has "
+                "to hold its content: veilsum consortium new writes it there",
+                code="dictionary-not-resolved",
+            )
+        if self.columns is None:
+            raise missing_key("[schema]", "columns", COLUMNS_EXPECTED)
         rest = {key: value for key, value in self.given().items() if key != "columns"}
         return Schema(tuple(map(_column, self.columns, self.columns.values())), **rest)
 
@@ -192,7 +226,12 @@ class Schema:
             one
             if one.is_category or one.is_measured
             else measured_column(
-                one, [f[one.name] for f in frames.values() if one.name in f]
+                one,
+                [
+                    recoded_values(one, f[one.name])[0]
+                    for f in frames.values()
+                    if one.name in f
+                ],
             )
             for one in self.columns
         )
@@ -237,6 +276,12 @@ class Schema:
         table["columns"] = {column.name: column.to_table() for column in self.columns}
         return table
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content, the same in every file of the same agreement."""
+        text = json.dumps(self.to_table(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(b"veilsum dictionary\0" + text.encode()).hexdigest()
+
     def check(self, party: str, frame: Any) -> CheckedTable:
         """Return one party's table, checked and cleaned.
 
@@ -248,46 +293,89 @@ class Schema:
             SchemaError: the table is not what the schema says.
         """
         table = as_frame(frame)
-        for name in self.names:
-            self._find(party, name, list(table.columns))
         values: dict[str, Values] = {}
         n_rounded: dict[str, int] = {}
+        n_recoded: dict[str, Mapping[str, int]] = {}
+        problems: list[Problem] = []
+        unusable: InvalidInputError | None = None
         for one in self.columns:
-            if one.is_category:
-                values[one.name] = clean_categories(party, one, table[one.name])
+            if one.name not in table:
+                problems.append(_absent(one.name, list(table.columns)))
                 continue
-            values[one.name], broken = clean_numbers(party, one, table[one.name])
-            if broken:
-                n_rounded[one.name] = broken
-        lost = self._lost(party, values)
+            try:
+                found = clean_column(one, table[one.name])
+            except InvalidInputError as error:  # a column without a unit
+                unusable = unusable or error
+                continue
+            values[one.name] = found.values
+            problems += found.problems
+            if found.n_rounded:
+                n_rounded[one.name] = found.n_rounded
+            if found.recoded:
+                n_recoded[one.name] = found.recoded
+        if unusable is not None and not problems:
+            raise unusable
+        gaps = {name: _gaps(column) for name, column in values.items()}
+        none = np.zeros(len(table), dtype=np.bool_)
+        lost = reduce(np.logical_or, gaps.values(), none)
         n_dropped = int(np.count_nonzero(lost))
-        self._check_size(party, len(table) - n_dropped, n_dropped)
+        problems += self._row_problems(gaps, len(table), n_dropped)
+        if problems:
+            raise SchemaError.from_problems(party, problems)
         left_out: dict[str, Values] = {}
         if n_dropped:
             left_out = {name: column[lost] for name, column in values.items()}
             values = {name: column[~lost] for name, column in values.items()}
-        kept = ~lost if n_dropped else None
         return CheckedTable(
-            party, self, self._frame(values), n_dropped, n_rounded, kept, left_out
+            *(party, self, self._frame(values), n_dropped, n_rounded, n_recoded),
+            kept=~lost if n_dropped else None,
+            left_out=left_out,
         )
 
-    def n_rounded(self, frame: Any) -> dict[str, int]:
-        """Return by column how many values of a table are no whole numbers of its unit.
+    def problems(self, frame: Any) -> tuple[Problem, ...]:
+        """Return all differences between a table and the schema, for its owner."""
+        try:
+            self.check("", frame)
+        except SchemaError as error:
+            return error.problems
+        return ()
+
+    def changes(
+        self, frame: Any
+    ) -> tuple[dict[str, int], dict[str, Mapping[str, int]]]:
+        """Return which values of a table are rounded, and which are recoded, by column.
 
         For the table's owner to see before it takes part: columns that are not there,
         or do not fit, are left out here and refused by `check`.
         """
         table = as_frame(frame)
-        found: dict[str, int] = {}
+        rounded: dict[str, int] = {}
+        recoded: dict[str, Mapping[str, int]] = {}
         for one in self.columns:
-            if one.is_measured and one.name in table:
-                try:
-                    _, broken = clean_numbers("", one, table[one.name])
-                except SchemaError:
-                    continue
-                if broken:
-                    found[one.name] = broken
-        return found
+            measured = one.is_category or one.is_measured
+            if not measured or one.name not in table:
+                continue
+            found = clean_column(one, table[one.name])
+            if found.problems:
+                continue
+            if found.n_rounded:
+                rounded[one.name] = found.n_rounded
+            if found.recoded:
+                recoded[one.name] = found.recoded
+        return rounded, recoded
+
+    def complete(self, frame: Any) -> Flags:
+        """Return which rows of a table have no missing value after recoding.
+
+        Columns that are not there are passed over.
+        """
+        table = as_frame(frame)
+        whole = np.ones(len(table), dtype=np.bool_)
+        for one in self.columns:
+            if one.name in table:
+                values, _ = recoded_values(one, table[one.name])
+                whole &= values.notna().to_numpy(dtype=bool)
+        return whole
 
     def refused(self, rows: Mapping[str, int]) -> tuple[str, ...]:
         """Return the parties whose number of rows is below the minimum."""
@@ -297,52 +385,41 @@ class Schema:
     def _by_name(self) -> dict[str, Column]:
         return {column.name: column for column in self.columns}
 
-    def _find(self, party: str, name: str, present: list[str]) -> None:
-        if name not in present:
-            raise SchemaError(
-                *(party, name, "column"),
-                f"there is no column {name!r} in the table, the schema wants it; "
-                f"{nearest_name(name, present)}rename a column, or agree on a schema "
-                "without it",
-                code="missing-column",
+    def _row_problems(
+        self, gaps: Mapping[str, Flags], n_rows: int, n_dropped: int
+    ) -> Iterator[Problem]:
+        """Yield problems with missing values and with the number of rows."""
+        if self.missing == "refuse" and n_dropped:
+            worst = max(gaps, key=lambda name: int(np.count_nonzero(gaps[name])))
+            yield Problem(
+                *(worst, "missing"),
+                f"the table has {_rows(n_dropped)} with missing values "
+                f"({np.count_nonzero(gaps[worst])} in column {worst!r}), the schema "
+                'wants none; fill them in, or agree on missing = "drop" (in Python '
+                'vs.Schema(..., missing="drop"))',
+                "missing-values",
             )
-
-    def _lost(self, party: str, values: Mapping[str, Values]) -> Flags:
-        """Return which rows have a missing value, where the schema lets them go."""
-        gaps = {name: _gaps(column) for name, column in values.items()}
-        lost = reduce(np.logical_or, gaps.values())
-        if self.missing == "drop" or not lost.any():
-            return lost
-        worst = max(gaps, key=lambda name: int(np.count_nonzero(gaps[name])))
-        raise SchemaError(
-            *(party, worst, "missing"),
-            f"the table has {_rows(int(np.count_nonzero(lost)))} with missing values "
-            f"({np.count_nonzero(gaps[worst])} in column {worst!r}), the schema wants "
-            'none; fill them in, or agree on missing = "drop" (in Python '
-            'vs.Schema(..., missing="drop"))',
-            code="missing-values",
-        )
-
-    def _check_size(self, party: str, n_rows: int, n_dropped: int) -> None:
-        found = f"{_rows(n_rows)} to use"
+            n_dropped = 0
+        left = n_rows - n_dropped
+        found = f"{_rows(left)} to use"
         if n_dropped:
             found = f"{found} ({n_dropped} dropped for missing values)"
-        if n_rows < self.minimum_rows:
-            raise SchemaError(
-                *(party, None, "minimum_rows"),
+        if left < self.minimum_rows:
+            yield Problem(
+                *(None, "minimum_rows"),
                 f"the table has {found}, the schema wants at least "
                 f"{self.minimum_rows}, so that sums do not show single rows; collect "
-                f"more rows, or agree on {how_table_rows_are_agreed(n_rows)}. Not "
+                f"more rows, or agree on {how_table_rows_are_agreed(left)}. Not "
                 "sent.",
-                code="too-few-rows",
+                "too-few-rows",
             )
-        if self.maximum_rows is not None and n_rows > self.maximum_rows:
-            raise SchemaError(
-                *(party, None, "maximum_rows"),
+        if self.maximum_rows is not None and left > self.maximum_rows:
+            yield Problem(
+                *(None, "maximum_rows"),
                 f"the table has {found}, the schema wants at most "
                 f"{self.maximum_rows}; take fewer rows, or agree on [schema] "
-                f"maximum_rows = {n_rows}",
-                code="too-many-rows",
+                f"maximum_rows = {left}",
+                "too-many-rows",
             )
 
     def _frame(self, values: Mapping[str, Values]) -> Frame:
@@ -369,6 +446,8 @@ class CheckedTable(Secret):
         n_dropped: how many rows were left out because of missing values.
         n_rounded: by column, how many values were not whole numbers of its unit and
             were rounded, where there were any; for the owner only.
+        n_recoded: by column, how many rows had each agreed value that is recoded or
+            means that there is none; for the owner only.
         kept: which rows of the table are here; None for all.
         left_out: the columns of the other rows: nan, or -1 of a category, is missing.
     """
@@ -378,6 +457,7 @@ class CheckedTable(Secret):
     frame: Frame
     n_dropped: int
     n_rounded: Mapping[str, int] = field(default_factory=dict)
+    n_recoded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     kept: Flags | None = None
     left_out: Mapping[str, Values] = field(default_factory=dict)
     _codes: dict[str, Codes] = field(default_factory=dict, init=False)
@@ -439,6 +519,14 @@ def rounded_values_words(counts: Mapping[str, int]) -> str:
     return f"rounded to whole numbers of the agreed units: {', '.join(parts)}"
 
 
+def changed_values_lines(
+    rounded: Mapping[str, int], recoded: Mapping[str, Mapping[str, int]]
+) -> tuple[str, ...]:
+    """Return lines for the owner of a table about values that were changed."""
+    lines = [rounded_values_words(rounded)] if rounded else []
+    return (*lines, *([recoded_values_words(recoded)] if recoded else []))
+
+
 def _n_complete(frame: Frame, names: Sequence[str]) -> int:
     """Return the number of rows without a missing value, without a copy of them."""
     lost = np.zeros(len(frame), dtype=np.bool_)
@@ -450,6 +538,16 @@ def _n_complete(frame: Frame, names: Sequence[str]) -> int:
 
 def _gaps(values: Values) -> Flags:
     return values < 0 if values.dtype.kind == "i" else np.isnan(values)
+
+
+def _absent(name: str, present: list[str]) -> Problem:
+    return Problem(
+        *(name, "column"),
+        f"there is no column {name!r} in the table, the schema wants it; "
+        f"{nearest_name(name, present)}rename a column, or agree on a schema "
+        "without it",
+        "missing-column",
+    )
 
 
 def _rows(number: int) -> str:
