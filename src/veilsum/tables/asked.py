@@ -137,7 +137,9 @@ class Question(Section, frozen=True, kw_only=True):
         weighing = None if self.propensity is None else self.propensity["formula"]
         texts = (self.formula, self.survival, self.predicted, weighing)
         found = (formula_constants(one) for one in texts if one is not None)
-        columns = Schema.from_table(self.schema).columns
+        lines = self.schema["columns"].items()
+        recoding = {name: line for name, line in lines if "recode" in line}
+        columns = Schema.from_table({"columns": recoding}).columns if recoding else ()
         recoded = (
             f"recode of {one.name}, which has {listed_names(one.recoded_numbers)}"
             for one in columns
