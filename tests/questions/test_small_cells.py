@@ -129,6 +129,50 @@ def test_empty_bins_beyond_the_agreed_range_are_no_small_cells():
     assert found.histograms["age"].total == 1380
 
 
+def test_curves_by_arm_by_stage_and_of_all_follow_each_other(tmp_path):
+    """No ledger refuses them, though sites have one or two rows in some quarters."""
+    data = registry()
+    schema = vs.Schema(
+        (
+            vs.Column("days", "integer", 0, 1500),
+            vs.Column("died", "integer", 0, 1),
+            vs.Column("arm", "category", categories=("new", "old")),
+            vs.Column("stage", "category", categories=("I", "II", "III")),
+        ),
+        minimum_rows=100,
+    )
+    ledgers = {
+        name: vs.open_ledger(tmp_path / name, create=vs.privacy.Budget())
+        for name in data
+    }
+    formulas = BY_ARM, "Surv(days, died) ~ 1", "Surv(days, died) ~ C(stage)", BY_ARM
+    found = [
+        vs.survival(
+            formula,
+            data,
+            times=QUARTERS,
+            schema=schema,
+            ledgers=ledgers,
+            run=f"run-{k}",
+            **QUICK,
+        )
+        for k, formula in enumerate(formulas)
+    ]
+    assert all(one.merged for one in found)
+    assert len(found[2].times) < len(found[0].times) < len(found[1].times)
+    # A day later is another cut point: few rows lie between.
+    with refused("group-too-small", DisclosureError):
+        vs.survival(
+            BY_ARM,
+            data,
+            times=[t + 1 for t in QUARTERS],
+            schema=schema,
+            ledgers=ledgers,
+            run="moved",
+            **QUICK,
+        )
+
+
 # Where nothing is left, the refusal names a change that works
 
 
