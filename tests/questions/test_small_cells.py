@@ -88,6 +88,20 @@ def test_small_levels_become_others_and_all_rows_are_counted():
     assert "others (I, IV)" in found.summary()
 
 
+def test_machines_merge_alike():
+    """Each party finds the blocks by itself, and asks for the same."""
+    data = registry()
+    asked = {"columns": [], "tables": [("stage", "arm")]}
+    data["c"].loc[:1, "stage"] = "IV"
+    some, others = (
+        vs.statistics(data, **asked, driver=driver, seed=1)
+        for driver in ("vectorised", "loopback")
+    )
+    assert some.merged == others.merged == {"stage": [["I", "IV"]]}
+    for one, other in zip(some.released.sums, others.released.sums, strict=True):
+        assert one.tolist() == other.tolist()
+
+
 def test_bins_merge_in_a_table_1_and_quantiles_follow_from_what_is_left():
     edges = {"age": [25, 40, 55, 70, 93, 94]}
     asked = {"by": "arm", "columns": [], "tables": [], "histograms": edges}
