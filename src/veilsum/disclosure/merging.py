@@ -3,7 +3,7 @@
 The first sum counts, for each cell of a table, the parties with at least k rows in it
 (`minimum_count`). A cell is **small** if fewer than `least` parties have so many rows.
 Of `least` parties two are outside of any coalition. Small cells merge before any total
-is released. All parties find the same blocks, since only the public counts decide.
+is released. All parties find the same blocks, since the public counts alone decide.
 
 Ordered places (bins, times, whole numbers): a cut point stays only where the places on
 both of its sides have no small cell, unless another axis merges for it. Two cut points that stay in two
