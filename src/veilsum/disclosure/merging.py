@@ -6,10 +6,10 @@ Of `least` parties two are outside of any coalition. Small cells merge before an
 is released. All parties find the same blocks, since the public counts alone decide.
 
 Ordered places (bins, times, whole numbers): a cut point stays only where the places on
-both of its sides have no small cell, unless another axis merges for it. Two cut points that stay in two
-questions, of which one question has both, have a large place between them. So no
-difference of two questions tells a small place, unless a cut point was moved, which the
-ledger compares at each party.
+both of its sides have no small cell, unless another axis merges for it. Two cut points
+that stay in two questions, of which one question has both, have a large place between
+them. So no difference of two questions tells a small place, unless a cut point was
+moved, which the ledger compares at each party.
 
 Levels of a category: the small ones and, for each of them, the next level in the agreed
 order become one level, "others". A small level and its next one are in one block in
