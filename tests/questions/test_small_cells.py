@@ -88,6 +88,20 @@ def test_small_levels_become_others_and_all_rows_are_counted():
     assert "others (I, IV)" in found.summary()
 
 
+def test_machines_merge_alike():
+    """Each party finds the blocks by itself, and asks for the same."""
+    data = registry()
+    asked = {"columns": [], "tables": [("stage", "arm")]}
+    data["c"].loc[:1, "stage"] = "IV"
+    some, others = (
+        vs.statistics(data, **asked, driver=driver, seed=1)
+        for driver in ("vectorised", "loopback")
+    )
+    assert some.merged == others.merged == {"stage": [["I", "IV"]]}
+    for one, other in zip(some.released.sums, others.released.sums, strict=True):
+        assert one.tolist() == other.tolist()
+
+
 def test_bins_merge_in_a_table_1_and_quantiles_follow_from_what_is_left():
     edges = {"age": [25, 40, 55, 70, 93, 94]}
     asked = {"by": "arm", "columns": [], "tables": [], "histograms": edges}
@@ -127,6 +141,50 @@ def test_empty_bins_beyond_the_agreed_range_are_no_small_cells():
     found = vs.statistics(registry(), columns=[], histograms=edges, **QUICK)
     assert not found.merged
     assert found.histograms["age"].total == 1380
+
+
+def test_curves_by_arm_by_stage_and_of_all_follow_each_other(tmp_path):
+    """No ledger refuses them, though sites have one or two rows in some quarters."""
+    data = registry()
+    schema = vs.Schema(
+        (
+            vs.Column("days", "integer", 0, 1500),
+            vs.Column("died", "integer", 0, 1),
+            vs.Column("arm", "category", categories=("new", "old")),
+            vs.Column("stage", "category", categories=("I", "II", "III")),
+        ),
+        minimum_rows=100,
+    )
+    ledgers = {
+        name: vs.open_ledger(tmp_path / name, create=vs.privacy.Budget())
+        for name in data
+    }
+    formulas = BY_ARM, "Surv(days, died) ~ 1", "Surv(days, died) ~ C(stage)", BY_ARM
+    found = [
+        vs.survival(
+            formula,
+            data,
+            times=QUARTERS,
+            schema=schema,
+            ledgers=ledgers,
+            run=f"run-{k}",
+            **QUICK,
+        )
+        for k, formula in enumerate(formulas)
+    ]
+    assert all(one.merged for one in found)
+    assert len(found[2].times) < len(found[0].times) < len(found[1].times)
+    # A day later is another cut point: few rows lie between.
+    with refused("group-too-small", DisclosureError):
+        vs.survival(
+            BY_ARM,
+            data,
+            times=[t + 1 for t in QUARTERS],
+            schema=schema,
+            ledgers=ledgers,
+            run="moved",
+            **QUICK,
+        )
 
 
 # Where nothing is left, the refusal names a change that works

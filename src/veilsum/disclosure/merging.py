@@ -1,16 +1,15 @@
 """Merging of small cells after the first count, and the request that names it.
 
 The first sum counts, for each cell of a table, the parties with at least k rows in it
-(`minimum_count`). A cell is **small** if fewer than `least` parties have so many rows:
-one beyond any coalition and itself is then not sure to be left. Small cells merge
-before any total is released. All parties find the same blocks, since only the public
-counts decide.
+(`minimum_count`). A cell is **small** if fewer than `least` parties have so many rows.
+Of `least` parties two are outside of any coalition. Small cells merge before any total
+is released. All parties find the same blocks, since the public counts alone decide.
 
 Ordered places (bins, times, whole numbers): a cut point stays only where the places on
-both of its sides are large in every row of the table. Two cut points that stay in two
-questions, of which one question has both, have a large place between them. So no
-difference of two questions tells a small place, unless a cut point was moved, which the
-ledger compares at each party.
+both of its sides have no small cell, unless another axis merges for it. Two cut points
+that stay in two questions, of which one question has both, have a large place between
+them. So no difference of two questions tells a small place, unless a cut point was
+moved, which the ledger compares at each party.
 
 Levels of a category: the small ones and, for each of them, the next level in the agreed
 order become one level, "others". A small level and its next one are in one block in

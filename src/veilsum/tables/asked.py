@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, product
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,35 @@ from veilsum.tables.survival import group_column, survival_columns, survival_eve
 LONGEST_QUESTION = 200_000
 
 Made = tuple[frozenset[str], PerRow]
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """Cells of counts that are small at one party; by default none.
+
+    Attributes:
+        fewest: the number of rows that is not small.
+        between: columns, each with two cut points that have few rows between them in
+            some question and group; the first and last place end at infinity.
+    """
+
+    fewest: int = 0
+    between: frozenset[tuple[str, float, float]] = frozenset()
+
+    def kept(self, column: str, cuts: Sequence[float]) -> list[int]:
+        """Return the cut points, by place, that are at no small cell.
+
+        A question that has only one of the two cut points keeps it: its difference to
+        the other one would not be pooled.
+        """
+        ends = {-inf, *cuts, inf}
+        gone = {
+            cut
+            for name, low, high in self.between
+            if name == column and {low, high} <= ends
+            for cut in (low, high)
+        }
+        return [k for k, cut in enumerate(cuts) if cut not in gone]
 
 
 class Question(Section, frozen=True, kw_only=True):
@@ -157,8 +187,43 @@ class Question(Section, frozen=True, kw_only=True):
         """Whether all of it but numbers are counts whose small cells merge."""
         return self.formula is None and self.predicted is None
 
+    def small(
+        self, party: str, frame: Frame, fewest: int
+    ) -> Iterator[tuple[str, float, float]]:
+        """Yield pairs of cut points between which few rows of some group are.
+
+        Args:
+            party: the owner of the table.
+            frame: the table.
+            fewest: the number of rows that is not few.
+        """
+        table = Schema.from_table(self.schema).check(party, frame)
+        found = list[tuple[str, Sequence[float], Array[Any], Array[Any]]]()
+        for name, bins in self.bins.items():
+            places = bins.places(table.numbers(name))
+            for _, rows in self._groups(table, Pooling()):
+                found.append((name, bins.edges.tolist(), places, rows))
+        if self.survival is not None:
+            columns = survival_columns(self.survival, table.schema)
+            group = group_column(columns, table.schema)
+            times = TimeGrid.of(self.times or ())
+            places = times.found(table.numbers(columns.time))
+            codes = np.zeros(table.n_rows) if group is None else table.look(group)
+            for level in np.unique(codes):
+                found.append((columns.time, self.times or (), places, codes == level))
+        for name, cuts, places, rows in found:
+            counts = np.bincount(places[rows], minlength=len(cuts) + 1)
+            ends = [-inf, *cuts, inf]
+            for place in np.flatnonzero((counts > 0) & (counts < fewest)).tolist():
+                yield name, ends[place], ends[place + 1]
+
     def made(
-        self, party: str, frame: Frame, *, own_rows: bool = False, fewest: int = 0
+        self,
+        party: str,
+        frame: Frame,
+        *,
+        own_rows: bool = False,
+        pooling: Pooling | None = None,
     ) -> Iterator[Made]:
         """Yield what sums over rows are about: variables, and a column made of them.
 
@@ -171,9 +236,8 @@ class Question(Section, frozen=True, kw_only=True):
             frame: the table.
             own_rows: whether columns by group are on all rows that have them, and not
                 on complete rows. Other parties decide that too, for each of them.
-            fewest: rows of this party below which a cell of counts is pooled with
-                another one, and a step at an end is passed over: other parties have
-                enough rows there, or the cell merges.
+            pooling: cells of counts that are small at this party, which are pooled with
+                others: other parties have enough rows there, or the cell merges.
 
         Raises:
             SchemaError: the table is another one than the question was about.
@@ -181,9 +245,9 @@ class Question(Section, frozen=True, kw_only=True):
         table = Schema.from_table(self.schema).check(party, frame)
         grouped = self.by is not None and table.kept is not None
         if own_rows and grouped:
-            yield from self._on_own_rows(table, fewest)
+            yield from self._on_own_rows(table, pooling or Pooling())
         else:
-            for variables, values in self._among_kept(table, fewest):
+            for variables, values in self._among_kept(table, pooling or Pooling()):
                 whole = np.zeros(len(frame))
                 whole[slice(None) if table.kept is None else table.kept] = values
                 yield variables, whole
@@ -191,36 +255,36 @@ class Question(Section, frozen=True, kw_only=True):
             yield from self._among_others(table)
 
     def _among_kept(
-        self, table: CheckedTable, fewest: int
+        self, table: CheckedTable, pooling: Pooling
     ) -> Iterator[tuple[frozenset[str], Any]]:
         yield frozenset(), 1.0
         if self.formula is not None:
             yield from self._of_formula(self.formula, table)
         if self.survival is not None:
-            yield from self._of_survival(self.survival, table, fewest)
+            yield from self._of_survival(self.survival, table, pooling)
         if self.predicted is not None:
             yield from self._of_predictions(self.predicted, table)
-        groups = [*self._groups(table, 0 if self.columns else fewest)]
+        groups = [*self._groups(table, Pooling() if self.columns else pooling)]
         for group, rows in groups:
             if group:
                 yield group, rows
             for name in self.columns or ():
                 yield group | {name}, rows * table.numbers(name)
             for name, bins in self.bins.items():
-                found = bins.places(table.numbers(name))
-                for step in steps(found, rows, bins.size, fewest):
-                    yield group | {name}, step
+                places = bins.places(table.numbers(name))
+                for k in pooling.kept(name, bins.edges.tolist()):
+                    yield group | {name}, rows & (places > k)
         for names in self.tables or ():
             axes = [Axis.of(table.schema.column(one), self.bins) for one in names]
             codes = tuple(axis.codes(table) for axis in axes)
             cells = np.ravel_multi_index(codes, tuple(axis.size for axis in axes))
             for group, rows in groups:
-                pooled = pooled_levels(cells, rows, fewest)
+                pooled = pooled_levels(cells, rows, pooling.fewest)
                 for cell in np.unique(cells):
                     yield group.union(names), rows & (pooled == cell)
 
     def _groups(
-        self, table: CheckedTable, fewest: int
+        self, table: CheckedTable, pooling: Pooling
     ) -> Iterator[tuple[frozenset[str], Any]]:
         """Yield which rows are in each group: all of them, where there are none."""
         if self.by is None:
@@ -228,7 +292,7 @@ class Question(Section, frozen=True, kw_only=True):
             return
         axis = Axis.of(table.schema.column(self.by), {})
         everybody = np.ones(table.n_rows, dtype=np.bool_)
-        places = pooled_levels(axis.codes(table), everybody, fewest)
+        places = pooled_levels(axis.codes(table), everybody, pooling.fewest)
         for place in range(axis.size):
             yield frozenset({self.by}), places == place
 
@@ -245,7 +309,7 @@ class Question(Section, frozen=True, kw_only=True):
                 whole[rows[table.missing(name)[known] & (places == place)]] = 1.0
                 yield frozenset({name, by}), whole
 
-    def _on_own_rows(self, table: CheckedTable, fewest: int) -> Iterator[Made]:
+    def _on_own_rows(self, table: CheckedTable, pooling: Pooling) -> Iterator[Made]:
         """Yield columns on all rows that have them and a group, group by group.
 
         Means are taken off: the number of such rows says nothing of a value.
@@ -260,7 +324,7 @@ class Question(Section, frozen=True, kw_only=True):
             own = {name: table.whole(name)[rows] for name in names}
             for place in range(axis.size):
                 among = places == place
-                for column in self._values(table, own, among, fewest):
+                for column in self._values(table, own, among, pooling):
                     whole = np.zeros(len(kept))
                     whole[order[rows][among]] = column[among] - column[among].mean()
                     yield frozenset({*names, by}), whole
@@ -270,7 +334,7 @@ class Question(Section, frozen=True, kw_only=True):
         table: CheckedTable,
         own: Mapping[str, Array[Any]],
         among: Array[Any],
-        fewest: int,
+        pooling: Pooling,
     ) -> Iterator[PerRow]:
         """Yield numbers, steps at edges and cells of a group that are asked for."""
         names = (*own,)
@@ -279,19 +343,20 @@ class Question(Section, frozen=True, kw_only=True):
         if len(names) == 1 and names[0] in (self.columns or ()):
             yield own[names[0]]
         if len(names) == 1 and names[0] in self.bins:
-            found = self.bins[names[0]].places(own[names[0]])
-            for step in steps(found, among, self.bins[names[0]].size, fewest):
-                yield step.astype(np.float64)
+            bins = self.bins[names[0]]
+            places = bins.places(own[names[0]])
+            for k in pooling.kept(names[0], bins.edges.tolist()):
+                yield (places > k).astype(np.float64)
         if names in (self.tables or ()):
             axes = [Axis.of(table.schema.column(one), self.bins) for one in names]
             codes = tuple(axis.places(own[axis.column]) for axis in axes)
             cells = np.ravel_multi_index(codes, tuple(axis.size for axis in axes))
-            pooled = pooled_levels(cells, among, fewest)
+            pooled = pooled_levels(cells, among, pooling.fewest)
             for cell in np.unique(cells):
                 yield (pooled == cell).astype(np.float64)
 
     def _of_survival(
-        self, text: str, table: CheckedTable, fewest: int
+        self, text: str, table: CheckedTable, pooling: Pooling
     ) -> Iterator[tuple[frozenset[str], Any]]:
         """Yield who has the event, and who in each group goes on after each time.
 
@@ -302,19 +367,20 @@ class Question(Section, frozen=True, kw_only=True):
         group = group_column(columns, table.schema)
         rows = np.ones(table.n_rows, dtype=np.bool_)
         events = survival_events_of(table, columns.event).astype(np.int64)
-        yield frozenset({columns.event}), pooled_levels(events, rows, fewest) == 1
-        grid = TimeGrid.of(self.times or ())
-        found = grid.found(table.numbers(columns.time))
+        yield (
+            frozenset({columns.event}),
+            pooled_levels(events, rows, pooling.fewest) == 1,
+        )
+        beyond = TimeGrid.of(self.times or ()).beyond(table.numbers(columns.time)).T
+        kept = pooling.kept(columns.time, self.times or ())
         if group is None:
-            for step in steps(found, rows, grid.size + 1, fewest):
-                yield frozenset({columns.time}), step
+            yield from ((frozenset({columns.time}), beyond[k]) for k in kept)
             return
-        codes = pooled_levels(table.look(group), rows, fewest)
+        codes = pooled_levels(table.look(group), rows, pooling.fewest)
         for level in np.unique(codes):
-            own = codes == level
-            yield frozenset({group}), own
-            for step in steps(found, own, grid.size + 1, fewest):
-                yield frozenset({group, columns.time}), step
+            yield frozenset({group}), codes == level
+            for k in kept:
+                yield frozenset({group, columns.time}), (codes == level) & beyond[k]
 
     def _of_predictions(
         self, text: str, table: CheckedTable
@@ -393,25 +459,6 @@ class Question(Section, frozen=True, kw_only=True):
                 yield frozenset({name}), table.numbers(name)
 
 
-def steps(
-    places: Array[Any], among: Array[Any], size: int, fewest: int
-) -> Iterator[Array[Any]]:
-    """Yield the rows that are in each place or after it, but for the first place.
-
-    Args:
-        places: of each row, from 0.
-        among: the rows that count.
-        size: the number of places.
-        fewest: of rows in a step, and of rows before it; others are passed over.
-    """
-    whole = int(np.count_nonzero(among))
-    for k in range(1, size):
-        step = among & (places >= k)
-        rows = int(np.count_nonzero(step))
-        if min(rows, whole - rows) >= fewest:
-            yield step
-
-
 def pooled_levels(codes: Array[Any], among: Array[Any], fewest: int) -> Array[Any]:
     """Return levels of which none has a few rows; they are pooled with the largest."""
     if fewest < 2 or not among.any():
@@ -457,30 +504,6 @@ class _Stack(Secret):
             if values.any():
                 self.owners[self._seen[key]].add(number)
         return len(self.columns) > before
-
-    def without_small_steps(self, fewest: int) -> _Stack:
-        """Return the columns less those that differ from another one in a few rows.
-
-        These are cut points on both sides of a cell that is small at this party. The
-        cell merges, or other parties have enough rows in it.
-        """
-        dropped = set[int]()
-        for few in dict.fromkeys(self.variables):
-            own = [k for k, other in enumerate(self.variables) if other == few]
-            columns = np.column_stack([self.columns[k] for k in own])
-            shared = columns.T @ columns
-            sizes = np.diag(shared)
-            apart = sizes[:, None] + sizes - 2.0 * shared
-            flags = ((columns == 0.0) | (columns == 1.0)).all(axis=0)
-            near = (apart < fewest) & flags & flags[:, None]
-            for j, k in np.argwhere(np.triu(near, 1)).tolist():
-                merging = all(self.merging[number] for number in self.owners[own[k]])
-                if merging and own[j] not in dropped and self.compared(own[j], own[k]):
-                    dropped.add(own[k])
-        kept = [k for k in range(len(self.columns)) if k not in dropped]
-        return _Stack(
-            [self.variables[k] for k in kept], [self.columns[k] for k in kept]
-        )
 
     def compared(self, one: int, other: int) -> bool:
         """Say whether two columns may differ in few rows of this party only.
@@ -538,27 +561,35 @@ class Asking(Secret):
 
     def _check_rows(self, known: Sequence[Question], *, own_rows: bool) -> None:
         """Refuse columns of all questions that point at few rows together."""
-        least = self.home.rules.minimum_count
-        pooled, added = self._stacked(known, least, own_rows=own_rows)
+        pooling = self._pooling(known)
+        pooled, added = self._stacked(known, pooling, own_rows=own_rows)
         if added:
-            pooled = pooled.without_small_steps(least)
             self.home.together(np.column_stack(pooled.columns), pooled.variables)
         if self.question.text in {one.text for one in known}:
             return
         # Columns of an earlier question may not have been shown, if cells merged there.
-        stack, _ = self._stacked(known, 0, own_rows=own_rows)
+        stack, _ = self._stacked(known, Pooling(), own_rows=own_rows)
         if stack.columns:
             columns = np.column_stack(stack.columns)
             self.home.apart(columns, stack.variables, stack.compared)
 
+    def _pooling(self, known: Sequence[Question]) -> Pooling:
+        """Return the cells of all questions that are small at this party."""
+        fewest, between = self.home.rules.minimum_count, set[tuple[str, float, float]]()
+        for one in (*known, self.question):
+            if one.merges and fewest > 1:
+                with suppress(SchemaError):
+                    between |= {*one.small(self.home.party, self.frame, fewest)}
+        return Pooling(fewest, frozenset(between))
+
     def _stacked(
-        self, known: Sequence[Question], fewest: int, *, own_rows: bool
+        self, known: Sequence[Question], pooling: Pooling, *, own_rows: bool
     ) -> tuple[_Stack, bool]:
         """Return the columns of all questions, and whether this one adds any."""
         stack, added = _Stack(), False
         for one in (*known, self.question):
             made = one.made(
-                self.home.party, self.frame, own_rows=own_rows, fewest=fewest
+                self.home.party, self.frame, own_rows=own_rows, pooling=pooling
             )
             if one is self.question:
                 added = bool(stack.columns) and stack.add(one, made)
