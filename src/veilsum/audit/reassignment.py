@@ -73,13 +73,13 @@ def deal_rows_again(
     honest: Sequence[str],
     chance: np.random.Generator,
 ) -> tuple[Holdings, Played] | None:
-    """Return another dealing and the run on it; the same parties hold each level.
+    """Return another dealing and the run on it; as many parties hold each level.
 
-    Who holds a level is asked first, in counts of parties, and no dealing that changes
-    them is promised to be hidden.
+    How many hold a level, or rows enough of a cell, is asked first, and no dealing that
+    changes these counts is promised to be hidden. So fewer and fewer rows change hands.
     """
-    for _ in range(DEALINGS):
-        other = {**held, **deal_rows(question, held, honest, chance)}
+    for k in range(DEALINGS):
+        other = {**held, **deal_rows(question, held, honest, chance, part=2.0**-k)}
         found = question.ask(other)
         if found.played is None:
             continue
@@ -98,8 +98,18 @@ def deal_rows(
     held: Holdings,
     honest: Sequence[str],
     chance: np.random.Generator,
+    *,
+    part: float = 1.0,
 ) -> dict[str, Held]:
-    """Return what honest parties hold after an exchange that totals must not show."""
+    """Return what honest parties hold after an exchange that totals must not show.
+
+    Args:
+        question: whose parties they are.
+        held: what everybody holds.
+        honest: who exchanges rows.
+        chance: decides which.
+        part: of the rows that change places, at least four of them.
+    """
     if isinstance(question.asked, Minimisation):
         return _shifted(question.asked, held, honest, chance)
     if not question.by_row:
@@ -109,9 +119,13 @@ def deal_rows(
             for k, name in enumerate(honest)
         }
     pooled = load_pandas().concat([held[name] for name in honest], ignore_index=True)
-    mixed = pooled.iloc[chance.permutation(len(pooled))].reset_index(drop=True)
+    order = np.arange(len(pooled))
+    chosen = chance.permutation(len(pooled))[: max(4, round(part * len(pooled)))]
+    order[np.sort(chosen)] = chosen
+    mixed = pooled.iloc[order].reset_index(drop=True)
     ends = np.cumsum([0, *(len(held[name]) for name in honest)])
-    if question.schema is None or question.schema.maximum_rows is None:
+    free = question.schema is None or question.schema.maximum_rows is None
+    if free and part == 1.0:
         # Not as many rows as before, where that is nobody's business.
         room = min(np.diff(ends)) // 8
         ends[1:-1] += chance.integers(-room, room + 1, len(ends) - 2)
