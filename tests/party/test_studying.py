@@ -47,7 +47,7 @@ COLUMNS = {
     "smoker": {"kind": "category", "categories": ["no", "yes"]},
 }
 MEANS = {"name": "means", "statistics": {"columns": ["x", "y"]}}
-SMOKERS = {"name": "smokers", "statistics": {"tables": [["smoker"]]}}
+SMOKERS = {"name": "smokers", "statistics": {"columns": ["x"], "by": "smoker"}}
 FIT = {"name": "fit", "model": {"formula": "y ~ x"}}
 OLD = {
     "name": "old",

@@ -276,6 +276,8 @@ CAREFUL = (
     stats("diabetes", 10, columns=["age", "bmi", "bp", "progression"]),
     stats("fair", 10, columns=["age", "educ"], tables=[["religious"], ["marriage"]]),
     stats("randhie", 20, columns=["mdvis", "lpi"], histograms={"disea": [0, 10, 20]}),
+    # Small bins merge.
+    stats("randhie", 20, columns=["mdvis"], histograms={"disea": [*range(0, 70, 5)]}),
     # Fewer than 200 rows, and still enough for what is asked.
     fit("ccard", 4, "{log(avgexp)} ~ age + income"),
     fit("iris", 5, "petal_length ~ sepal_length + C(target)"),
@@ -300,13 +302,6 @@ CARELESS = (
     fit("fair", 20, "educ ~ C(occupation) * C(religious)", refused="minimum_count"),
     fit(
         *("randhie, 400 rows", 20, f"mdvis ~ {DOCTOR}", "poisson"),
-        refused="minimum_count",
-    ),
-    stats(
-        "randhie",
-        20,
-        columns=["mdvis"],
-        histograms={"disea": list(range(0, 70, 5))},
         refused="minimum_count",
     ),
     # Long tails: a few rows are most of a column, or of a combination of columns.
