@@ -74,6 +74,20 @@ def test_nothing_exceeds_certainty_and_one_success_exceeds_never():
     assert outcome(0, 1000, 0.5).interval()[1] < 0.5
 
 
+def test_a_line_of_the_table_is_at_the_given_rate_of_false_alarms():
+    """10 of 10 refute 1/2 at 0.05 (0.5 ** 10 < 0.001), and nothing refutes it at 1e-4.
+
+    All of 10 succeed 9 times in 10 at a chance of 0.9 ** (1 / 10) = 0.9895. Of the 9
+    that are enough at 0.05, the binomial law has (1 - p) 10 p^9 + p^10 = 0.9 at 0.9455.
+    """
+    assert outcome(10, 10, 0.5).row()[3:] == ("100% !", "74.11% to 100%", "94.55%")
+    assert outcome(10, 10, 0.5).row(0.002)[5] == "98.95%"
+    *_, measured, interval, findable = outcome(10, 10, 0.5).row(1e-4)
+    # Bounds of ten successes out of ten: alarms ** (1 / 10) and 1.
+    assert (measured, interval) == ("100%", "39.81% to 100%")
+    assert findable == "nothing"
+
+
 @each(("successes", "trials"), [(1, 0), (-1, 5), (6, 5)])
 def test_counts_are_counts(successes, trials):
     with refused("impossible-success-count", vs.InvalidInputError):

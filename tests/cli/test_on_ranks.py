@@ -326,6 +326,18 @@ def test_a_launcher_that_says_nothing_leaves_its_number():
     assert "memory" not in lost(4, 1, "", Heard(begun=True))
 
 
+def test_the_first_five_lines_of_a_launcher_are_quoted(monkeypatch, tmp_path):
+    lines = ["one", "two", "----", "three", "four", "five", "six", "seven"]
+    launcher = tmp_path / "mpiexec"
+    commands = [f"echo {line} >&2" for line in lines]
+    launcher.write_text("\n".join(["#!/bin/sh", *commands, "exit 1", ""]))
+    launcher.chmod(0o755)
+    monkeypatch.setattr(ranks, "launcher", lambda: str(launcher))
+    found = CliRunner().invoke(app, ["solve", str(scenario(tmp_path)), "--on", "mpi:2"])
+    reason = found.stderr.partition("Its reason: ")[2]
+    assert reason.split() == ["one", "two", "three", "four", "five"]
+
+
 AS_ROOT = """\
 --------------------------------------------------------------------------
 mpirun has detected an attempt to run as root.

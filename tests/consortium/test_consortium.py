@@ -514,11 +514,21 @@ def test_a_coalition_of_strangers_is_refused():
         drafted(policy={"corrupted": ["dan"], "tolerate": 2})
 
 
+def quadratics(n_matrices, n_vectors):
+    return {
+        "kind": "quadratic",
+        "matrices": [[[1]]] * n_matrices,
+        "vectors": [[1]] * n_vectors,
+    }
+
+
 def test_entries_that_do_not_fit_each_other_are_refused():
     for cost, words in (
         ({"kind": "affine", "coefficients": [[1], [1, 2], [3]]}, "bob"),
         ({"kind": "affine", "coefficients": [[1], [2]]}, "one entry for each"),
         ({"kind": "affine", "coefficients": [[1]] * 3, "dim": 2}, "entries have 1"),
+        (quadratics(3, 2), "3 matrices and 2 vectors"),
+        (quadratics(3, 4), "3 matrices and 4 vectors"),
     ):
         with pytest.raises(InvalidScenarioError, match=words):
             drafted(cost=cost)

@@ -72,6 +72,21 @@ def test_a_head_that_is_written_late_hides_no_later_one(path, tmp_path):
         read_ledger(left)
 
 
+def test_a_kill_between_a_commit_and_its_head_loses_nothing(path, tmp_path):
+    """The head of the commit before is older than the file, and no sign of damage."""
+    with open_ledger(path, create=Budget()) as ledger:
+        ledger.charge(run("one"))
+        older = head_of(path).read_bytes()
+        ledger.charge(run("two"))
+        left = as_left_by_a_kill(path, tmp_path / "left")
+    assert head_of(left).read_bytes() != older
+    head_of(left).write_bytes(older)
+    assert len(read_ledger(left).charges) == 2
+    with open_ledger(left) as ledger:
+        ledger.charge(run("three"))
+    assert len(read_ledger(left).charges) == 3
+
+
 def test_damage_names_the_files_that_go_with_it(path, tmp_path):
     with open_ledger(path, create=Budget()) as ledger:
         ledger.charge(run("one"))

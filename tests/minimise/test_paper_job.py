@@ -56,6 +56,17 @@ def test_what_the_paper_does_not_print_is_not_called_the_paper_s(report):
     assert "gives no steps, start or weights" in " ".join(str(report).split())
 
 
+def test_the_seed_decides_the_masks_of_the_veiled_run(report):
+    """Masks of two seeds are equal with probability 0; without masks all is public."""
+    same, other = (reproduce(executions=2, seed=seed) for seed in (0, 1))
+    coefficients = report.veiled.effective.coefficients
+    assert np.array_equal(coefficients, same.veiled.effective.coefficients)
+    assert not np.isclose(coefficients, other.veiled.effective.coefficients).any()
+    assert np.array_equal(
+        report.plain.effective.coefficients, other.plain.effective.coefficients
+    )
+
+
 def test_a_row_outside_its_tolerance_says_so():
     assert not Row("x", (1.0, 2.0), (1.0, 2.1), 0.05).holds
     assert Row("x", (1.0, 2.0), (1.0, 2.04), 0.05).holds

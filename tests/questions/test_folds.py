@@ -229,7 +229,10 @@ def test_more_numbers_than_rows_carry_are_refused_before_anybody_is_asked():
 def test_errors_follow_from_how_folds_differ():
     found = MeanLoss.of([2, 0, 2], [2.0, 0.0, 6.0])
     assert found == (2.0, 1.0)
-    assert np.isnan(MeanLoss.of([4], [2.0]).standard_error)
+    for rows, sums in (([4], [2.0]), ([4, 0], [2.0, 0.0]), ([0, 4], [0.0, 2.0])):
+        value, error = MeanLoss.of(rows, sums)
+        assert value == 0.5
+        assert np.isnan(error), "one fold alone differs from no other"
     assert (
         deviance_explained([Losses(3, 2.0, 4.0, 1.0), Losses(3, 4.0, 4.0, 1.0)]) == 0.25
     )

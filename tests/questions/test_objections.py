@@ -75,6 +75,22 @@ def test_a_party_that_cannot_answer_a_later_request_objects_too():
     assert "a row has no mean here" in reason
 
 
+@pytest.mark.parametrize("bits", [60, 64, 100, 190])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_numbers_of_an_accepting_party_are_as_wide_as_agreed(bits, sign):
+    """With a bit for the sign, the largest magnitude is 2 ** (bits - 1) - 1."""
+
+    def vector(number):
+        given = np.array([0] * 6 + [sign * number], dtype=object)
+        work = PartyWork(Guarded(Twice(bits)), Contribution(lambda request: given, ()))
+        return work.vector([])
+
+    most = (1 << (bits - 1)) - 1
+    assert vector(most).tolist() == [*[0] * 6, sign * most, 0]
+    with refused("internal", NumericalError, mentions=(str(bits),)):
+        vector(most + 1)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("bits", [60, 64, 100, 190])
 def test_the_numbers_of_an_objection_are_uniform_residues(bits):

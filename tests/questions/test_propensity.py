@@ -23,6 +23,7 @@ from veilsum.sums.kinds import question_kind_of
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.propensity import PropensityWeights
+from veilsum.tables.rules import DisclosureError
 
 FOLDER = Path(__file__).parents[1] / "references"
 R = json.loads((FOLDER / "models.json").read_text())
@@ -123,6 +124,7 @@ SCHEMA = vs.Schema(
     ),
     minimum_rows=40,
 )
+RARE = vs.Column("rare", "integer", 0, 1)
 KNOWN = {"Intercept": -2.0, "age": 0.04}
 PLAIN = vs.Propensity("treated ~ age", KNOWN)
 
@@ -220,6 +222,18 @@ def test_a_weight_that_does_not_count_is_for_the_owner_only(known, kind, message
     with pytest.raises(SchemaError, match=message) as refused:
         vs.fit("y ~ treated", dealt(people()), weights=asked, schema=SCHEMA)
     assert refused.value.plain == "refused by the schema: weights"
+
+
+def test_columns_of_the_weights_alone_are_checked_at_home():
+    """One person of each party has `rare`, which the fit itself does not use."""
+    half = people().assign(rare=lambda rows: rows.index // 4 % 2)
+    one = people().assign(rare=lambda rows: (rows.index < 4).astype(int))
+    schema = vs.Schema((*SCHEMA.columns, RARE), minimum_rows=40)
+    weights = vs.Propensity("treated ~ age + rare", {**KNOWN, "rare": 0.01})
+    how = {"weights": weights, "schema": schema, "driver": "vectorised", "seed": 1}
+    assert vs.fit("y ~ treated", dealt(half), **how).fit.n_rows == 240
+    with pytest.raises(DisclosureError, match="rare"):
+        vs.fit("y ~ treated", dealt(one), **how)
 
 
 @pytest.mark.parametrize(

@@ -249,6 +249,10 @@ def test_dominance_is_that_of_the_two_largest():
     home.dominated("x", np.array([45.0, -44.0, 5.0, 6.0]))
     with refusals.refused("group-too-small", DisclosureError, mentions=("91",)):
         home.dominated("x", np.array([-46.0, 45.0, 5.0, 4.0]))
+    # One of two rows always dominates; with three equal ones, two have two thirds.
+    home.dominated("x", np.array([5.0, 5.0, 5.0]))
+    with refusals.refused("group-too-small", DisclosureError, mentions=("100",)):
+        home.dominated("x", np.array([5.0, 5.0]))
     # The p% rule follows: what is left is a tenth of the largest, at least.
     draw = np.random.default_rng(0)
     for values in draw.lognormal(0.0, 2.5, (300, 8)):

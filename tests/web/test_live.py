@@ -233,6 +233,32 @@ def test_nobody_comes_in_without_the_token(folder, path):
         assert status == 421
 
 
+def test_a_report_has_receipts_of_finished_runs_of_its_file_only(folder, tmp_path):
+    asked = []
+    states = {
+        "mine": ("done", "1"),
+        "other": ("done", "1"),
+        "unfinished": ("running", "1"),
+        "unrelated": ("done", "2"),
+    }
+    for name, (state, digit) in states.items():
+        out = tmp_path / name
+        out.mkdir()
+        (out / "receipt.json").write_text("{}")
+        put(folder, name, state=state, out=str(out), consortium=digit * 64)
+
+    def made(out, receipts):
+        asked.append((out, receipts))
+        return b"a report"
+
+    with LiveServer(Address(HOST, 0), folder, made) as server, told(server) as messages:
+        runs = {one["run"].partition("-")[0]: one for one in next(messages)["runs"]}
+        status, _, body = ask(server, f"/report/{runs['mine']['id']}")
+        assert (status, body) == (200, b"a report")
+        assert ask(server, f"/report/{runs['unfinished']['id']}")[0] == 404
+    assert asked == [(tmp_path / "mine", [tmp_path / "other" / "receipt.json"])]
+
+
 def test_names_are_looked_up_and_never_opened(folder):
     put(folder, state="done", out=str(folder))
     secret = "dda60bf0-not-for-anybody"
