@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from veilsum.models.plausible import impossible_sum
 from veilsum.numbers.units import Integers
 
 # Digits of coefficients, in standard errors, and of standard errors.
@@ -33,6 +34,7 @@ class Fineness:
         along: powers by which each column's fitted means are scaled.
         residues: released bits of each number that travels; 0 if it is released whole.
         centres: totals from which the residues count.
+        windows: how far from there a total of honest parties may be.
         last: whether standard errors are those of this round.
     """
 
@@ -40,6 +42,7 @@ class Fineness:
     along: tuple[int, ...]
     residues: tuple[int, ...] = ()
     centres: tuple[int, ...] = ()
+    windows: tuple[int, ...] = ()
     last: bool = False
 
     @property
@@ -64,6 +67,21 @@ class Fineness:
                 apart = (int(total[k]) - centre + half) % (1 << bits) - half
                 found[k] = centre + apart
         return found
+
+    def check(self, decoded: Integers) -> None:
+        """Refuse totals that do not follow those before.
+
+        One that is released whole shows a false one on the way.
+        """
+        limits = zip(decoded.tolist(), self.centres, self.windows, strict=True)
+        for k, (one, centre, window) in enumerate(limits, start=1):
+            if window and abs(int(one) - centre) > window:
+                raise impossible_sum(
+                    f"number {k} of the sum",
+                    f"it is {float(one):.6g}, and by the totals before it is at least "
+                    f"{float(centre - window):.6g} and at most "
+                    f"{float(centre + window):.6g}",
+                )
 
 
 def triangle(n: int) -> list[tuple[int, int]]:

@@ -110,6 +110,9 @@ LONGEST_STEP, STEP_HALVINGS = 4.0, 3
 PERFECT = 1e-16
 TINY = 1e-290
 
+# A change of the means that may be rounding improves no information. Rounding is far
+# less than it may be, where rows are not alike.
+KNOWN = 0.125
 # An information that rounding hides is asked for again, finer, so many times. Otherwise
 # a party that lies has the others' rows summed as finely as it likes.
 MOST_COARSE = 2
@@ -739,8 +742,10 @@ class Newton:
         assert fineness is not None
         assert isinstance(first, ResponseStatistics)
         scales = self.scales
-        found = scales.means(fineness.decoded(total), fineness)
+        decoded = fineness.decoded(total)
+        found = scales.means(decoded, fineness)
         scales.check_means(found, fineness, first, self.labels)
+        fineness.check(decoded)
         trial, rows = state.model.trial, float(first.n_rows)
         information = course.information
         if found.information is not None:
@@ -773,7 +778,7 @@ class Newton:
             if system is None:
                 matrix = None
         if matrix is None:
-            matrix = self._improved(state, course, trial, found.means)
+            matrix = self._improved(state, course, trial, found.means, fineness)
         sums = scales.round_of_means(found, first, request.point, matrix)
         if found.cumulants is not None:
             scales.check_deviance(sums, first)
@@ -841,6 +846,7 @@ class Newton:
         course: Course,
         trial: Vector,
         means: Sequence[Fraction],
+        fineness: Fineness,
     ) -> Integers:
         """Return the information on the way, where none was asked for."""
         before = (
@@ -856,6 +862,16 @@ class Newton:
             for one, was in zip(means, course.known.means, strict=True)
         ]
         step = trial - course.known.point
+        changed = sum(
+            (one * Fraction(by) for one, by in zip(change, step.tolist(), strict=True)),
+            Fraction(0),
+        )
+        rounding = [2.0**-power for power in fineness.along]
+        pairs = zip(rounding, course.known.slack, step.tolist(), strict=True)
+        rows = float(state.first.n_rows)
+        lost = sum((rows / 2.0 * own + was) * abs(by) for own, was, by in pairs)
+        if float(changed) < KNOWN * lost:
+            return before
         found = improved_information(before, self.scales.columns, step, change)
         # A ridge may be all that keeps the rounded information positive.
         safe = not any(self.penalty) or self._positive_system(found) is not None

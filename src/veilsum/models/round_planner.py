@@ -405,27 +405,39 @@ class RoundPlanner:
         """
         scales = self.scales
         p, size = scales.n_columns, scales.positions.size
-        residues, centres = [0] * size, [0] * size
+        residues, centres, reaches = [0] * size, [0] * size, [0] * size
         windows = None if known is None else self._windows(to, known, information)
         unknown = known is not None and known.cumulant_slack == inf
+
+        def made() -> Fineness:
+            return replace(
+                fineness,
+                residues=tuple(residues),
+                centres=tuple(centres),
+                windows=tuple(reaches),
+            )
+
         if windows is None or known is None or unknown:
-            return replace(fineness, residues=tuple(residues), centres=tuple(centres))
+            return made()
         start = p * (p + 1) // 2
+
+        def keep(place: int, centre: Fraction, window: float, power: int) -> None:
+            centres[place], reaches[place] = _counted(
+                centre, window, power, self.n_rows
+            )
+            # What the answer follows from is whole: no total before it decides.
+            if not (fineness.last and place >= start):
+                residues[place] = (2 * reaches[place] + 1).bit_length()
+
         for k, (centre, window) in enumerate(windows.means):
-            power = fineness.along[k]
             # Of float64, in the known total and in the next.
             slack = self.n_rows * self.reach[k] * FLOAT_SLACK * scales.largest_pull
             window += known.slack[k] + slack
-            residues[start + k], centres[start + k] = _residue(
-                centre, window, power, self.n_rows
-            )
+            keep(start + k, centre, window, fineness.along[k])
         if scales.sums_cumulants(fineness.stage):
-            place = start + p + scales.places["cumulants"]
-            power = scales.numbers[scales.places["cumulants"]]
+            place = scales.places["cumulants"]
             middle, window = self._middle(windows.cumulants, known)
-            residues[place], centres[place] = _residue(
-                middle, window, power, self.n_rows
-            )
+            keep(start + p + place, middle, window, scales.numbers[place])
         pairs = triangle(p if fineness.matrix else 0)
         for at, (power, (j, k)) in enumerate(zip(fineness.matrix, pairs, strict=True)):
             most = windows.weight * sqrt(self.diagonal(j) * self.diagonal(k))
@@ -433,9 +445,8 @@ class RoundPlanner:
                 most = min(most, windows.total_weight * self.reach[j] * self.reach[k])
             most *= ENLARGED
             middle = Fraction(most) / 2 if j == k else Fraction(0)
-            window = most / 2.0 if j == k else most
-            residues[at], centres[at] = _residue(middle, window, power, self.n_rows)
-        return replace(fineness, residues=tuple(residues), centres=tuple(centres))
+            keep(at, middle, most / 2.0 if j == k else most, power)
+        return made()
 
     def _middle(
         self, ends: tuple[Fraction, Fraction], known: KnownTotals
@@ -555,10 +566,10 @@ def _power_for(unit: float) -> int:
     return 1 - frexp(unit)[1]
 
 
-def _residue(
+def _counted(
     centre: Fraction, window: float, power: int, n_rows: int
 ) -> tuple[int, int]:
-    """Return the bits that determine a total, and the number they count from.
+    """Return the number that a total is counted from, and how far it is away at most.
 
     Args:
         centre: where the total is about.
@@ -567,6 +578,5 @@ def _residue(
         n_rows: rows that are rounded to one.
     """
     scale = Fraction(2) ** power
-    counted = floor(centre * scale)
     reach = ceil(Fraction(window * ENLARGED) * scale) + (n_rows + 1) // 2 + 2
-    return (2 * reach + 1).bit_length(), counted
+    return floor(centre * scale), reach
