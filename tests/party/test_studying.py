@@ -395,17 +395,6 @@ def test_the_whole_study_is_reserved_before_anybody_is_met(four, tmp_path):
         assert ledger.history() == again, "once"
 
 
-def test_without_a_folder_of_its_own_each_study_has_another(four, tmp_path):
-    """It lies beside the key; names of two studies differ in their last characters."""
-    again = study_from(
-        {**four.study.to_table(), "run": four.study.run[:-8] + "0123abcd"}
-    )
-    with open_ledger(tmp_path / "ledger", create=Budget()) as ledger:
-        out = four.part("a", ledger, out=None).out
-        assert out == four.folder("a") / f"a-{four.study.run[-8:]}.study"
-        assert four.part("a", ledger, again, out=None).out.name == "a-0123abcd.study"
-
-
 def test_members_of_a_study_call_again_sooner_than_others(four, tmp_path):
     identity = read_identity(four.folder("a") / "a.key")
     plain = {**four.study.first.to_table(), "study": ""}
