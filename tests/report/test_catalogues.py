@@ -208,8 +208,10 @@ def odd_plans():
     asked = {"statistics": {"columns": ["x", "y"]}, "masks": {"law": "uniform"}}
     ends = {
         "x": {"kind": "integer", "minimum": 0},
-        "y": {"kind": "integer", "maximum": 9},
+        "y": {"kind": "integer", "maximum": 9, "missing": ["99"]},
     }
+    words = {**MODEL["schema"]["columns"]["sex"], "recode": {"woman": "f"}}
+    recoded = {**MODEL["schema"]["columns"], "sex": words}
     names = [f"party {k}" for k in range(6)]
     six = [{"name": name, "certificate": certificate(name)} for name in names]
     edges = [list(pair) for pair in combinations(names, 2)]
@@ -222,6 +224,7 @@ def odd_plans():
         table({**MODEL, "model": {"formula": "y ~ (x >= 5) + C(sex)"}}),
         table({**asked, "schema": {"minimum_rows": 50, "columns": ends}}),
         table({**asked, "schema": {**MODEL["schema"], "missing": "drop"}}),
+        table({**MODEL, "schema": {**MODEL["schema"], "columns": recoded}}),
     )
 
 

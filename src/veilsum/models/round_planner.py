@@ -44,7 +44,7 @@ import numpy as np
 from veilsum.models.fineness import MOST_BITS, Fineness, triangle
 from veilsum.models.glm import FirstStatistics, ResponseStatistics, Scales
 from veilsum.models.systems import System
-from veilsum.numbers.arrays import Vector
+from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.elementary import exp
 from veilsum.numbers.units import Integers
 
@@ -100,8 +100,8 @@ class KnownInformation:
 
     point: Vector
     matrix: Integers
-    entries: Vector
-    error: Vector
+    entries: FloatArray
+    error: FloatArray
 
     @classmethod
     def of(

@@ -93,8 +93,9 @@ class StatisticsRecipe(OneRound):
         return SCREENED if self.n_first else super().wording
 
     @property
-    def _rules(self) -> Rules | None:
-        return None if self.limit is None else self.limit.rules
+    def _rules(self) -> Rules:
+        found = None if self.limit is None else self.limit.rules
+        return found or Rules()
 
     @cached_property
     def first(self) -> Layout:
@@ -159,7 +160,7 @@ class StatisticsRecipe(OneRound):
         if self.wishes.populations is None:
             return self.asked
         if self.n_first and not sums:
-            return CountDifferences(self.asked, self._rules or Rules())
+            return CountDifferences(self.asked, self._rules)
         own = self.choice(sums).own
         each = self.wishes.populations.variables
         return Describe(self.asked, tuple(one for one in each if one in own))
