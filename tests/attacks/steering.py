@@ -307,7 +307,7 @@ def others(recipe, total, given, fineness):
     """
     found = residues_of_sum(recipe, total, fineness)
     found -= given[: len(found)]
-    return replace(fineness, centres=[0] * len(found)).decoded(found)
+    return replace(fineness, centres=(0,) * len(found)).decoded(found)
 
 
 def residues_of_sum(recipe, total, fineness):

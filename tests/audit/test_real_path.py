@@ -198,7 +198,8 @@ PLACE = 3
 def below_residue(recipe, answers):
     guarded = recipe.inner
     own = guarded.within(recipe.within(answers))
-    return 64 * guarded.inner.counts.words - guarded.inner.residues(own)[PLACE]
+    bits = guarded.inner.residues(own)[PLACE]
+    return 64 * guarded.inner.counts.words - bits if bits else 0
 
 
 def a_round_more(patch):
