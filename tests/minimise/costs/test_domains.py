@@ -142,6 +142,13 @@ def test_simple_points_project_where_geometry_says(domain, x, expected):
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+def test_half_spaces_that_meet_at_a_corner_are_not_empty():
+    """The corner is found up to rounding: no float64 is nearer."""
+    domain = HalfSpaces(np.array([[0.0, -1.0], [-1.0, -1.0]]), np.array([1.125, 0.125]))
+    corner = domain.project(np.array([-1.0, -7.125]))
+    np.testing.assert_allclose(corner, [1.0, -1.125], rtol=1e-12)
+
+
 def nearest_on_simplex(x, total):
     """Try every support: on it, spread the excess evenly; keep the nearest feasible.
 

@@ -182,6 +182,8 @@ class Simplex(_Bounded):
 # Largest violation of a half-space by a projected point, and largest proved distance
 # from the exact projection, both relative to the size of the point and of its move.
 FEASIBLE, OPTIMAL = 1e-9, 1e-6
+# Rounding of a violation, relative to the sizes of its terms.
+ROUNDED = 2.0**-51
 # A violation beyond any that the linear program's tolerance of 1e-7 explains.
 SURELY_EMPTY = 1e-6
 # Cycles of Dykstra's method, before no further digit is to be expected.
@@ -256,7 +258,9 @@ class HalfSpaces:
     def _project_one(self, x: Vector) -> Vector:
         """Return the first candidate whose optimality conditions hold."""
         violation = self.normals @ x - self.offsets
-        if (violation <= 0).all():
+        # What rounding may have made of 0 is no violation: no float64 is nearer.
+        size = np.abs(self.normals) @ np.abs(x) + np.abs(self.offsets)
+        if (violation <= ROUNDED * size).all():
             return x
         for multipliers in chain(_by_nnls(self.normals, violation), self._cycles(x)):
             # In a set without interior, multipliers are large and cancel, and lose
