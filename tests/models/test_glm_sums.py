@@ -417,7 +417,9 @@ def test_a_misclassified_row_counts_for_what_it_costs():
     request = Request("last", point, Fineness((0, 0, 0), (0, 0), last=True))
     first = scales.first(statistics(scales, held, newton.propose(newton.start())))
     means = scales.means(statistics(scales, held, request), request.fineness)
-    found = scales.round_of_means(means, first, point, means.information)
+    found = scales.round_of_means(
+        *(means, first, point, means.information, request.fineness)
+    )
     eta = 0.12 * x
     expected = 2.0 * np.logaddexp(0.0, np.where(y > 0.5, -eta, eta)).sum()
     assert eta[-1] > 30.0

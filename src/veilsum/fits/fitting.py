@@ -382,7 +382,14 @@ class NewtonRecipe(Strategy, InRounds[State]):
         return float(first.response_sum / first.weight_sum)
 
     def notes(self, fit: DispersedFit) -> tuple[str, ...]:
-        if not self.newton.family.estimates_alpha:
+        family, digits = self.newton.family, self.newton.digits
+        if self.newton.scales.responses_once:
+            also = "deviance" if family.estimates_dispersion else "deviance and the AIC"
+            return (
+                f"digits = {digits}: each coefficient is right to 1e-{digits} of its "
+                f"standard error, and the {also} to {fit.deviance_error:.0e}.",
+            )
+        if not family.estimates_alpha:
             return ()
         return (
             f"theta = 1 / alpha is {fit.theta:.6g}, standard error "

@@ -13,6 +13,8 @@ from veilsum.numbers.units import Integers
 
 # Digits of coefficients, in standard errors, and of standard errors.
 DIGITS, FEWEST_DIGITS, MOST_DIGITS = 4, 2, 12
+# The key that tells columns apart which are nearly alike.
+FULL_DIGITS = f"digits = {MOST_DIGITS} (in Python digits={MOST_DIGITS})"
 # Bits that a row's part of a total has at most.
 MOST_BITS = 78
 # Bits of a column in the first information, which only leads the way: some for ranges

@@ -50,6 +50,7 @@ from veilsum.models.fineness import (
     BITS_OF_DIGIT,
     CROSS_BITS,
     FIRST_BITS,
+    FULL_DIGITS,
     LIKELIHOOD_BITS,
     MOST_DIGITS,
     SPARE_BITS,
@@ -61,7 +62,7 @@ from veilsum.models.plausible import check_matrix, check_total
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, as_balls, check_rows, dependent_columns
 from veilsum.models.weights import note_row_weights
-from veilsum.numbers.arrays import Array, FloatArray, Vector
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
 from veilsum.numbers.compiled import compiled
 from veilsum.numbers.layout import (
     COUNTED,
@@ -102,10 +103,9 @@ COLUMN, PULL, NUMBER, FINEST = 46, 53, 52, 72
 # all of them, this sum and X'y determine the responses of small tables (tests/attacks).
 PEARSON = 10
 # Numbers that are as fine as the agreed digits need, where a position has no others.
-COARSE = frozenset({"n_rows", "null_outside", "cumulants", "peak", "saturated"}) | {
-    "pearson",
-    "deviance",
-    "null_deviance",
+COARSE = {
+    *("n_rows", "null_outside", "cumulants", "peak", "saturated"),
+    *("pearson", "deviance", "null_deviance"),
 }
 # A sum of cumulants is right to this much of it.
 ROW_NOISE = 2.0**-50
@@ -122,6 +122,8 @@ TOO_WIDE = (
 DEPENDENT = 1e18
 # A dependency names the columns that have at least this share in it.
 SHARE = 1e-5
+# The same where rounding hides what is small.
+ALIKE = 0.1
 
 Stage = Literal[
     "first", "outside", "round", "means", "last", "pearson", "closing", "score"
@@ -468,6 +470,15 @@ class Scales:
         return Fineness(matrix, along)
 
     @cached_property
+    def gram_units(self) -> tuple[Fraction, ...]:
+        """Units of the first information, in its coordinates; 0 where it is exact."""
+        exact, powers = self.measures.weights is None, self.first_fineness.matrix
+        return tuple(
+            Fraction(0) if exact and not power else self._shift(place, power)
+            for place, power in zip(triangle(self.n_columns), powers, strict=True)
+        )
+
+    @cached_property
     def number_bits(self) -> tuple[int, ...]:
         return tuple(
             one + power for one, power in zip(self._sizes, self.numbers, strict=True)
@@ -487,6 +498,10 @@ class Scales:
             finer = {place for name, place in self.places.items() if name not in COARSE}
             for place in set(range(len(found))) - finer:
                 found[place] = min(found[place], enough)
+            last = self.places.get("cumulants")
+            if last is not None and last not in finer and not self.sums_pearson:
+                # No response is in these. Rounding adds up over rows.
+                found[last] += (self.measures.row_bits + 1) // 2
         return tuple(found)
 
     @cached_property
@@ -821,6 +836,7 @@ class Scales:
         first: ResponseStatistics,
         point: Vector,
         information: Integers,
+        fineness: Fineness,
     ) -> RoundStatistics:
         """Return what a round says together with the first sum.
 
@@ -829,6 +845,7 @@ class Scales:
             first: totals of the first sum.
             point: at which the round was taken.
             information: the last that was summed.
+            fineness: units of the round.
         """
         slope = Fraction(self.family.slope)
         coefficients = map(Fraction, point.tolist()[:-1])
@@ -844,7 +861,7 @@ class Scales:
         )
         size = abs(first.peak) + abs(slope * fitted) + abs(cumulants)
         pairs = zip(first.cross, found.means, strict=True)
-        unit = self.cumulant_unit
+        rounding = float(first.n_rows) * self._deviance_unit(point, fineness)
         return RoundStatistics(
             information=information,
             score=tuple(slope * (one - mean) for one, mean in pairs),
@@ -853,8 +870,23 @@ class Scales:
             null_score=slope * (first.response_sum - found.null_mean),
             null_information=found.null_information,
             null_deviance=null_deviance,
-            noise=ROW_NOISE * float(size) + float(2 * first.n_rows) * unit,
+            noise=ROW_NOISE * float(size) + rounding,
         )
+
+    def _deviance_unit(self, point: Vector, fineness: Fineness) -> float:
+        """Return what rounding may make of a row's deviance, all its parts together."""
+        found, first = self.cumulant_unit, self.first_fineness
+        if self.intercept is not None and self.cumulants_follow:
+            found = 2.0 ** -fineness.along[self.intercept]
+        if "peak" in self.family.constants:
+            found += 2.0 ** -self.numbers[self.places["peak"]]
+        whole = self.response_unit == self.measures.response.unit
+        exact = whole and self.measures.weights is None
+        size = abs(self.family.slope) * float(self.response_unit)
+        for by, power in zip(point.tolist()[:-1], first.along, strict=True):
+            if power or not exact:
+                found += size * abs(by) * 2.0**-power
+        return found
 
     def null_deviance(
         self,
@@ -868,6 +900,14 @@ class Scales:
             cumulants = Fraction(each) * first.weight_sum
         fitted = Fraction(intercept) * first.response_sum + first.response_offset_sum
         return 2 * (first.peak - Fraction(self.family.slope) * fitted + cumulants)
+
+    def deviance_error(self, sums: RoundStatistics, n_rows: float) -> float:
+        """Return the largest error of a deviance, the saturated likelihood included."""
+        if not self.responses_once:
+            return 0.0
+        place = self.places.get("saturated")
+        unit = 0.0 if place is None else 2.0 ** -self.numbers[place]
+        return sums.noise + n_rows * unit
 
     def losses(self, vector: Integers) -> tuple[Fraction, Fraction]:
         numbers = self._parts("losses", vector)[2]
@@ -959,14 +999,10 @@ class Scales:
     def rounding_of_gram(self, n_rows: Fraction) -> list[int]:
         """Return the largest error of each row of the first information, added up."""
         lost = [Fraction(1)] * self.n_columns
-        exact = self.measures.weights is None
-        places = zip(triangle(self.n_columns), self.first_fineness.matrix, strict=True)
-        for (j, k), power in places:
-            if power or not exact:
-                unit = self._shift((j, k), power)
-                lost[j] += n_rows * unit / 2
-                if j != k:
-                    lost[k] += n_rows * unit / 2
+        places = triangle(self.n_columns)
+        for (j, k), unit in zip(places, self.gram_units, strict=True):
+            for place in {j, k}:
+                lost[place] += n_rows * unit / 2
         return [ceil(one) for one in lost]
 
     def _check_matrix(
@@ -1116,25 +1152,29 @@ class Scales:
         if not inflated and not lost:
             return
         # By their shares in real columns: off centre these look alike more often.
-        sizes = np.sqrt(np.diag(self.covariance(system)) * self._real_diagonal(system))
+        shares = np.abs(np.diag(self.covariance(system))) * self._real_diagonal(system)
+        sizes = np.sqrt(shares)
+        coarse = self.responses_once and lost and self.digits < MOST_DIGITS
+        least = (ALIKE if coarse else SHARE) * sizes.max()
         names = zip(system.names, sizes.tolist(), strict=True)
-        culprits = [name for name, one in names if one >= SHARE * sizes.max()]
+        culprits = [name for name, one in names if one >= least]
+        if coarse:
+            raise InvalidInputError(
+                f"the columns {listed_names(culprits)} follow from each other, or "
+                f"nearly so: with digits = {self.digits} the first sum is too coarse "
+                f"to tell. Leave out one of them, use ridge, or agree on {FULL_DIGITS}",
+                code="columns-too-alike",
+            )
         values = np.linalg.eigvalsh(system.scaled_inverse)
         raise dependent_columns(culprits, int((values > 1e-6 * values[-1]).sum()))
 
     def _first_rounding(self, system: System, n_rows: float) -> float:
         """Return the largest part of a variance that rounding may be, first sum."""
-        exact, worst = self.measures.weights is None, 0.0
-        places = zip(triangle(self.n_columns), self.first_fineness.matrix, strict=True)
-        units = [
-            (j, k, float(self._shift((j, k), power)))
-            for (j, k), power in places
-            if power or not exact
-        ]
-        for place, row in enumerate(system.inverse().tolist() if units else ()):
+        worst, units = 0.0, self.gram_units
+        for place, row in enumerate(system.inverse().tolist() if any(units) else ()):
             here = sum(
-                abs(row[j] * row[k]) * unit * (1.0 if j == k else 2.0)
-                for j, k, unit in units
+                abs(row[j] * row[k]) * float(unit) * (1.0 if j == k else 2.0)
+                for (j, k), unit in zip(triangle(len(row)), units, strict=True)
             )
             if not row[place] > 0.0:
                 return inf
@@ -1752,6 +1792,8 @@ class GlmFit(Inference):
         dispersion: Pearson's sum over its degrees of freedom, or 1 if the law fixes it.
         log_likelihood: at that dispersion; the gaussian's is at deviance / n.
         condition: of the scaled information.
+        deviance_error: what rounding to the agreed digits may have made of the
+            deviance and of twice the log-likelihood, at most; 0 with other links.
     """
 
     family: Family
@@ -1765,6 +1807,7 @@ class GlmFit(Inference):
     n_rows: int
     rounds: int
     condition: float
+    deviance_error: float = field(default=0.0, kw_only=True)
 
     @property
     def scale(self) -> float:
@@ -1827,6 +1870,7 @@ def glm_fit_from_outcome(
         n_rows=round(n_rows),
         rounds=outcome.rounds,
         condition=system.condition,
+        deviance_error=scales.deviance_error(sums, n_rows),
     )
 
 

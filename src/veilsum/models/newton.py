@@ -51,7 +51,7 @@ from flint import arb, arb_mat
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models.families import Family
-from veilsum.models.fineness import MOST_DIGITS, Fineness
+from veilsum.models.fineness import FULL_DIGITS, MOST_DIGITS, Fineness
 from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
@@ -130,7 +130,7 @@ GONE = 1e-9
 # What is left to gain, in observations of average weight.
 LITTLE = 1e-4
 # A step that is at least this much of the one before does not shrink.
-STEADY = 0.9
+STEADY = 0.25
 # Columns with at least this share of the greatest part in a direction are named.
 PART = 0.3
 
@@ -779,7 +779,7 @@ class Newton:
                 matrix = None
         if matrix is None:
             matrix = self._improved(state, course, trial, found.means, fineness)
-        sums = scales.round_of_means(found, first, request.point, matrix)
+        sums = scales.round_of_means(found, first, request.point, matrix, fineness)
         if found.cumulants is not None:
             scales.check_deviance(sums, first)
         at = self._evaluation(state, sums)
@@ -810,11 +810,17 @@ class Newton:
     def _too_coarse(self) -> NumericalError:
         return NumericalError(
             f"the information was too coarse in {MOST_COARSE + 1} rounds, which honest "
-            "parties' rows hardly make it: a party may have sent wrong numbers. Agree "
-            "on ranges closer to the data, leave out columns that nearly follow from "
-            "others, or use ridge",
+            "parties' rows hardly make it: a party may have sent wrong numbers, or "
+            "columns nearly follow from others. Leave these out, agree on ranges "
+            f"closer to the data, use ridge{self._or_full_digits}",
             code="information-too-coarse",
         )
+
+    @property
+    def _or_full_digits(self) -> str:
+        """The change that helps where rounding hides how columns differ."""
+        coarse = self.scales.responses_once and self.digits < MOST_DIGITS
+        return f", or agree on {FULL_DIGITS}" if coarse else ""
 
     def _rises(self, state: Running, at: Evaluation) -> bool:
         """Return whether a trial is no farther than the likelihood rises, about.
@@ -926,12 +932,17 @@ class Newton:
             raise NumericalError(
                 f"the fit did not converge in {state.rounds} rounds: the coefficient "
                 f"of {self.labels[worst]} still moves by {real[worst]:.2g} a round; "
-                "scale the columns, use ridge, or allow more rounds",
+                f"scale columns, use ridge, allow more rounds{self._or_full_digits}",
                 code="not-converged",
             )
+        # The answer is a step away from where the deviance is known, and the best one
+        # as far from the answer as the digits allow.
+        missed = (state.model.size + sqrt(self.n_columns) * 0.1**self.digits) ** 2
+        if self.family.estimates_dispersion:
+            missed *= float(sums.pearson / first.n_rows)
         outcome = GlmOutcome(
             first=first,
-            sums=sums,
+            sums=replace(sums, noise=sums.noise + missed),
             here=state.model.here,
             step=step,
             null_deviance=state.null.objective or Fraction(0),

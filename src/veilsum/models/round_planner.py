@@ -176,10 +176,9 @@ class RoundPlanner:
             [float(first.information[j, k] * powers[j] * powers[k]) for k in range(p)]
             for j in range(p)
         ]
-        exact = scales.measures.weights is None
         self._gram_error = [
-            0.0 if exact and not power else self.n_rows * 2.0**-power / 2.0
-            for power in scales.first_fineness.matrix
+            float(self.n_rows * unit * powers[j] * powers[k] / 2)
+            for (j, k), unit in zip(triangle(p), scales.gram_units, strict=True)
         ]
 
     @property
@@ -195,13 +194,12 @@ class RoundPlanner:
     def length(self, along: Vector) -> float:
         """Return an upper bound of |d|: d'Gd is over pooled rows."""
         d, total = along.tolist(), 0.0
-        place = 0
-        for j in range(len(d)):
-            for k in range(j + 1):
-                both = 1.0 if j == k else 2.0
-                total += both * d[j] * d[k] * self._gram[j][k]
-                total += both * abs(d[j] * d[k]) * self._gram_error[place]
-                place += 1
+        pairs = triangle(len(d))
+        for (j, k), error in zip(pairs, self._gram_error, strict=True):
+            both = (1.0 if j == k else 2.0) * d[j] * d[k]
+            part = both * self._gram[j][k]
+            # Where columns nearly follow from others, little is left of large parts.
+            total += part + FLOAT_SLACK * abs(part) + abs(both) * error
         return sqrt(max(total, 0.0)) * ENLARGED
 
     def spread(self, along: Vector) -> float:
@@ -528,10 +526,12 @@ class RoundPlanner:
         for j in range(p):
             change = error = 0.0
             for k in range(p):
-                change += information.entries[j, k].item() * d[k]
+                part = information.entries[j, k].item() * d[k]
+                change += part
+                error += FLOAT_SLACK * abs(part)
                 error += information.error[j, k].item() * abs(d[k])
             changes.append(change)
-            errors.append(bend * self.reach[j] + error + FLOAT_SLACK * abs(change))
+            errors.append(bend * self.reach[j] + error)
         return changes, errors
 
 
