@@ -41,6 +41,8 @@ ranks_option = click.option(
 MOST_RANKS = 100_000
 # Whoever fails by itself waits so long for others to fail alike.
 SECONDS = 2.0
+# Seconds in which a launcher reads the last line of a rank.
+PASSED_ON = 0.5
 # Lines of a launcher's own words that a sentence quotes.
 MOST_WORDS = 5
 # How a launcher ends whose rank the system killed: by the shell's number and others.
@@ -129,6 +131,8 @@ def carried_out(where: str | None) -> Iterator[Here]:
             said = str(error) if ours else f"{type(error).__name__}: {error}"
             said = on_screen(f"Error: rank {comm.rank} of {comm.size}: {said}")
             click.echo(said, err=True)
+            # The launcher passes lines on, and drops those that it has not read.
+            time.sleep(PASSED_ON)
             comm.Abort(1)
             # MPICH comes back from that where it cannot tell the other hosts.
             os._exit(1)
@@ -197,11 +201,13 @@ class Heard:
 
     Attributes:
         begun: whether the first rank reported its start.
+        stopped: whether somebody ended the command, and so its ranks.
         explained: whether a rank gave the reason of its end.
         words: the first lines that no rank wrote on purpose.
     """
 
     begun: bool = False
+    stopped: bool = False
     explained: bool = False
     words: list[str] = field(default_factory=list)
 
@@ -222,6 +228,7 @@ def _repeat(job: subprocess.Popen[str], report: Report | None) -> Heard:
         late.start()
 
     def end() -> None:
+        heard.stopped = True
         job.terminate()
         hurry()
 
@@ -264,6 +271,11 @@ def lost(count: int, code: int, output: str, heard: Heard) -> str:
     printed = "\n".join([output, *heard.words])
     known = re.search(r"[A-Z]\w+ \(signal \d+\)|signal \d+ \([A-Z]\w+\)", printed)
     ended = f"mpiexec ended with {code}{f', {known[0]}' if known else ''}"
+    if heard.stopped:
+        return (
+            f"the command was ended, and its {count} ranks with it, without a result "
+            f"({ended})"
+        )
     killed = code in KILLED or (known is not None and "signal 9" in known[0])
     if not (heard.begun or killed):
         words = " ".join(heard.words)
