@@ -498,10 +498,6 @@ class Scales:
             finer = {place for name, place in self.places.items() if name not in COARSE}
             for place in set(range(len(found))) - finer:
                 found[place] = min(found[place], enough)
-            last = self.places.get("cumulants")
-            if last is not None and last not in finer and not self.sums_pearson:
-                # No response is in these. Rounding adds up over rows.
-                found[last] += (self.measures.row_bits + 1) // 2
         return tuple(found)
 
     @cached_property
