@@ -45,6 +45,8 @@ ARRAYS = (
 SUM = """
 vs.sum({"a": [1, 2], "b": [3, 4], "c": [5, 6], "d": [7, 8]})
 """
+# Searches of what is installed.
+LOOKUPS = ("importlib.metadata", "importlib.resources", "tempfile")
 HELP = (*NEVER, *OTHERS, *ARRAYS)
 TABLES = ("pandas", "veilsum.questions.regression", "scipy.special")
 # From what needs least to what needs most: a process only ever loads more.
@@ -53,8 +55,8 @@ IN_TURN = [
     *(
         (COMMAND.format(words=words), (*HELP, *more))
         for words, *more in (
-            ("--version", "rich", "msgspec"),
-            ("--help", "rich", "msgspec"),
+            ("--version", "rich", "msgspec", *LOOKUPS),
+            ("--help", "rich", "msgspec", *LOOKUPS),
             ("fit --help",),
             ("check --help",),
         )

@@ -138,7 +138,7 @@ def test_a_program_can_add_it_for_a_while(tmp_path):
 
 def test_no_distribution_replaces_a_built_in_question(monkeypatch):
     other = EntryPoint("model", "contracts.totals:KIND", kinds.GROUP)
-    monkeypatch.setattr(kinds, "entry_points", lambda **_: [other])
+    monkeypatch.setattr(kinds, "entry_points", lambda _: [other])
     kinds._from_others.cache_clear()
     try:
         assert kinds.headings() == tuple(kinds.BUILT_IN)
@@ -149,7 +149,7 @@ def test_no_distribution_replaces_a_built_in_question(monkeypatch):
 
 def test_two_distributions_with_one_heading_are_refused(monkeypatch):
     other = EntryPoint("totals", "elsewhere:KIND", kinds.GROUP)
-    monkeypatch.setattr(kinds, "entry_points", lambda **_: [HOME, other])
+    monkeypatch.setattr(kinds, "entry_points", lambda _: [HOME, other])
     kinds._from_others.cache_clear()
     with refused("duplicate-question-kind"):
         kinds.headings()

@@ -176,22 +176,11 @@ def _deliver(
     toml: str, out: Path | None, content: dict[str, Any], *, as_json: bool
 ) -> None:
     """Print a dictionary, or write it into a new file."""
-    from veilsum.errors import OutputError
+    from veilsum.files.output import write_new
 
     if out is not None:
-        try:
-            with out.open("x", encoding="utf-8", newline="\n") as stream:
-                stream.write(toml)
-        except FileExistsError:
-            raise OutputError(
-                f"{out} exists already, and somebody may have agreed to it: choose "
-                "another name",
-                code="file-exists",
-            ) from None
-        except OSError as error:
-            raise OutputError(
-                f"cannot write {out}: {error.strerror}", code="cannot-write"
-            ) from None
+        advice = "somebody may have agreed to it; choose another name"
+        write_new(out, toml.encode(), advice=advice)
     if as_json:
         print_json({**content, "toml": toml})
     elif out is None:

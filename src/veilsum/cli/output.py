@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from veilsum.errors import printable
-from veilsum.files.output import as_json
 
 if TYPE_CHECKING:  # a result that is plain text does without rich
     from rich.console import Console
@@ -74,6 +73,8 @@ def on_screen(message: str) -> str:
 
 
 def print_json(data: Any) -> None:
+    from veilsum.files.output import as_json
+
     click.echo(as_json(data))
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from veilsum.cli.output import on_screen, print_json, say
+from veilsum.distributions import entry_points
 from veilsum.errors import MissingExtraError, printable
 from veilsum.locale import command_words
 from veilsum.progress import show_activity
@@ -28,10 +28,10 @@ def commands() -> Mapping[str, Mapping[str, Any]]:
     """Return the commands of all questions; built-in ones load no question."""
     found = dict(command_words())
     # Looked up here, without loading the modules that read files.
-    if others := entry_points(group="veilsum.questions"):
+    if others := entry_points("veilsum.questions"):
         from veilsum.consortium.kinds import BUILT_IN, kind_of
 
-        for name in others.names - {*BUILT_IN}:
+        for name in {other.name for other in others} - {*BUILT_IN}:
             found[name] = {**kind_of(name).command, "heading": name}
     return found
 

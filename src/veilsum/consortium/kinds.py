@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, ClassVar, Self
 
 import msgspec
 
+from veilsum.distributions import entry_points
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.reading import Section
 
@@ -97,7 +97,7 @@ def _from_others() -> dict[str, Any]:
         InvalidInputError: two distributions offer one heading.
     """
     found: dict[str, Any] = {}
-    for one in entry_points(group=GROUP):
+    for one in entry_points(GROUP):
         if found.setdefault(one.name, one).value != one.value:
             raise InvalidInputError(
                 f"two installed distributions offer a question [{one.name}] "

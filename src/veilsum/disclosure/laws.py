@@ -25,12 +25,11 @@ some of them, which bounds tables of which one cell has more than `MOST_ROWS_IN_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import product
 from math import ceil, exp, inf, isfinite, lgamma, log, log2, sqrt
-from typing import Any
 
 import numpy as np
 
@@ -207,14 +206,26 @@ def bits_held_given(rows: int, law: RowLaw, keys: RowLaw) -> float:
     return _best(moment)
 
 
-def _best(moment: Any) -> float:
-    """Return the largest bound of all exponents, from the logarithm of E[P^t]."""
+def _best(moment: Callable[[float], float]) -> float:
+    """Return the largest bound of all exponents, from the logarithm of E[P^t].
+
+    That logarithm is convex in t, and 0 at 0: the bound rises with t and then falls.
+    Most tables are best bounded by the largest exponents, so the search begins there.
+    It ends after two falls, because rounding may lower a single bound.
+    """
 
     def bound(t: float) -> float:
         return (log2(QUANTILE) - moment(t) / log(2.0)) / t
 
-    best, found = max((bound(t), t) for t in EXPONENTS)
-    finer = (bound(found * 2.0**power) for power in (-0.5, -0.25, 0.25, 0.5))
+    best, at, falls = -inf, EXPONENTS[-1], 0
+    for t in reversed(EXPONENTS):
+        if (value := bound(t)) > best:
+            best, at, falls = value, t, 0
+        else:
+            falls += value < best
+        if falls == 2:
+            break
+    finer = (bound(at * 2.0**power) for power in (-0.5, -0.25, 0.25, 0.5))
     return max(0.0, best, *finer)
 
 
@@ -278,21 +289,21 @@ def _log_coefficient(
     """
     powers = np.arange(len(series))
     sizes = np.array([log(one) for one in cells])
+    terms, counts, columns = powers[1:].astype(float), np.exp(sizes), chances[:, None]
+    squares, later = terms**2, series[1:]
 
     def weights(radius: float) -> tuple[Vector, Vector]:
         """Return log(1 + x) of each class, and its terms beside the first as shares."""
-        logs = powers[1:] * (chances[:, None] + radius) + series[1:]
+        logs = terms * (columns + radius) + later
         top = logs.max(axis=1)
-        rest = np.exp(logs - top[:, None])
-        return top, rest
+        return top, np.exp(logs - top[:, None])
 
     def moments(radius: float) -> tuple[float, float]:
         top, rest = weights(radius)
         total = np.logaddexp(0.0, top + np.log(rest.sum(axis=1)))
         shares = np.exp(sizes + top - total)
-        first = (rest @ powers[1:]) * shares
-        second = (rest @ (powers[1:] ** 2)) * shares
-        means = first / np.exp(sizes)
+        first, second = (rest @ terms) * shares, (rest @ squares) * shares
+        means = first / counts
         return float(first.sum()), float((second - first * means).sum())
 
     low, high = -1.0, 1.0
@@ -313,8 +324,9 @@ def _log_coefficient(
     n_points = min(n + 1, ceil(12.0 * sqrt(max(moments(radius)[1], 0.0))) + 8)
     top, rest = weights(radius)
     total, start = np.zeros(n_points, dtype=complex), 0.0
-    for size, first, terms in zip(sizes, top, rest, strict=True):
-        folded = np.bincount(powers[1:] % n_points, terms, n_points)
+    places = powers[1:] % n_points
+    for size, first, shares in zip(sizes, top, rest, strict=True):
+        folded = np.bincount(places, shares, n_points)
         values = np.conj(np.fft.fft(folded))  # at the points e^(2 pi i j / J)
         if first < _TINY:
             found = np.exp(size + first) * values

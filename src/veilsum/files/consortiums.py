@@ -17,9 +17,9 @@ from veilsum.consortium.study import AgreedStudy, is_study, study_from
 from veilsum.errors import (
     InvalidScenarioError,
     MissingExtraError,
-    OutputError,
     installing,
 )
+from veilsum.files.output import write_new
 from veilsum.files.safe_read import contents
 from veilsum.files.scenarios import graphs_beside, read_scenario_file, read_toml
 
@@ -119,21 +119,11 @@ def write_consortium(path: str | Path, consortium: Consortium | AgreedStudy) -> 
 
     Members hold copies of it: another file under its name would be taken for it.
     """
-    path = Path(path)
-    text = toml_of(consortium.to_table())
-    try:
-        with path.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise OutputError(
-            f"{path} is there already, and a consortium file is never replaced: "
-            "choose another name, or remove it if nobody has a copy",
-            code="file-exists",
-        ) from None
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {path}: {error.strerror}", code="cannot-write"
-        ) from None
+    advice = (
+        "a consortium file is never replaced; choose another name, or remove it if "
+        "nobody has a copy"
+    )
+    write_new(Path(path), toml_of(consortium.to_table()).encode(), advice=advice)
 
 
 def toml_of(table: Mapping[str, Any]) -> str:

@@ -60,6 +60,43 @@ def write_files(
     return [final for _, final in written]
 
 
+def write_new(path: Path, content: bytes, *, advice: str, mode: int = 0o666) -> None:
+    """Write a file that must not exist yet; a failure leaves no part of it.
+
+    Args:
+        path: of the new file.
+        content: its bytes.
+        advice: reason why a file of this name is not replaced, and what to do.
+        mode: access rights from before the first byte on, less the process's umask;
+            0o600 for a secret.
+
+    Raises:
+        OutputError: the file exists (code `file-exists`), or cannot be written
+            (`cannot-write`).
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(path, flags, mode)
+    except FileExistsError:
+        raise OutputError(
+            f"{path} exists already: {advice}", code="file-exists"
+        ) from None
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise _cannot_write(path, error) from None
+
+
+def _cannot_write(path: Path, error: OSError) -> OutputError:
+    return OutputError(f"cannot write {path}: {error.strerror}", code="cannot-write")
+
+
 def stage(
     folder: Path, put: Callable[[BinaryIO], object], *, private: bool = False
 ) -> Path:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Self
 
-FOLDER = files(__package__)
+FOLDER = Path(__file__).parent
 
 # Names of parties in one line.
 MOST_NAMED = 10_000

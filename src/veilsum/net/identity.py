@@ -30,7 +30,7 @@ from veilsum.errors import (
     installing,
 )
 from veilsum.files.consortiums import read_certificate
-from veilsum.files.output import write_files
+from veilsum.files.output import write_files, write_new
 from veilsum.files.permissions import why_open
 from veilsum.numbers.secrets import Secret
 
@@ -275,38 +275,13 @@ def _write_pair(
             f"cannot make the folder {key_file.parent}: {error.strerror}",
             code="cannot-write",
         ) from None
-    _write_new(key_file, content, 0o600)
+    advice = "an identity is never replaced; choose another folder, or move it away"
+    write_new(key_file, content, advice=advice, mode=0o600)
     try:
-        _write_new(certificate_file, certificate.encode(), 0o644)
+        write_new(certificate_file, certificate.encode(), advice=advice, mode=0o644)
     except OutputError:
         key_file.unlink()
         raise
-
-
-def _write_new(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that is not there yet; it has its mode before its first byte."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    except FileExistsError:
-        raise OutputError(
-            f"{path} is there already and is left as it is: an identity is never "
-            "replaced; choose another folder, or move it away",
-            code="file-exists",
-        ) from None
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {path}: {error.strerror}", code="cannot-write"
-        ) from None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise OutputError(
-            f"cannot write {path}: {error.strerror}", code="cannot-write"
-        ) from None
 
 
 def read_identity(key_file: str | Path, passphrase: str | None = None) -> Identity:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from veilsum.consortium.addresses import Relays
-from veilsum.errors import NotReadyError, OutputError
+from veilsum.errors import NotReadyError
+from veilsum.files.output import write_new
 from veilsum.files.permissions import why_open
 from veilsum.files.safe_read import contents
 
@@ -109,20 +110,8 @@ def relay_admits(header: str, digests: Collection[str]) -> str | None:
 def new_token(path: Path) -> str:
     """Write a new token to a file of its owner's only; return its digest."""
     token = secrets.token_hex(32)
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="ascii") as stream:
-            stream.write(f"{token}\n")
-    except FileExistsError:
-        raise OutputError(
-            f"{path} is there already and is left as it is: members may hold copies; "
-            "choose another name",
-            code="file-exists",
-        ) from None
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {path}: {error.strerror}", code="cannot-write"
-        ) from None
+    advice = "members may have copies; choose another name"
+    write_new(path, f"{token}\n".encode(), advice=advice, mode=0o600)
     return token_digest(token)
 
 
