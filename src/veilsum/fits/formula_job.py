@@ -51,8 +51,6 @@ def _is_constant(values: Array[Any]) -> bool:
     return bool((values == values[:1]).all())
 
 
-# Numbers of a design from which sharing columns with the table is worth its time.
-MANY_NUMBERS = 100_000
 # Totals have 192 bits at most: beyond so many bits of a term, fewer rows have room.
 WIDE_BITS, WIDE_ROW_BITS = 72, 32
 
@@ -524,11 +522,9 @@ class FormulaJob(SchemaJob[FormulaRows]):
     def bring(self, table: CheckedTable) -> FormulaRows:
         """Return a party's table with the rows that the formula makes of it.
 
-        Columns that both have are in memory once, unless they are small.
+        Columns that both have are held once.
         """
         rows = self.rows(table)
-        if rows.design.size < MANY_NUMBERS:
-            return FormulaRows(table, rows)
         places = self.formula.unchanged(self.bits)
         same = {name: rows.design[:, place] for name, place in places.items()}
         return FormulaRows(table.sharing(same), rows)
