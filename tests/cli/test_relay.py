@@ -29,7 +29,7 @@ def test_a_token_is_made_once(tmp_path):
     assert read_token(path) not in made.stdout
     again = call("token", "-o", path, "--json")
     assert again.exit_code == 2
-    assert "there already" in again.output
+    assert "exists already" in again.output
     other = call("token", "-o", tmp_path / "other", "--json")
     assert len(json.loads(other.stdout)["sha256"]) == 64
 

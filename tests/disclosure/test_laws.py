@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.special import gammaln
 
+from veilsum.disclosure import laws
 from veilsum.disclosure.laws import QUANTILE, RowLaw, bits_held, bits_held_given, joint
 from veilsum.errors import InvalidInputError
 from veilsum.tables.columns import Column
@@ -136,3 +137,23 @@ def test_a_law_follows_from_the_schema():
 def test_what_is_no_law_is_refused(make):
     with pytest.raises(InvalidInputError):
         make()
+
+
+def best_of_all_exponents(moment):
+    """The largest bound of all exponents, each computed."""
+
+    def bound(t):
+        return (log2(QUANTILE) - moment(t) / np.log(2.0)) / t
+
+    best, at = max((bound(t), t) for t in laws.EXPONENTS)
+    return max(0.0, best, *(bound(at * 2.0**k) for k in (-0.5, -0.25, 0.25, 0.5)))
+
+
+@settings(deadline=None, max_examples=20)
+@given(shares, st.sampled_from([1, 2, 5, 40, 300, 5_000]), st.integers(1, 500))
+def test_the_search_ends_at_the_best_of_all_exponents(parts, rows, values):
+    law = RowLaw.from_histogram(parts, [values] * len(parts))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(laws, "_best", best_of_all_exponents)
+        expected = bits_held.__wrapped__(rows, law)
+    assert bits_held.__wrapped__(rows, law) == pytest.approx(expected, rel=1e-12)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 
-from veilsum.consortium.kinds import BUILT_IN
+from veilsum.consortium.kinds import BUILT_IN, headings
 from veilsum.locale import catalogue
 
 LOADED = (
@@ -24,4 +24,6 @@ LOADED = (
 for module in LOADED:
     with suppress(ImportError):  # an extra that is not installed
         import_module(module)
-catalogue("en")
+for part in ("sums", "consent"):
+    catalogue("en", part)
+headings()  # looks up what other distributions offer

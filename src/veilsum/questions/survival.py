@@ -71,7 +71,7 @@ class Tallied:
     merge_axes: tuple[MergeAxis, ...]
     at: str
 
-    @property
+    @cached_property
     def places(self) -> tuple[str, ...]:
         """The cells, the last axis changing fastest."""
         labels = (one.labels for one in self.merge_axes)

@@ -915,7 +915,8 @@ def column_levels(values: Series) -> set[str]:
     codes, levels = level_codes(values)
     if not isinstance(values.dtype, load_pandas().CategoricalDtype):
         return set(levels)  # all of them occur
-    return {levels[code] for code in np.unique(codes[codes >= 0])}
+    rows = np.bincount(codes[codes >= 0], minlength=len(levels))
+    return {levels[code] for code in np.flatnonzero(rows)}
 
 
 def float_values(values: Series) -> FloatArray:
