@@ -32,6 +32,7 @@ from veilsum.party.own_rules import (
     relaxed_rules,
     rules_in_force,
 )
+from veilsum.party.short_page import Standing, answers, short_page
 from veilsum.showing import Items, Renderable, Rendering, counted
 from veilsum.sums.kinds import Asked, question_kind_of, resolve_agreed_question
 from veilsum.sums.presence import FEW_VALUES, Screened, Varying, merge_axes_of
@@ -90,11 +91,17 @@ class Consent(Renderable):
         shared: the half that all members have alike.
         facts: the same for programs.
         own: the half about one party; () where nobody's table is looked at.
+        asked: the question, as its file decides it; None for a study.
+        questions: pages of the questions of a study, by name.
+        standing: whether the party may take part; None where nothing was looked at.
     """
 
     shared: tuple[Part, ...]
     facts: Mapping[str, Any]
     own: tuple[Part, ...] = ()
+    asked: Any = field(default=None, compare=False)
+    questions: Mapping[str, Consent] = field(default_factory=dict, compare=False)
+    standing: Standing | None = field(default=None, compare=False)
 
     @cached_property
     def page(self) -> str:
@@ -121,8 +128,19 @@ class Consent(Renderable):
             {one.heading: one.lines for one in rest},
         )
 
-    def text(self) -> str:
-        """Return the whole page."""
+    def text(self, *, long: bool = False, language: str = "en") -> str:
+        """Return the whole page: at most 60 lines, or 100 for a study.
+
+        Args:
+            long: explain every number and every rule below the first answers instead;
+                these explanations are in English.
+            language: of the page.
+        """
+        if not long:
+            return short_page(self, language)
+        return "\n".join([*answers(self, language), "", self._in_full()])
+
+    def _in_full(self) -> str:
         if not self.own:
             return self.page
         rest = "\n".join(part.text for part in self.own)
@@ -143,7 +161,7 @@ class Consent(Renderable):
     def write(self, folder: Path) -> list[Path]:
         """Write consent.txt and consent.json, which only their owner may read."""
         files = {
-            "consent.txt": self.text().encode(),
+            "consent.txt": self.text(long=True).encode(),
             PAGE: (as_json(self.to_dict()) + "\n").encode(),
         }
         return write_files(folder, files, private=True)
@@ -219,7 +237,7 @@ def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
         ],
         "complete": not room.left_out,
     }
-    return Consent(shared=shared, facts=facts)
+    return Consent(shared=shared, facts=facts, asked=found)
 
 
 # The head, and what a reader must not miss

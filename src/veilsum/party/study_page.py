@@ -76,7 +76,7 @@ def consent_to_study(
             name: {"digest": page.digest, **page.facts} for name, page in pages.items()
         },
     }
-    return Consent(shared=tuple(shared), facts=facts)
+    return Consent(shared=tuple(shared), facts=facts, questions=pages)
 
 
 def study_consent_page(

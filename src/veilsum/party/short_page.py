@@ -1,0 +1,501 @@
+"""The page of consent in one page: five answers first, then the details, shortened.
+
+The lines in full are parts of the same page (`Consent.text(long=True)`). A line of a
+part is shortened by its key: catalogue `page` has a shorter sentence, or an empty one
+where another line of the page says it. Lines without a key, such as a question's own
+description, stay as they are.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from veilsum.errors import printable
+from veilsum.locale import (
+    Phrase,
+    catalogue,
+    in_language,
+    label,
+    phrase,
+    round_name,
+    with_signs,
+)
+from veilsum.numbers.units import ROW_BITS
+from veilsum.sums.kinds import Asked, question_kind_of
+from veilsum.sums.prices import MostReleased, most_released
+from veilsum.sums.releases import PossibleRound
+from veilsum.sums.wording import exact_number_words, quoted_for_release
+
+if TYPE_CHECKING:
+    from veilsum.party.consent import Consent, Part
+
+WIDTH, MOST_LINES, MOST_STUDY_LINES = 100, 60, 100
+# Columns of the page that are left of an answer.
+LABEL = 10
+# A group of lines is cut to this, and no further.
+LEAST_LINES = 2
+# Parts that are about the reader alone, in their order, without the title of each.
+OWN = (
+    "your_place",
+    "your_data",
+    "your_checks",
+    "your_rules",
+    "your_rules_say",
+    "your_ledger",
+    "guarantee",
+    "price",
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Whether a party may take part, as far as it was looked at.
+
+    Attributes:
+        looked: whether the party's own data were checked.
+        refusals: by rule, or by question of a study, why it refuses; "" is the rule of
+            a party's own rules.
+        unattended: why it may not take part where nobody is asked; "" if it may.
+        of: number of questions of a study; 0 for a single question.
+    """
+
+    looked: bool = False
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    unattended: str = ""
+    of: int = 0
+
+    @property
+    def good(self) -> bool:
+        return not self.refusals
+
+
+def short_page(page: Consent, language: str = "en") -> str:
+    """Return the whole page, shortened to MOST_LINES or MOST_STUDY_LINES lines."""
+    say = partial(phrase, "page", language=language)
+    groups = [*_study_groups(page, language)] if page.questions else []
+    groups = groups or [*_question_groups(page, language)]
+    groups += _own_groups(page, language)
+    groups.append((say("headings.file"), [*_identity(page, language)]))
+    wrapped = [(name, _wrapped(lines)) for name, lines in groups if lines]
+    wrapped = [(name, lines) for name, lines in wrapped if lines]
+    head = answers(page, language)
+    most = MOST_STUDY_LINES if page.questions else MOST_LINES
+    room = most - len(head) - 2 - len(wrapped)  # a blank line, and a notice
+    lines = [*head, ""]
+    if sum(len(some) for _, some in wrapped) > room + 1:
+        lines.append(say("lines.is_cut"))
+        wrapped = _cut(wrapped, room, language)
+    for name, some in wrapped:
+        lines += [name, *some]
+    return "\n".join(lines) + "\n"
+
+
+def answers(page: Consent, language: str = "en") -> list[str]:
+    """Return the question, the people, the price, who learns what, and one's place.
+
+    The first four have a line each. The last has further lines if something refuses.
+    """
+    say = partial(phrase, "page", language=language)
+    asked = [one.asked for one in (page.questions or {"": page}).values()]
+    found: dict[str, str] = {
+        "question": _question(page, language),
+        "people": _people(asked[0], language),
+        "price": _price(page, language),
+        "learns": _learns(asked[0], language),
+    }
+    lines = [_in_one_line(say(f"answers.{k}") + one) for k, one in found.items()]
+    you = say("answers.you") + printable(_you(page, language))
+    return lines + _wrap(you, "", " " * LABEL)
+
+
+def most_of(asked: Asked, facts: Mapping[str, Any]) -> MostReleased:
+    """Return the most that a question releases, by its public file alone."""
+    rows = 1 << ROW_BITS
+    if asked.rules is not None and asked.rules.maximum_rows is not None:
+        rows = asked.rules.maximum_rows * asked.terms.topology.n_parties
+    return most_released(
+        asked.recipe,
+        facts["rounds"][1],
+        facts["numbers"][1],
+        tuple(facts["columns"]),
+        rows,
+    )
+
+
+# The five answers
+
+
+def _question(page: Consent, language: str) -> str:
+    if page.questions:
+        n, names = len(page.questions), ", ".join(page.questions)
+        return phrase("page", "questions.study", language=language, n=n, names=names)
+    return _one_question(page.asked, language)
+
+
+def _one_question(asked: Asked, language: str) -> str:
+    (question,) = asked.consortium.questions
+    heading, job = question.heading, asked.job
+    if heading not in catalogue(language, "page")["questions"]:
+        described = next(question_kind_of(question).describe(asked, _no_room()))
+        return described.removeprefix("question: ")
+    columns = () if job is None else job.schema.names
+    values = {
+        "family": getattr(getattr(getattr(job, "model", None), "family", ""), "name", ""),
+        "formula": quoted_for_release(getattr(question, "formula", None) or ""),
+        "columns": ", ".join(map(quoted_for_release, columns)),
+        "title": quoted_for_release(asked.consortium.title),
+    }
+    return phrase("page", f"questions.{heading}", language=language, **values)
+
+
+def _no_room() -> Any:
+    from veilsum.sums.wording import PageRoom
+
+    return PageRoom()
+
+
+def _people(asked: Asked, language: str) -> str:
+    parties = asked.consortium.topology.parties
+    values: dict[str, Any] = {"n": len(parties), "names": ", ".join(parties)}
+    if _is_survey(asked):
+        guests = len(asked.recipe.survey.roster)  # type: ignore[attr-defined]
+        return phrase(
+            "page", "people.guests", language=language, guests=guests, **values
+        )
+    if asked.rules is None:
+        return phrase("page", "people.members", language=language, **values)
+    rules = asked.rules
+    key = "rows" if rules.maximum_rows is None else "rows_at_most"
+    values |= {"least": rules.minimum_rows, "most": rules.maximum_rows}
+    return phrase("page", f"people.{key}", language=language, **values)
+
+
+def _price(page: Consent, language: str) -> str:
+    pages = [*(page.questions or {"": page}).values()]
+    found = [most_of(one.asked, one.facts) for one in pages]
+    total = found[0]
+    for one in found[1:]:
+        total += one
+    return _price_words(total, pages[0].asked, language)
+
+
+def _price_words(total: MostReleased, asked: Asked, language: str) -> str:
+    say = partial(phrase, "page", language=language)
+
+    def many(count: int, noun: str) -> str:
+        key = noun if count == 1 else f"{noun}s"
+        return say(f"price.{key}", n=with_signs(f"{count:,}", language))
+
+    values: dict[str, Any] = {
+        "rounds": many(total.rounds, "round"),
+        "numbers": many(total.numbers, "number"),
+    }
+    if total.bits is None:
+        return say("price.unpriced", **values)
+    values["bits"] = with_signs(f"{total.bits:,.0f}", language)
+    if asked.rules is None:
+        key = "guests" if _is_survey(asked) else "members"
+        return say(f"price.{key}", **values)
+    by_column = total.by_column
+    names = ", ".join(map(quoted_for_release, sorted(by_column)))
+    most = max(by_column, key=lambda name: by_column[name])
+    columns = names
+    if len(by_column) > 1:
+        columns = say("price.all", columns=names)
+        if min(by_column.values()) < by_column[most]:
+            bits = with_signs(f"{by_column[most]:,.0f}", language)
+            name = quoted_for_release(most)
+            columns = say("price.most", column=name, bits=bits)
+    return say("price.bits", columns=columns, **values)
+
+
+def _learns(asked: Asked, language: str) -> str:
+    terms = asked.terms
+    tolerate = asked.consortium.rules.policy.tolerate
+    if _is_survey(asked):
+        key = "guests" if tolerate else "guests_0"
+    elif not tolerate:
+        key = "nobody"
+    else:
+        key = "same" if terms.law.masks.kind.sums_only else "nearly_same"
+    return phrase("page", f"learns.{key}", language=language, tolerate=tolerate)
+
+
+def _you(page: Consent, language: str) -> str:
+    say = partial(phrase, "page", language=language)
+    known = page.standing
+    if known is None:
+        return say("you.page_alone")
+    refusals = {
+        name or say("you.own_rules"): why for name, why in known.refusals.items()
+    }
+    if len(refusals) > 1 or (known.of and refusals):
+        names = ", ".join(refusals)
+        key, n = "several", len(refusals)
+        if n < known.of:
+            key, n = "some", known.of - n
+        each = [say("you.one", rule=k, why=why) for k, why in refusals.items()]
+        first = say(f"you.{key}", n=n, all=known.of, names=names)
+        return " ".join([f"{first}.", *each])
+    if refusals:
+        ((rule, why),) = refusals.items()
+        return say("you.refused", rule=rule, why=why)
+    if known.looked and known.unattended:
+        return say("you.passed_alone", why=known.unattended)
+    if known.looked:
+        return say("you.passed")
+    first = next(iter(page.questions.values()), page).asked
+    kind = question_kind_of(first.consortium.questions[0])
+    return say(f"you.unchecked_{kind.input}")
+
+
+def _is_survey(asked: Asked) -> bool:
+    return question_kind_of(asked.consortium.questions[0]).input == "folder"
+
+
+# The groups below them
+
+
+Group = tuple[str, list[str]]
+
+
+def _question_groups(page: Consent, language: str) -> Iterator[Group]:
+    say = partial(phrase, "page", language=language)
+    parts = {one.key: one for one in page.shared}
+    yield say("headings.warnings"), _shortened([parts["first"]], language)
+    yield say("headings.asked"), _shortened([parts["asked"]], language)
+    yield say("headings.known"), [*_known(page, language)]
+    yield from _common_groups([page], language)
+
+
+def _study_groups(page: Consent, language: str) -> Iterator[Group]:
+    say = partial(phrase, "page", language=language)
+    parts, pages = page.shared, page.questions
+    keyed = {one.key: one for one in reversed(parts)}
+    yield say("headings.warnings"), _shortened([keyed["first"]], language)
+    for place, (name, one) in enumerate(pages.items(), start=1):
+        asked = one.asked
+        price = _price_words(most_of(asked, one.facts), asked, language)
+        lines = [
+            f"{_one_question(asked, language)}. {price}.",
+            *_known(one, language, brief=True),
+        ]
+        about = {"place": place, "n": len(pages), "name": name}
+        yield say("headings.question", **about), lines
+    columns = dict.fromkeys(
+        line
+        for one in pages.values()
+        for part in one.shared
+        if part.key == "asked"
+        for line in part.lines
+        if isinstance(line, Phrase)
+    )
+    shared = _shortened([keyed["together"]], language)
+    more = _merged(in_language(line, language) for line in columns)
+    yield say("headings.together"), [*shared, *more]
+    yield from _common_groups([*pages.values()], language)
+
+
+def _common_groups(pages: Sequence[Consent], language: str) -> Iterator[Group]:
+    """Yield what questions of a study have alike, each line once."""
+    say = partial(phrase, "page", language=language)
+    parts = [part for one in pages for part in one.shared]
+    some = {k: [part for part in parts if part.key == k] for k in ("who", "open")}
+    yield say("headings.who"), _shortened(some["who"], language)
+    asked = pages[0].asked
+    if asked.rules is None:
+        rules = [part for part in parts if part.key == "rules_without_tables"]
+        yield say("headings.rules_without_tables"), _shortened(rules, language)
+    else:
+        yield say("headings.rules"), [*_rules(pages, language)]
+    yield say("headings.open"), _shortened(some["open"], language)
+
+
+def _known(page: Consent, language: str, *, brief: bool = False) -> Iterator[str]:
+    """Yield the numbers of each kind of round, and what follows from them."""
+    say = partial(phrase, "page", language=language)
+    asked, (least, most) = page.asked, page.facts["rounds"]
+    recipe = asked.recipe
+    counting = any(part.key == "known" and _counts(part) for part in page.shared)
+    for later in recipe.foreseen:
+        yield "- " + say(
+            "lines.round",
+            when=round_name(later.when, counting=counting, language=language),
+            times=in_language(_times(later), language),
+            n=_numbers(sum(later.statistics.values()), language),
+            statistics=", ".join(
+                say("lines.statistic", label=label(key, language=language), n=count)
+                for key, count in later.statistics.items()
+                if count
+            ),
+        )
+    if brief:
+        return
+    for line in _lines(page, "known"):
+        if isinstance(line, Phrase) and line.key == "known.groups":
+            yield say("lines.groups", groups=line.values["names"])
+    if least < most:
+        yield say("lines.rounds", least=least, most=most)
+    if recipe.round_size:
+        yield say("lines.estimates", numbers=recipe.round_size)
+    answer = "" if asked.job is None else asked.job.follows
+    yield say("lines.follows", answer=answer or phrase("consent", "known.answer"))
+
+
+def _numbers(count: int, language: str) -> str:
+    key = "price.number" if count == 1 else "price.numbers"
+    number = with_signs(f"{count:,}", language)
+    return phrase("page", key, language=language, n=number)
+
+
+def _times(kind: PossibleRound) -> str:
+    if (kind.least, kind.most) == (1, 1):
+        return ""
+    if kind.least == kind.most:
+        return phrase("consent", "known.times", n=kind.least)
+    return phrase("consent", "known.times_range", least=kind.least, most=kind.most)
+
+
+def _counts(part: Part) -> bool:
+    keys = {one.key for one in part.lines if isinstance(one, Phrase)}
+    return "known.groups" in keys
+
+
+def _rules(pages: Sequence[Consent], language: str) -> Iterator[str]:
+    """Yield every rule with its value, and those that are weaker than usual."""
+    say = partial(phrase, "page", language=language)
+    weaker = dict[str, Any]()
+    lines: dict[str, None] = {}
+    for page in pages:
+        weaker |= page.facts["relaxed"]
+        for line in (line for line in _lines(page, "rules") if isinstance(line, Phrase)):
+            name = line.values.get("name")
+            if name is None and line.key != "rules.maximum_rows":
+                continue
+            lines[str(name or "maximum_rows")] = None
+    rules = {k: v for page in pages for k, v in page.facts["rules"].items()}
+    found = []
+    asked = pages[0].asked
+    for name in lines:
+        value = rules.get(name)
+        if name == "maximum_rows" and asked.rules is not None:
+            value = asked.rules.maximum_rows
+        found.append(say("lines.rule", name=name, value=exact_number_words(value)))
+    yield say("lines.rules", rules=", ".join(found))
+    yield say("lines.fails")
+
+
+def _own_groups(page: Consent, language: str) -> list[Group]:
+    say = partial(phrase, "page", language=language)
+    parts = {one.key: one for one in page.own}
+    found: list[Group] = []
+    if "asked_before" in parts:
+        lines = _shortened([parts["asked_before"]], language)
+        found.append((say("headings.asked_before"), lines))
+    mine = _shortened([parts[key] for key in OWN if key in parts], language)
+    return [*found, (say("headings.own"), mine)]
+
+
+def _identity(page: Consent, language: str) -> Iterator[str]:
+    """Yield names and digests, on few lines."""
+    say = partial(phrase, "page", language=language)
+    head = [part for part in page.shared if part.key in {"run", "study", "study_1"}]
+    yield "; ".join(_shortened(head[:1], language, joined=False))
+    yield say("lines.digest", digest=page.digest)
+    yield say("lines.no_long")
+
+
+# Lines
+
+
+def _lines(page: Consent, key: str) -> Iterator[str]:
+    for part in page.shared:
+        if part.key == key:
+            yield from part.lines
+
+
+def _shortened(
+    parts: Iterable[Part], language: str, *, joined: bool = True
+) -> list[str]:
+    """Return the lines of some parts in their shorter form, each once."""
+    shorter = catalogue(language, "page")
+    found: dict[str, None] = {}
+    for part in parts:
+        for line in part.lines:
+            found[_short(line, part.key, shorter, language)] = None
+    found.pop("", None)
+    return _merged(found) if joined else [*found]
+
+
+def _short(line: str, part: str, shorter: Mapping[str, Any], language: str) -> str:
+    if not isinstance(line, Phrase):
+        return line
+    table, _, name = line.key.rpartition(".")
+    known = shorter.get("warnings" if table == "first" else table, {})
+    if line.part != "consent" or name not in known:
+        return in_language(line, language)
+    values = {
+        key: _short(value, part, shorter, language) if isinstance(value, str) else value
+        for key, value in line.values.items()
+    }
+    text = str(known[name]).format(**values)
+    return f"- {text}" if text and line.startswith("- ") else text
+
+
+def _merged(lines: Iterable[str]) -> list[str]:
+    """Return lines with consecutive items of a list, and short lines, in one."""
+    found = []
+    for item, some in groupby(lines, lambda line: line.startswith("- ")):
+        texts = [line.removeprefix("- ").rstrip() for line in some]
+        if item:
+            found.append("- " + "; ".join(one.rstrip(".") for one in texts))
+        else:
+            found.append(" ".join(one if one[-1:] in ".:!?" else f"{one};" for one in texts))
+    return [one.removesuffix(";") for one in found]
+
+
+def _wrapped(lines: Iterable[str]) -> list[str]:
+    found = []
+    for line in lines:
+        if line:
+            found += _wrap(printable(line), "  ", "    ")
+    return found
+
+
+def _wrap(line: str, first: str, later: str) -> list[str]:
+    return textwrap.wrap(
+        line,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=later,
+        break_on_hyphens=False,
+    )
+
+
+def _in_one_line(text: str) -> str:
+    """Return a text that fits in a line; the whole of it is below, or in the file."""
+    shown = printable(text)
+    if len(shown) <= WIDTH:
+        return shown
+    return shown[: WIDTH - 4].rstrip() + " ..."
+
+
+def _cut(groups: list[Group], room: int, language: str) -> list[Group]:
+    """Return groups cut to some lines in all, the longest first; cuts are marked."""
+    sizes = [len(lines) for _, lines in groups]
+    while sum(sizes) > room and max(sizes) > LEAST_LINES:
+        sizes[sizes.index(max(sizes))] -= 1
+    found = []
+    for (name, lines), size in zip(groups, sizes, strict=True):
+        if size < len(lines):
+            left = len(lines) - size + 1
+            cut = phrase("page", "lines.cut", language=language, n=left)
+            found.append((name, [*lines[: size - 1], f"  {cut}"]))
+        else:
+            found.append((name, lines))
+    return found
