@@ -16,7 +16,7 @@ from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import BudgetError, InvalidInputError, VeilsumError
 from veilsum.files.ledger import Ledger, Wanted
-from veilsum.locale import catalogue, phrase
+from veilsum.locale import phrase
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.party.consent import Part
@@ -313,13 +313,13 @@ def consent_price_part(part: OwnPart, party: str) -> Part | None:
         ]
         requests = [recipe.request(one) for one in before]
     except VeilsumError:
-        return Part("price", (str(catalogue("en")["price"]["not_alone"]),))
+        return Part("price", (phrase("sums", "price.not_alone"),))
     honest = max(1, rows * (members - tolerate) // members)
     dropped = rows + table.n_dropped * members
     price = ReleasePrice.from_releases(releases, job.schema, dropped, honest)
     lines = [] if price is None else [price.line()]
     lines.append(own_influence([AskedTable(job, table, requests)], rows).line())
-    return Part("price", (*lines, str(catalogue("en")["price"]["estimate"])))
+    return Part("price", (*lines, phrase("sums", "price.estimate")))
 
 
 def guarantee_for_consent(task: Assignment) -> Guarantee:

@@ -32,12 +32,12 @@ from veilsum.party.own_rules import (
     relaxed_rules,
     rules_in_force,
 )
-from veilsum.party.short_page import Standing, answers, short_page
+from veilsum.party.short_page import Standing, answers, short_page, times_in_words
 from veilsum.showing import Items, Renderable, Rendering, counted
 from veilsum.sums.kinds import Asked, question_kind_of, resolve_agreed_question
 from veilsum.sums.presence import FEW_VALUES, Screened, Varying, merge_axes_of
 from veilsum.sums.recipes import Guarded, open_limits
-from veilsum.sums.releases import BY_PARTY, PossibleRound
+from veilsum.sums.releases import BY_PARTY
 from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 from veilsum.tables.columns import Column
 
@@ -141,13 +141,14 @@ class Consent(Renderable):
         return "\n".join([*answers(self, language), "", self._in_full()])
 
     def _in_full(self) -> str:
+        digest = _say("page.digest", digest=self.digest)
         if not self.own:
-            return self.page
+            return f"{self.page}\n{digest}\n"
         rest = "\n".join(part.text for part in self.own)
         line = "-" * WIDTH
         key = "page.of_a_plan" if self.facts["run"] is None else "page.same"
         between = textwrap.fill(_say(key), WIDTH)
-        between = f"{between}\n{_say('page.digest', digest=self.digest)}"
+        between = f"{between}\n{digest}"
         return f"{self.page}\n{line}\n{between}\n{line}\n\n{rest}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -334,7 +335,7 @@ def _column(column: Column, room: PageRoom) -> str:
         title = _say("lists.levels", name=quoted_for_release(column.name))
         shown = room.names(title, levels)
         found = _say("column.category", n=len(levels), levels=shown)
-        return found + _words_of_tables(column, room)
+        return _with_words(found, column, room)
     ends = {
         name: _end(column.written(end))
         for name, end in (("least", column.minimum), ("most", column.maximum))
@@ -343,11 +344,11 @@ def _column(column: Column, room: PageRoom) -> str:
     by_ends = {(): "number", ("least",): "from", ("most",): "to"}
     key = by_ends.get(tuple(ends), "range")
     found = _say(f"column.{key}", kind=column.kind, unit=column.unit_words, **ends)
-    return found + _words_of_tables(column, room)
+    return _with_words(found, column, room)
 
 
-def _words_of_tables(column: Column, room: PageRoom) -> str:
-    """Return which values of a table are read as others, or as missing."""
+def _with_words(described: str, column: Column, room: PageRoom) -> str:
+    """Add which values of a table are read as others, or as missing."""
     name, found = quoted_for_release(column.name), ""
     recoded = [
         _say(
@@ -364,7 +365,9 @@ def _words_of_tables(column: Column, room: PageRoom) -> str:
     if missing:
         title = _say("lists.missing", name=name)
         found += _say("column.missing", words=room.names(title, missing))
-    return found
+    if not found:
+        return described
+    return _say("column.with_words", described=described, words=found)
 
 
 # How much becomes known
@@ -430,7 +433,7 @@ def _known(found: Asked, room: PageRoom) -> Iterator[str]:
     for place, later in enumerate(found.recipe.foreseen):
         when = round_name(later.when, counting=counting)
         n = sum(later.statistics.values())
-        yield _say("known.round", when=when, times=_times(later), n=n)
+        yield _say("known.round", when=when, times=times_in_words(later), n=n)
         if not place and isinstance(found.recipe, Screened):
             groups = [quoted_for_release(one.name) for one in found.recipe.groups]
             names = room.names(_say("lists.groups"), groups)
@@ -446,14 +449,6 @@ def _known(found: Asked, room: PageRoom) -> Iterator[str]:
     answer = _say("known.answer") if found.job is None else found.job.follows
     yield _say("known.follows", answer=answer)
     yield _say("known.receipt")
-
-
-def _times(kind: PossibleRound) -> str:
-    if (kind.least, kind.most) == (1, 1):
-        return ""
-    if kind.least == kind.most:
-        return _say("known.times", n=kind.least)
-    return _say("known.times_range", least=kind.least, most=kind.most)
 
 
 # Who can compute what
@@ -577,5 +572,5 @@ def _open(found: Asked, *, drawn: bool) -> Iterator[str]:
     kind = question_kind_of(found.consortium.questions[0])
     if kind.input != "folder":
         yield _say("open.next")
-    yield from (f"- {line}" for line in open_limits(found.recipe))
+    yield from (_say("open.limit", line=line) for line in open_limits(found.recipe))
     yield from (f"- {line}" for line in kind.limits(found))

@@ -49,6 +49,7 @@ from veilsum.party.checks import (
     files_asked_before,
 )
 from veilsum.party.consent import PAGE, Consent, Part, consent_to
+from veilsum.party.short_page import Standing
 from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, party_contribution
 from veilsum.party.networked import EndedRun, Looping, Networked
 from veilsum.party.own_rules import OwnRules, own_rules_in
@@ -330,7 +331,8 @@ class PreparedRun(Secret):
             ledger=ledger,
             most=self.page.facts["numbers"][1],
         )
-        return replace(self.page, own=(Part("your_place", tuple(place)), *yours))
+        own = Part("your_place", tuple(place)), *yours
+        return replace(self.page, own=own, standing=Standing(looked=True))
 
 
 class Halting:

@@ -45,7 +45,6 @@ OWN = (
     "your_data",
     "your_checks",
     "your_rules",
-    "your_rules_say",
     "your_ledger",
     "guarantee",
     "price",
@@ -73,6 +72,11 @@ class Standing:
     def good(self) -> bool:
         return not self.refusals
 
+    @property
+    def bars_all(self) -> bool:
+        """Whether no question is left in which the party may take part."""
+        return bool(self.refusals) and len(self.refusals) >= self.of
+
 
 def short_page(page: Consent, language: str = "en") -> str:
     """Return the whole page, shortened to MOST_LINES or MOST_STUDY_LINES lines."""
@@ -85,8 +89,9 @@ def short_page(page: Consent, language: str = "en") -> str:
     wrapped = [(name, lines) for name, lines in wrapped if lines]
     head = answers(page, language)
     most = MOST_STUDY_LINES if page.questions else MOST_LINES
-    room = most - len(head) - 2 - len(wrapped)  # a blank line, and a notice
-    lines = [*head, ""]
+    # A blank line, the title, and a notice.
+    room = most - len(head) - 3 - len(wrapped)
+    lines = [*head, "", _title(page, language)]
     if sum(len(some) for _, some in wrapped) > room + 1:
         lines.append(say("lines.is_cut"))
         wrapped = _cut(wrapped, room, language)
@@ -184,7 +189,9 @@ def _price(page: Consent, language: str) -> str:
     return _price_words(total, pages[0].asked, language)
 
 
-def _price_words(total: MostReleased, asked: Asked, language: str) -> str:
+def _price_words(
+    total: MostReleased, asked: Asked, language: str, *, brief: bool = False
+) -> str:
     say = partial(phrase, "page", language=language)
 
     def many(count: int, noun: str) -> str:
@@ -198,10 +205,19 @@ def _price_words(total: MostReleased, asked: Asked, language: str) -> str:
     if total.bits is None:
         return say("price.unpriced", **values)
     values["bits"] = with_signs(f"{total.bits:,.0f}", language)
+    if brief:
+        return say("price.brief", **values)
     if asked.rules is None:
         key = "guests" if _is_survey(asked) else "members"
         return say(f"price.{key}", **values)
     by_column = total.by_column
+    each = [
+        f"{quoted_for_release(name)} {with_signs(f'{bits:,.0f}', language)}"
+        for name, bits in sorted(by_column.items(), key=lambda one: -one[1])
+    ]
+    whole = say("price.bits", columns=", ".join(each), **values)
+    if len(whole) + LABEL <= WIDTH:
+        return whole
     names = ", ".join(map(quoted_for_release, sorted(by_column)))
     most = max(by_column, key=lambda name: by_column[name])
     columns = names
@@ -280,9 +296,10 @@ def _study_groups(page: Consent, language: str) -> Iterator[Group]:
     yield say("headings.warnings"), _shortened([keyed["first"]], language)
     for place, (name, one) in enumerate(pages.items(), start=1):
         asked = one.asked
-        price = _price_words(most_of(asked, one.facts), asked, language)
+        price = _price_words(most_of(asked, one.facts), asked, language, brief=True)
+        question = _one_question(asked, language)
         lines = [
-            f"{_one_question(asked, language)}. {price}.",
+            say("lines.question", question=question, price=price),
             *_known(one, language, brief=True),
         ]
         about = {"place": place, "n": len(pages), "name": name}
@@ -296,7 +313,8 @@ def _study_groups(page: Consent, language: str) -> Iterator[Group]:
         if isinstance(line, Phrase)
     )
     shared = _shortened([keyed["together"]], language)
-    more = _merged(in_language(line, language) for line in columns)
+    words = catalogue(language, "page")
+    more = _merged(_short(line, words, language) for line in columns)
     yield say("headings.together"), [*shared, *more]
     yield from _common_groups([*pages.values()], language)
 
@@ -321,30 +339,64 @@ def _known(page: Consent, language: str, *, brief: bool = False) -> Iterator[str
     say = partial(phrase, "page", language=language)
     asked, (least, most) = page.asked, page.facts["rounds"]
     recipe = asked.recipe
-    counting = any(part.key == "known" and _counts(part) for part in page.shared)
-    for later in recipe.foreseen:
+    once = [one for one in recipe.foreseen if (one.least, one.most) == (1, 1)]
+    others = [one for one in recipe.foreseen if one not in once]
+    groups = next(
+        (
+            line.values["names"]
+            for line in _lines(page, "known")
+            if isinstance(line, Phrase) and line.key == "known.groups"
+        ),
+        None,
+    )
+    counting = groups is not None
+    for later in once if len(others) > 1 else recipe.foreseen:
+        if later.when == "holders" and counting:
+            yield "- " + say(
+                "lines.counting",
+                when=round_name("holders", counting=True, language=language),
+                n=_numbers(sum(later.statistics.values()), language),
+                groups=groups,
+            )
+            continue
         yield "- " + say(
             "lines.round",
             when=round_name(later.when, counting=counting, language=language),
-            times=in_language(_times(later), language),
+            times=times_in_words(later, language),
             n=_numbers(sum(later.statistics.values()), language),
-            statistics=", ".join(
-                say("lines.statistic", label=label(key, language=language), n=count)
-                for key, count in later.statistics.items()
-                if count
-            ),
+            statistics=_statistics(later.statistics, language),
         )
+    if len(others) > 1:
+        some: dict[str, int] = {}
+        for later in others:
+            for key, count in later.statistics.items():
+                some[key] = max(count, some.get(key, 0))
+        n, each = most - len(once), max(sum(o.statistics.values()) for o in others)
+        statistics = _statistics(some, language)
+        words = {"each": _numbers(each, language), "statistics": statistics}
+        yield "- " + say("lines.further_rounds", n=n, **words)
     if brief:
         return
-    for line in _lines(page, "known"):
-        if isinstance(line, Phrase) and line.key == "known.groups":
-            yield say("lines.groups", groups=line.values["names"])
-    if least < most:
-        yield say("lines.rounds", least=least, most=most)
     if recipe.round_size:
         yield say("lines.estimates", numbers=recipe.round_size)
     answer = "" if asked.job is None else asked.job.follows
-    yield say("lines.follows", answer=answer or phrase("consent", "known.answer"))
+    rounds = say("lines.rounds", least=least, most=most) if least < most else ""
+    answer = answer or in_language(phrase("consent", "known.answer"), language)
+    yield say("lines.follows", rounds=rounds, answer=answer)
+
+
+def _statistics(statistics: Mapping[str, int], language: str) -> str:
+    return ", ".join(
+        phrase(
+            "page",
+            "lines.statistic",
+            language=language,
+            label=label(key, language=language),
+            n=count,
+        )
+        for key, count in statistics.items()
+        if count
+    )
 
 
 def _numbers(count: int, language: str) -> str:
@@ -353,23 +405,19 @@ def _numbers(count: int, language: str) -> str:
     return phrase("page", key, language=language, n=number)
 
 
-def _times(kind: PossibleRound) -> str:
+def times_in_words(kind: PossibleRound, language: str = "en") -> str:
+    say = partial(phrase, "page", language=language)
     if (kind.least, kind.most) == (1, 1):
         return ""
     if kind.least == kind.most:
-        return phrase("consent", "known.times", n=kind.least)
-    return phrase("consent", "known.times_range", least=kind.least, most=kind.most)
-
-
-def _counts(part: Part) -> bool:
-    keys = {one.key for one in part.lines if isinstance(one, Phrase)}
-    return "known.groups" in keys
+        return say("lines.times", n=kind.least)
+    return say("lines.times_range", least=kind.least, most=kind.most)
 
 
 def _rules(pages: Sequence[Consent], language: str) -> Iterator[str]:
     """Yield every rule with its value, and those that are weaker than usual."""
     say = partial(phrase, "page", language=language)
-    weaker = dict[str, Any]()
+    weaker: dict[str, Any] = {}
     lines: dict[str, None] = {}
     for page in pages:
         weaker |= page.facts["relaxed"]
@@ -386,8 +434,9 @@ def _rules(pages: Sequence[Consent], language: str) -> Iterator[str]:
         if name == "maximum_rows" and asked.rules is not None:
             value = asked.rules.maximum_rows
         found.append(say("lines.rule", name=name, value=exact_number_words(value)))
-    yield say("lines.rules", rules=", ".join(found))
-    yield say("lines.fails")
+    names, key = ", ".join(weaker), "weaker" if weaker else "usual"
+    weakness = say(f"lines.{key}", names=names)
+    yield say("lines.rules", rules=", ".join(found), weaker=weakness)
 
 
 def _own_groups(page: Consent, language: str) -> list[Group]:
@@ -401,11 +450,25 @@ def _own_groups(page: Consent, language: str) -> list[Group]:
     return [*found, (say("headings.own"), mine)]
 
 
+def _title(page: Consent, language: str) -> str:
+    say = partial(phrase, "page", language=language)
+    title = page.facts["title"]
+    key = "study" if page.questions else "run" if page.facts["run"] else "plan"
+    title = quoted_for_release(title) if title else say("headings.untitled")
+    return _in_one_line(say(f"headings.{key}", title=title))
+
+
 def _identity(page: Consent, language: str) -> Iterator[str]:
     """Yield names and digests, on few lines."""
     say = partial(phrase, "page", language=language)
     head = [part for part in page.shared if part.key in {"run", "study", "study_1"}]
-    yield "; ".join(_shortened(head[:1], language, joined=False))
+    asked = next(iter(page.questions.values()), page).asked
+    people = say("answers.people") + _people(asked, language)
+    found = _shortened(head[:1], language, joined=False)
+    if len(printable(people)) > WIDTH:
+        names = ", ".join(asked.consortium.topology.parties)
+        found.append(say("lines.members", names=names))
+    yield "; ".join(filter(None, found))
     yield say("lines.digest", digest=page.digest)
     yield say("lines.no_long")
 
@@ -426,37 +489,46 @@ def _shortened(
     shorter = catalogue(language, "page")
     found: dict[str, None] = {}
     for part in parts:
-        for line in part.lines:
-            found[_short(line, part.key, shorter, language)] = None
-    found.pop("", None)
+        for place, line in enumerate(part.lines):
+            if part.key == "asked" and not place and line.startswith("question: "):
+                continue  # it is the first answer
+            found[_short(line, shorter, language)] = None
     return _merged(found) if joined else [*found]
 
 
-def _short(line: str, part: str, shorter: Mapping[str, Any], language: str) -> str:
+def _short(line: str, shorter: Mapping[str, Any], language: str) -> str:
+    if isinstance(limit := getattr(line, "facts", {}).get("key"), str):
+        return str(shorter["limits"].get(limit, line))
     if not isinstance(line, Phrase):
         return line
     table, _, name = line.key.rpartition(".")
+    if line.part == "sums":
+        table = "sums"
     known = shorter.get("warnings" if table == "first" else table, {})
-    if line.part != "consent" or name not in known:
+    if name not in known:
         return in_language(line, language)
     values = {
-        key: _short(value, part, shorter, language) if isinstance(value, str) else value
+        key: _short(value, shorter, language) if isinstance(value, str) else value
         for key, value in line.values.items()
     }
     text = str(known[name]).format(**values)
-    return f"- {text}" if text and line.startswith("- ") else text
+    # A sentence needs no list.
+    item = text and line.startswith("- ") and not text[0].isupper()
+    return f"- {text}" if item else text
 
 
 def _merged(lines: Iterable[str]) -> list[str]:
     """Return lines with consecutive items of a list, and short lines, in one."""
     found = []
+    lines = [line for line in lines if line]
     for item, some in groupby(lines, lambda line: line.startswith("- ")):
         texts = [line.removeprefix("- ").rstrip() for line in some]
         if item:
             found.append("- " + "; ".join(one.rstrip(".") for one in texts))
         else:
-            found.append(" ".join(one if one[-1:] in ".:!?" else f"{one};" for one in texts))
-    return [one.removesuffix(";") for one in found]
+            ended = [one if one[-1:] in ".:!?" else f"{one}." for one in texts]
+            found.append(" ".join(one[0].upper() + one[1:] for one in ended))
+    return found
 
 
 def _wrapped(lines: Iterable[str]) -> list[str]:
