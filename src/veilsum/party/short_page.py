@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -85,18 +85,20 @@ def short_page(page: Consent, language: str = "en") -> str:
     groups = groups or [*_question_groups(page, language)]
     groups += _own_groups(page, language)
     groups.append((say("headings.file"), [*_identity(page, language)]))
-    wrapped = [(name, _wrapped(lines)) for name, lines in groups if lines]
-    wrapped = [(name, lines) for name, lines in wrapped if lines]
+    wrapped = [_wrapped(name, lines) for name, lines in groups if any(lines)]
     head = answers(page, language)
     most = MOST_STUDY_LINES if page.questions else MOST_LINES
-    # A blank line, the title, and a notice.
-    room = most - len(head) - 3 - len(wrapped)
-    lines = [*head, "", _title(page, language)]
-    if sum(len(some) for _, some in wrapped) > room + 1:
+    room = most - len(head) - 3  # a blank line, the title, and a notice
+    title = _title(page, language)
+    room -= len(title) - 1
+    lines, used = [*head, "", *title], sum(map(len, wrapped))
+    if used > room + 1:
         lines.append(say("lines.is_cut"))
         wrapped = _cut(wrapped, room, language)
-    for name, some in wrapped:
-        lines += [name, *some]
+    # Air between groups, where there is room.
+    airy = used + len(wrapped) <= room
+    for some in wrapped:
+        lines += ["", *some] if airy else some
     return "\n".join(lines) + "\n"
 
 
@@ -176,6 +178,8 @@ def _people(asked: Asked, language: str) -> str:
         return phrase("page", "people.members", language=language, **values)
     rules = asked.rules
     key = "rows" if rules.maximum_rows is None else "rows_at_most"
+    if rules.maximum_rows == 1:
+        key = "row"
     values |= {"least": rules.minimum_rows, "most": rules.maximum_rows}
     return phrase("page", f"people.{key}", language=language, **values)
 
@@ -215,19 +219,13 @@ def _price_words(
         f"{quoted_for_release(name)} {with_signs(f'{bits:,.0f}', language)}"
         for name, bits in sorted(by_column.items(), key=lambda one: -one[1])
     ]
-    whole = say("price.bits", columns=", ".join(each), **values)
-    if len(whole) + LABEL <= WIDTH:
-        return whole
-    names = ", ".join(map(quoted_for_release, sorted(by_column)))
-    most = max(by_column, key=lambda name: by_column[name])
-    columns = names
-    if len(by_column) > 1:
-        columns = say("price.all", columns=names)
-        if min(by_column.values()) < by_column[most]:
-            bits = with_signs(f"{by_column[most]:,.0f}", language)
-            name = quoted_for_release(most)
-            columns = say("price.most", column=name, bits=bits)
-    return say("price.bits", columns=columns, **values)
+    some = [", ".join(each), say("price.most", column=each[0])]
+    if len({*by_column.values()}) == 1:
+        names = ", ".join(map(quoted_for_release, sorted(by_column)))
+        some = [f"{key}" for key in (names, say("price.all", n=len(each)))]
+    lines = [say("price.bits", columns=one, **values) for one in some]
+    lines.append(say("price.brief", **values))
+    return next(one for one in lines if len(one) + LABEL <= WIDTH or one is lines[-1])
 
 
 def _learns(asked: Asked, language: str) -> str:
@@ -235,10 +233,12 @@ def _learns(asked: Asked, language: str) -> str:
     tolerate = asked.consortium.rules.policy.tolerate
     if _is_survey(asked):
         key = "guests" if tolerate else "guests_0"
+        key = "guests_1" if tolerate == 1 else key
     elif not tolerate:
         key = "nobody"
     else:
         key = "same" if terms.law.masks.kind.sums_only else "nearly_same"
+        key = f"{key}_1" if tolerate == 1 else key
     return phrase("page", f"learns.{key}", language=language, tolerate=tolerate)
 
 
@@ -324,14 +324,27 @@ def _common_groups(pages: Sequence[Consent], language: str) -> Iterator[Group]:
     say = partial(phrase, "page", language=language)
     parts = [part for one in pages for part in one.shared]
     some = {k: [part for part in parts if part.key == k] for k in ("who", "open")}
-    yield say("headings.who"), _shortened(some["who"], language)
+    who, terms = _shortened(some["who"], language), pages[0].asked.terms
+    if not terms.law.masks.kind.sums_only and terms.guarantee.epsilon is not None:
+        who.append(say("lines.epsilon", epsilon=f"{terms.guarantee.epsilon:.6g}"))
+    yield say("headings.who"), who
     asked = pages[0].asked
     if asked.rules is None:
         rules = [part for part in parts if part.key == "rules_without_tables"]
         yield say("headings.rules_without_tables"), _shortened(rules, language)
     else:
         yield say("headings.rules"), [*_rules(pages, language)]
-    yield say("headings.open"), _shortened(some["open"], language)
+    warned = {line for part in parts if part.key == "first" for line in part.lines}
+    limits = [
+        replace(
+            part,
+            lines=tuple(
+                one for one in part.lines if one.removeprefix("- ") not in warned
+            ),
+        )
+        for part in some["open"]
+    ]
+    yield say("headings.open"), _shortened(limits, language)
 
 
 def _known(page: Consent, language: str, *, brief: bool = False) -> Iterator[str]:
@@ -417,10 +430,10 @@ def times_in_words(kind: PossibleRound, language: str = "en") -> str:
 def _rules(pages: Sequence[Consent], language: str) -> Iterator[str]:
     """Yield every rule with its value, and those that are weaker than usual."""
     say = partial(phrase, "page", language=language)
-    weaker: dict[str, Any] = {}
+    weaker: dict[str, None] = {}
     lines: dict[str, None] = {}
     for page in pages:
-        weaker |= page.facts["relaxed"]
+        weaker |= dict.fromkeys(page.facts["relaxed"])
         for line in (line for line in _lines(page, "rules") if isinstance(line, Phrase)):
             name = line.values.get("name")
             if name is None and line.key != "rules.maximum_rows":
@@ -450,12 +463,12 @@ def _own_groups(page: Consent, language: str) -> list[Group]:
     return [*found, (say("headings.own"), mine)]
 
 
-def _title(page: Consent, language: str) -> str:
+def _title(page: Consent, language: str) -> list[str]:
     say = partial(phrase, "page", language=language)
     title = page.facts["title"]
     key = "study" if page.questions else "run" if page.facts["run"] else "plan"
     title = quoted_for_release(title) if title else say("headings.untitled")
-    return _in_one_line(say(f"headings.{key}", title=title))
+    return _wrap(printable(say(f"headings.{key}", title=title)), "", "  ")
 
 
 def _identity(page: Consent, language: str) -> Iterator[str]:
@@ -511,6 +524,8 @@ def _short(line: str, shorter: Mapping[str, Any], language: str) -> str:
         key: _short(value, shorter, language) if isinstance(value, str) else value
         for key, value in line.values.items()
     }
+    if (kind := values.get("kind")) in shorter["kinds"]:
+        values["kind"] = shorter["kinds"][kind]
     text = str(known[name]).format(**values)
     # A sentence needs no list.
     item = text and line.startswith("- ") and not text[0].isupper()
@@ -531,11 +546,18 @@ def _merged(lines: Iterable[str]) -> list[str]:
     return found
 
 
-def _wrapped(lines: Iterable[str]) -> list[str]:
+def _wrapped(name: str, lines: Iterable[str]) -> list[str]:
+    """Return lines below their heading; a sentence begins beside it."""
+    texts = [printable(line) for line in lines if line]
     found = []
-    for line in lines:
-        if line:
-            found += _wrap(printable(line), "  ", "    ")
+    if texts[0].startswith("- "):
+        found.append(f"{name}:")
+    else:
+        texts[0] = f"{name}: {texts[0]}"
+    for text in texts:
+        item = text.startswith("- ")
+        first = "" if text is texts[0] and not item else "  "
+        found += _wrap(text, first, "    " if item else "  ")
     return found
 
 
@@ -557,17 +579,17 @@ def _in_one_line(text: str) -> str:
     return shown[: WIDTH - 4].rstrip() + " ..."
 
 
-def _cut(groups: list[Group], room: int, language: str) -> list[Group]:
+def _cut(groups: list[list[str]], room: int, language: str) -> list[list[str]]:
     """Return groups cut to some lines in all, the longest first; cuts are marked."""
-    sizes = [len(lines) for _, lines in groups]
+    sizes = [len(lines) for lines in groups]
     while sum(sizes) > room and max(sizes) > LEAST_LINES:
         sizes[sizes.index(max(sizes))] -= 1
     found = []
-    for (name, lines), size in zip(groups, sizes, strict=True):
+    for lines, size in zip(groups, sizes, strict=True):
         if size < len(lines):
             left = len(lines) - size + 1
             cut = phrase("page", "lines.cut", language=language, n=left)
-            found.append((name, [*lines[: size - 1], f"  {cut}"]))
+            found.append([*lines[: size - 1], f"  {cut}"])
         else:
-            found.append((name, lines))
+            found.append(lines)
     return found
