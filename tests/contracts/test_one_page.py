@@ -11,8 +11,7 @@ from click.testing import CliRunner
 from cases import each
 from contracts import asked, totals
 from party.test_agreed import COST, agreed
-from party.test_consent import QUESTIONS
-from party.test_consent import many as many_columns
+from party.test_consent import QUESTIONS, many as many_columns
 from report.officer_plans import SURVEYS
 from veilsum.cli.app import app
 from veilsum.consortium import kinds
@@ -120,7 +119,10 @@ def study():
     wanted = ["groups", "gaussian", "logistic", "survival", "cox"]
     named = [dict(QUESTIONS[one]) for one in wanted]
     table["question"] = [
-        {"name": f"q{k}", h: one[h]} for k, one in enumerate(named) for h in own if h in one
+        {"name": f"q{k}", h: one[h]}
+        for k, one in enumerate(named)
+        for h in own
+        if h in one
     ]
     return study_from(table)
 
@@ -138,7 +140,10 @@ def test_a_study_of_five_is_a_page_of_a_hundred_lines():
 def test_a_page_that_is_cut_says_so_before_anything_else():
     """Whoever hides a column behind a thousand others has to say so on top."""
     notice = catalogue("en", "page")["lines"]["is_cut"]
-    cut, whole = consent_to(many_columns(3000)).text(), consent_to(many_columns(9)).text()
+    cut, whole = (
+        consent_to(many_columns(3000)).text(),
+        consent_to(many_columns(9)).text(),
+    )
     assert len(cut.split("\n")) <= MOST_LINES + 1
     lines = cut.split("\n")
     assert lines.index(notice) < 10

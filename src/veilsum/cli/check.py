@@ -101,9 +101,7 @@ def command(
     click.get_current_context().exit(0 if good else 1)
 
 
-def at_home(
-    agreed: Consortium | AgreedStudy, page: Consent, *given: Any
-) -> Consent:
+def at_home(agreed: Consortium | AgreedStudy, page: Consent, *given: Any) -> Consent:
     """Return the page with the owner's half, and whether the owner may take part."""
     from veilsum.consortium.study import AgreedStudy
 

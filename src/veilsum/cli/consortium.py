@@ -109,7 +109,7 @@ def new(
     if as_json:
         print_json({**_document(drafted), "left_out": list(left_out)})
         return
-    _print(out, drafted)
+    _print(out, drafted, long=False, language="en")
     _print_lines("Left out of the file, since it is public:", left_out)
 
 

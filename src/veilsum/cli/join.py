@@ -262,7 +262,7 @@ def command(
             out=out,
             without=without,
         )
-        how_shown = {"long": long, "language": language}
+        how_shown: dict[str, Any] = {"long": long, "language": language}
         consent = partial(_agree, yes=yes, style=style, **how_shown)
         listen = _teller(style)
         try:

@@ -48,30 +48,40 @@ class Phrase(str):
     key: str
     values: Mapping[str, object]
 
-    def __new__(cls, text: str, part: str, key: str, values: Mapping[str, object]) -> Self:
+    def __new__(
+        cls, text: str, part: str, key: str, values: Mapping[str, object]
+    ) -> Self:
         """Return a sentence with its key."""
         made = super().__new__(cls, text)
         made.part, made.key, made.values = part, key, values
         return made
 
-    def __getnewargs__(self) -> tuple[str, str, str, Mapping[str, object]]:
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments from which a copy is made."""
-        return str(self), self.part, self.key, self.values
+        return (str(self), self.part, self.key, self.values), {}
 
 
-def phrase(part: str, key: str, /, *, language: str = "en", **values: object) -> Phrase:
-    """Return a sentence of one file, its braces filled in.
+def phrase(part: str, key: str, /, **values: object) -> Phrase:
+    """Return a sentence of one English file, its braces filled in.
 
     Args:
         part: the file, as in `catalogue`.
         key: of the sentence, after its tables; by default it is in the table `words`.
-        language: of the sentence.
         values: fill in the braces.
 
     >>> phrase("audit", "nothing_told")
     'There was nothing to tell apart.'
     >>> phrase("consent", "head.run", run="wages-1")
     'run: wages-1'
+    """
+    return phrase_in("en", part, key, **values)
+
+
+def phrase_in(language: str, part: str, key: str, /, **values: object) -> Phrase:
+    """Return a sentence of one file of a language, as `phrase` does.
+
+    Raises:
+        KeyError: the file does not have it.
     """
     *tables, name = key.split(".")
     found: Any = catalogue(language, part)
@@ -93,7 +103,7 @@ def in_language(text: str, language: str) -> str:
         for name, value in text.values.items()
     }
     try:
-        return phrase(text.part, text.key, language=language, **values)
+        return phrase_in(language, text.part, text.key, **values)
     except KeyError:
         return text
 

@@ -336,9 +336,8 @@ def guarantee_for_consent(task: Assignment) -> Guarantee:
 
 def _guarantee(promise: Guarantee, *, own_data: bool) -> Iterator[str]:
     worst = promise.worst
-    epsilon = _say("guarantee.no_epsilon")
-    if promise.epsilon is not None:
-        epsilon = f"{promise.epsilon:.6g}"
+    no_bound = promise.epsilon is None
+    epsilon = _say("guarantee.no_epsilon") if no_bound else f"{promise.epsilon:.6g}"
     size = 0 if worst is None else worst.tolerate
     yield _say("guarantee.masks", status=promise.status, size=size, epsilon=epsilon)
     for line in promise.limits:

@@ -22,6 +22,7 @@ from veilsum.locale import (
     in_language,
     label,
     phrase,
+    phrase_in,
     round_name,
     with_signs,
 )
@@ -80,7 +81,7 @@ class Standing:
 
 def short_page(page: Consent, language: str = "en") -> str:
     """Return the whole page, shortened to MOST_LINES or MOST_STUDY_LINES lines."""
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     groups = [*_study_groups(page, language)] if page.questions else []
     groups = groups or [*_question_groups(page, language)]
     groups += _own_groups(page, language)
@@ -107,7 +108,7 @@ def answers(page: Consent, language: str = "en") -> list[str]:
 
     The first four have a line each. The last has further lines if something refuses.
     """
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     asked = [one.asked for one in (page.questions or {"": page}).values()]
     found: dict[str, str] = {
         "question": _question(page, language),
@@ -140,7 +141,7 @@ def most_of(asked: Asked, facts: Mapping[str, Any]) -> MostReleased:
 def _question(page: Consent, language: str) -> str:
     if page.questions:
         n, names = len(page.questions), ", ".join(page.questions)
-        return phrase("page", "questions.study", language=language, n=n, names=names)
+        return phrase_in(language, "page", "questions.study", n=n, names=names)
     return _one_question(page.asked, language)
 
 
@@ -152,12 +153,14 @@ def _one_question(asked: Asked, language: str) -> str:
         return described.removeprefix("question: ")
     columns = () if job is None else job.schema.names
     values = {
-        "family": getattr(getattr(getattr(job, "model", None), "family", ""), "name", ""),
+        "family": getattr(
+            getattr(getattr(job, "model", None), "family", ""), "name", ""
+        ),
         "formula": quoted_for_release(getattr(question, "formula", None) or ""),
         "columns": ", ".join(map(quoted_for_release, columns)),
         "title": quoted_for_release(asked.consortium.title),
     }
-    return phrase("page", f"questions.{heading}", language=language, **values)
+    return phrase_in(language, "page", f"questions.{heading}", **values)
 
 
 def _no_room() -> Any:
@@ -171,17 +174,15 @@ def _people(asked: Asked, language: str) -> str:
     values: dict[str, Any] = {"n": len(parties), "names": ", ".join(parties)}
     if _is_survey(asked):
         guests = len(asked.recipe.survey.roster)  # type: ignore[attr-defined]
-        return phrase(
-            "page", "people.guests", language=language, guests=guests, **values
-        )
+        return phrase_in(language, "page", "people.guests", guests=guests, **values)
     if asked.rules is None:
-        return phrase("page", "people.members", language=language, **values)
+        return phrase_in(language, "page", "people.members", **values)
     rules = asked.rules
     key = "rows" if rules.maximum_rows is None else "rows_at_most"
     if rules.maximum_rows == 1:
         key = "row"
     values |= {"least": rules.minimum_rows, "most": rules.maximum_rows}
-    return phrase("page", f"people.{key}", language=language, **values)
+    return phrase_in(language, "page", f"people.{key}", **values)
 
 
 def _price(page: Consent, language: str) -> str:
@@ -196,7 +197,7 @@ def _price(page: Consent, language: str) -> str:
 def _price_words(
     total: MostReleased, asked: Asked, language: str, *, brief: bool = False
 ) -> str:
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
 
     def many(count: int, noun: str) -> str:
         key = noun if count == 1 else f"{noun}s"
@@ -239,11 +240,11 @@ def _learns(asked: Asked, language: str) -> str:
     else:
         key = "same" if terms.law.masks.kind.sums_only else "nearly_same"
         key = f"{key}_1" if tolerate == 1 else key
-    return phrase("page", f"learns.{key}", language=language, tolerate=tolerate)
+    return phrase_in(language, "page", f"learns.{key}", tolerate=tolerate)
 
 
 def _you(page: Consent, language: str) -> str:
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     known = page.standing
     if known is None:
         return say("you.page_alone")
@@ -281,7 +282,7 @@ Group = tuple[str, list[str]]
 
 
 def _question_groups(page: Consent, language: str) -> Iterator[Group]:
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     parts = {one.key: one for one in page.shared}
     yield say("headings.warnings"), _shortened([parts["first"]], language)
     yield say("headings.asked"), _shortened([parts["asked"]], language)
@@ -290,7 +291,7 @@ def _question_groups(page: Consent, language: str) -> Iterator[Group]:
 
 
 def _study_groups(page: Consent, language: str) -> Iterator[Group]:
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     parts, pages = page.shared, page.questions
     keyed = {one.key: one for one in reversed(parts)}
     yield say("headings.warnings"), _shortened([keyed["first"]], language)
@@ -302,7 +303,7 @@ def _study_groups(page: Consent, language: str) -> Iterator[Group]:
             say("lines.question", question=question, price=price),
             *_known(one, language, brief=True),
         ]
-        about = {"place": place, "n": len(pages), "name": name}
+        about: dict[str, Any] = {"place": place, "n": len(pages), "name": name}
         yield say("headings.question", **about), lines
     columns = dict.fromkeys(
         line
@@ -321,7 +322,7 @@ def _study_groups(page: Consent, language: str) -> Iterator[Group]:
 
 def _common_groups(pages: Sequence[Consent], language: str) -> Iterator[Group]:
     """Yield what questions of a study have alike, each line once."""
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     parts = [part for one in pages for part in one.shared]
     some = {k: [part for part in parts if part.key == k] for k in ("who", "open")}
     who, terms = _shortened(some["who"], language), pages[0].asked.terms
@@ -349,7 +350,7 @@ def _common_groups(pages: Sequence[Consent], language: str) -> Iterator[Group]:
 
 def _known(page: Consent, language: str, *, brief: bool = False) -> Iterator[str]:
     """Yield the numbers of each kind of round, and what follows from them."""
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     asked, (least, most) = page.asked, page.facts["rounds"]
     recipe = asked.recipe
     once = [one for one in recipe.foreseen if (one.least, one.most) == (1, 1)]
@@ -400,10 +401,10 @@ def _known(page: Consent, language: str, *, brief: bool = False) -> Iterator[str
 
 def _statistics(statistics: Mapping[str, int], language: str) -> str:
     return ", ".join(
-        phrase(
+        phrase_in(
+            language,
             "page",
             "lines.statistic",
-            language=language,
             label=label(key, language=language),
             n=count,
         )
@@ -415,11 +416,11 @@ def _statistics(statistics: Mapping[str, int], language: str) -> str:
 def _numbers(count: int, language: str) -> str:
     key = "price.number" if count == 1 else "price.numbers"
     number = with_signs(f"{count:,}", language)
-    return phrase("page", key, language=language, n=number)
+    return phrase_in(language, "page", key, n=number)
 
 
 def times_in_words(kind: PossibleRound, language: str = "en") -> str:
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     if (kind.least, kind.most) == (1, 1):
         return ""
     if kind.least == kind.most:
@@ -429,12 +430,14 @@ def times_in_words(kind: PossibleRound, language: str = "en") -> str:
 
 def _rules(pages: Sequence[Consent], language: str) -> Iterator[str]:
     """Yield every rule with its value, and those that are weaker than usual."""
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     weaker: dict[str, None] = {}
     lines: dict[str, None] = {}
     for page in pages:
         weaker |= dict.fromkeys(page.facts["relaxed"])
-        for line in (line for line in _lines(page, "rules") if isinstance(line, Phrase)):
+        for line in (
+            line for line in _lines(page, "rules") if isinstance(line, Phrase)
+        ):
             name = line.values.get("name")
             if name is None and line.key != "rules.maximum_rows":
                 continue
@@ -443,9 +446,9 @@ def _rules(pages: Sequence[Consent], language: str) -> Iterator[str]:
     found = []
     asked = pages[0].asked
     for name in lines:
-        value = rules.get(name)
+        value: float = rules.get(name, 0)
         if name == "maximum_rows" and asked.rules is not None:
-            value = asked.rules.maximum_rows
+            value = asked.rules.maximum_rows or 0
         found.append(say("lines.rule", name=name, value=exact_number_words(value)))
     names, key = ", ".join(weaker), "weaker" if weaker else "usual"
     weakness = say(f"lines.{key}", names=names)
@@ -453,7 +456,7 @@ def _rules(pages: Sequence[Consent], language: str) -> Iterator[str]:
 
 
 def _own_groups(page: Consent, language: str) -> list[Group]:
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     parts = {one.key: one for one in page.own}
     found: list[Group] = []
     if "asked_before" in parts:
@@ -464,7 +467,7 @@ def _own_groups(page: Consent, language: str) -> list[Group]:
 
 
 def _title(page: Consent, language: str) -> list[str]:
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     title = page.facts["title"]
     key = "study" if page.questions else "run" if page.facts["run"] else "plan"
     title = quoted_for_release(title) if title else say("headings.untitled")
@@ -473,7 +476,7 @@ def _title(page: Consent, language: str) -> list[str]:
 
 def _identity(page: Consent, language: str) -> Iterator[str]:
     """Yield names and digests, on few lines."""
-    say = partial(phrase, "page", language=language)
+    say = partial(phrase_in, language, "page")
     head = [part for part in page.shared if part.key in {"run", "study", "study_1"}]
     asked = next(iter(page.questions.values()), page).asked
     people = say("answers.people") + _people(asked, language)
@@ -588,7 +591,7 @@ def _cut(groups: list[list[str]], room: int, language: str) -> list[list[str]]:
     for lines, size in zip(groups, sizes, strict=True):
         if size < len(lines):
             left = len(lines) - size + 1
-            cut = phrase("page", "lines.cut", language=language, n=left)
+            cut = phrase_in(language, "page", "lines.cut", n=left)
             found.append([*lines[: size - 1], f"  {cut}"])
         else:
             found.append(lines)
