@@ -22,9 +22,9 @@ from veilsum.cli.own_table import new_data_option, table_options, taken
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium
     from veilsum.consortium.study import AgreedStudy
-    from veilsum.party.consent import Consent, Part
+    from veilsum.party.consent import Consent
     from veilsum.party.own_rules import OwnRules
-    from veilsum.party.short_page import Standing
+    from veilsum.party.short_page import Part, Standing
 
 
 @click.command("check")
@@ -124,10 +124,9 @@ def _study_at_home(
 
     from veilsum.errors import InvalidInputError
     from veilsum.files.ledger import open_ledger
-    from veilsum.party.consent import Part
     from veilsum.party.inputs import OwnTable, party_contribution
     from veilsum.party.run import own_ledger
-    from veilsum.party.short_page import Standing
+    from veilsum.party.short_page import Part, Standing
     from veilsum.party.studying import study_at_home
 
     ruled = {
@@ -183,9 +182,8 @@ def _run_at_home(
         consent_parts_for_party,
         consent_price_part,
     )
-    from veilsum.party.consent import Part
     from veilsum.party.inputs import party_contribution
-    from veilsum.party.short_page import Standing
+    from veilsum.party.short_page import Part, Standing
     from veilsum.surveys.terms import SurveySpec
 
     refused = own.refusals(consortium, alone=False)

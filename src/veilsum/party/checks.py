@@ -19,9 +19,9 @@ from veilsum.files.ledger import Ledger, Wanted
 from veilsum.locale import phrase
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
-from veilsum.party.consent import Part
 from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, OwnTable
 from veilsum.party.own_rules import OwnRules
+from veilsum.party.short_page import Part
 from veilsum.privacy.accountant import accounts
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.sums.kinds import agreed_job

@@ -32,7 +32,14 @@ from veilsum.party.own_rules import (
     relaxed_rules,
     rules_in_force,
 )
-from veilsum.party.short_page import Standing, answers, short_page, times_in_words
+from veilsum.party.short_page import (
+    WIDTH,
+    Part,
+    Standing,
+    answers,
+    short_page,
+    times_in_words,
+)
 from veilsum.showing import Items, Renderable, Rendering, counted
 from veilsum.sums.kinds import Asked, question_kind_of, resolve_agreed_question
 from veilsum.sums.presence import FEW_VALUES, Screened, Varying, merge_axes_of
@@ -41,46 +48,12 @@ from veilsum.sums.releases import BY_PARTY
 from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 from veilsum.tables.columns import Column
 
-WIDTH = 88
 # A digest of facts is for that, and for no other use.
 CONTEXT = b"veilsum consent\0"
 # The page for programs, among a run's files.
 PAGE = "consent.json"
 
 _say = partial(phrase, "consent")
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some lines of a page under one heading; a dash begins an item.
-
-    Attributes:
-        key: of the heading, in the catalogue of the page.
-        values: fill in the heading's braces.
-    """
-
-    key: str
-    lines: tuple[str, ...]
-    values: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def heading(self) -> str:
-        return _say(f"headings.{self.key}", **self.values)
-
-    @cached_property
-    def text(self) -> str:
-        """The heading, and every line under it, each a little to the right."""
-        rows = [self.heading]
-        for line in self.lines:
-            first = "    " if line.startswith("- ") else "  "
-            rows += textwrap.wrap(
-                printable(line),
-                WIDTH,
-                initial_indent=first,
-                subsequent_indent=first + "    ",
-                break_on_hyphens=False,
-            )
-        return "\n".join(rows) + "\n"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from veilsum.errors import printable
 from veilsum.locale import (
@@ -32,9 +32,6 @@ from veilsum.sums.prices import MostReleased, most_released
 from veilsum.sums.releases import PossibleRound
 from veilsum.sums.wording import exact_number_words, quoted_for_release
 
-if TYPE_CHECKING:
-    from veilsum.party.consent import Consent, Part
-
 WIDTH, MOST_LINES, MOST_STUDY_LINES = 100, 60, 100
 # Columns of the page that are left of an answer.
 LABEL = 10
@@ -50,6 +47,39 @@ OWN = (
     "guarantee",
     "price",
 )
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some lines of a page under one heading; a dash begins an item.
+
+    Attributes:
+        key: of the heading, in the catalogue of the page.
+        values: fill in the heading's braces.
+    """
+
+    key: str
+    lines: tuple[str, ...]
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def heading(self) -> str:
+        return phrase("consent", f"headings.{self.key}", **self.values)
+
+    @cached_property
+    def text(self) -> str:
+        """The heading, and every line under it, each a little to the right."""
+        rows = [self.heading]
+        for line in self.lines:
+            first = "    " if line.startswith("- ") else "  "
+            rows += textwrap.wrap(
+                printable(line),
+                WIDTH,
+                initial_indent=first,
+                subsequent_indent=first + "    ",
+                break_on_hyphens=False,
+            )
+        return "\n".join(rows) + "\n"
 
 
 @dataclass(frozen=True)
@@ -79,7 +109,32 @@ class Standing:
         return bool(self.refusals) and len(self.refusals) >= self.of
 
 
-def short_page(page: Consent, language: str = "en") -> str:
+class Page(Protocol):
+    """A page of consent, as far as it is shortened here."""
+
+    @property
+    def shared(self) -> tuple[Part, ...]: ...
+
+    @property
+    def own(self) -> tuple[Part, ...]: ...
+
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
+
+    @property
+    def asked(self) -> Any: ...
+
+    @property
+    def questions(self) -> Mapping[str, Any]: ...
+
+    @property
+    def standing(self) -> Standing | None: ...
+
+    @property
+    def digest(self) -> str: ...
+
+
+def short_page(page: Page, language: str = "en") -> str:
     """Return the whole page, shortened to MOST_LINES or MOST_STUDY_LINES lines."""
     say = partial(phrase_in, language, "page")
     groups = [*_study_groups(page, language)] if page.questions else []
@@ -103,7 +158,7 @@ def short_page(page: Consent, language: str = "en") -> str:
     return "\n".join(lines) + "\n"
 
 
-def answers(page: Consent, language: str = "en") -> list[str]:
+def answers(page: Page, language: str = "en") -> list[str]:
     """Return the question, the people, the price, who learns what, and one's place.
 
     The first four have a line each. The last has further lines if something refuses.
@@ -138,7 +193,7 @@ def most_of(asked: Asked, facts: Mapping[str, Any]) -> MostReleased:
 # The five answers
 
 
-def _question(page: Consent, language: str) -> str:
+def _question(page: Page, language: str) -> str:
     if page.questions:
         n, names = len(page.questions), ", ".join(page.questions)
         return phrase_in(language, "page", "questions.study", n=n, names=names)
@@ -185,7 +240,7 @@ def _people(asked: Asked, language: str) -> str:
     return phrase_in(language, "page", f"people.{key}", **values)
 
 
-def _price(page: Consent, language: str) -> str:
+def _price(page: Page, language: str) -> str:
     pages = [*(page.questions or {"": page}).values()]
     found = [most_of(one.asked, one.facts) for one in pages]
     total = found[0]
@@ -243,7 +298,7 @@ def _learns(asked: Asked, language: str) -> str:
     return phrase_in(language, "page", f"learns.{key}", tolerate=tolerate)
 
 
-def _you(page: Consent, language: str) -> str:
+def _you(page: Page, language: str) -> str:
     say = partial(phrase_in, language, "page")
     known = page.standing
     if known is None:
@@ -281,7 +336,7 @@ def _is_survey(asked: Asked) -> bool:
 Group = tuple[str, list[str]]
 
 
-def _question_groups(page: Consent, language: str) -> Iterator[Group]:
+def _question_groups(page: Page, language: str) -> Iterator[Group]:
     say = partial(phrase_in, language, "page")
     parts = {one.key: one for one in page.shared}
     yield say("headings.warnings"), _shortened([parts["first"]], language)
@@ -290,7 +345,7 @@ def _question_groups(page: Consent, language: str) -> Iterator[Group]:
     yield from _common_groups([page], language)
 
 
-def _study_groups(page: Consent, language: str) -> Iterator[Group]:
+def _study_groups(page: Page, language: str) -> Iterator[Group]:
     say = partial(phrase_in, language, "page")
     parts, pages = page.shared, page.questions
     keyed = {one.key: one for one in reversed(parts)}
@@ -320,7 +375,7 @@ def _study_groups(page: Consent, language: str) -> Iterator[Group]:
     yield from _common_groups([*pages.values()], language)
 
 
-def _common_groups(pages: Sequence[Consent], language: str) -> Iterator[Group]:
+def _common_groups(pages: Sequence[Page], language: str) -> Iterator[Group]:
     """Yield what questions of a study have alike, each line once."""
     say = partial(phrase_in, language, "page")
     parts = [part for one in pages for part in one.shared]
@@ -348,7 +403,7 @@ def _common_groups(pages: Sequence[Consent], language: str) -> Iterator[Group]:
     yield say("headings.open"), _shortened(limits, language)
 
 
-def _known(page: Consent, language: str, *, brief: bool = False) -> Iterator[str]:
+def _known(page: Page, language: str, *, brief: bool = False) -> Iterator[str]:
     """Yield the numbers of each kind of round, and what follows from them."""
     say = partial(phrase_in, language, "page")
     asked, (least, most) = page.asked, page.facts["rounds"]
@@ -428,7 +483,7 @@ def times_in_words(kind: PossibleRound, language: str = "en") -> str:
     return say("lines.times_range", least=kind.least, most=kind.most)
 
 
-def _rules(pages: Sequence[Consent], language: str) -> Iterator[str]:
+def _rules(pages: Sequence[Page], language: str) -> Iterator[str]:
     """Yield every rule with its value, and those that are weaker than usual."""
     say = partial(phrase_in, language, "page")
     weaker: dict[str, None] = {}
@@ -455,7 +510,7 @@ def _rules(pages: Sequence[Consent], language: str) -> Iterator[str]:
     yield say("lines.rules", rules=", ".join(found), weaker=weakness)
 
 
-def _own_groups(page: Consent, language: str) -> list[Group]:
+def _own_groups(page: Page, language: str) -> list[Group]:
     say = partial(phrase_in, language, "page")
     parts = {one.key: one for one in page.own}
     found: list[Group] = []
@@ -466,7 +521,7 @@ def _own_groups(page: Consent, language: str) -> list[Group]:
     return [*found, (say("headings.own"), mine)]
 
 
-def _title(page: Consent, language: str) -> list[str]:
+def _title(page: Page, language: str) -> list[str]:
     say = partial(phrase_in, language, "page")
     title = page.facts["title"]
     key = "study" if page.questions else "run" if page.facts["run"] else "plan"
@@ -474,7 +529,7 @@ def _title(page: Consent, language: str) -> list[str]:
     return _wrap(printable(say(f"headings.{key}", title=title)), "", "  ")
 
 
-def _identity(page: Consent, language: str) -> Iterator[str]:
+def _identity(page: Page, language: str) -> Iterator[str]:
     """Yield names and digests, on few lines."""
     say = partial(phrase_in, language, "page")
     head = [part for part in page.shared if part.key in {"run", "study", "study_1"}]
@@ -492,7 +547,7 @@ def _identity(page: Consent, language: str) -> Iterator[str]:
 # Lines
 
 
-def _lines(page: Consent, key: str) -> Iterator[str]:
+def _lines(page: Page, key: str) -> Iterator[str]:
     for part in page.shared:
         if part.key == key:
             yield from part.lines

@@ -52,7 +52,7 @@ from veilsum.party.checks import (
     files_asked_before,
     ledger_people_lines,
 )
-from veilsum.party.consent import Consent, Part
+from veilsum.party.consent import Consent
 from veilsum.party.inputs import (
     OwnTable,
     count_party_refusals,
@@ -72,7 +72,7 @@ from veilsum.party.run import (
     run_state_file,
 )
 from veilsum.party.run_status import FILLED_BYTES, Listener, RunEvent
-from veilsum.party.short_page import Standing
+from veilsum.party.short_page import Part, Standing
 from veilsum.party.study_page import consent_to_study, question_pages
 from veilsum.reading import Section, Text, read
 from veilsum.showing import Renderable, Rendering, Table
