@@ -224,9 +224,11 @@ def test_what_was_agreed_to_is_kept_before_anything_is_sent(tmp_path):
     for path in (text, out / "consent.json"):
         assert path.stat().st_mode & 0o777 == 0o600
     shared = consent_to(company.consortium)
-    assert text.read_text().startswith(shared.page)
+    before, page, own = text.read_text().partition(shared.page)
+    assert page
+    assert before.splitlines()[:4] == shared.text().splitlines()[:4]
+    assert "you may take part" in before
     assert told["digest"] == shared.digest
-    own = text.read_text().removeprefix(shared.page)
     assert "data.csv: 30 rows" in own
     assert "minimum_count: passed" in own
     assert "before: 0 numbers about these data are known" in own

@@ -229,7 +229,8 @@ def test_one_page_for_all_lists_them_with_what_they_come_to(ended):
     assert "you stay away from smokers" in own["your_checks"]
     assert "REFUSED" not in page.page
     text = (group.folder("d") / "out" / "consent.txt").read_text()
-    assert text == page.text()
+    assert text == page.text(long=True)
+    assert "you may take part in 2 of 3 questions; refused: smokers" in text
 
 
 def test_status_says_how_far_it_is(ended):
