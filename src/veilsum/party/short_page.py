@@ -419,10 +419,13 @@ def _known(page: Page, language: str, *, brief: bool = False) -> Iterator[str]:
         None,
     )
     counting = groups is not None
+    ends = any(
+        getattr(line, "key", "") == "known.ends_there" for line in _lines(page, "known")
+    )
     for later in once if len(others) > 1 else recipe.foreseen:
         if later.when == "holders" and counting:
             yield "- " + say(
-                "lines.counting",
+                "lines.counting_ends" if ends else "lines.counting",
                 when=round_name("holders", counting=True, language=language),
                 n=_numbers(sum(later.statistics.values()), language),
                 groups=groups,
