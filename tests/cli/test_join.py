@@ -156,7 +156,7 @@ def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
     assert f"b at {agreed.member('b').address}" in text
     assert "coefficients of the costs (2)" in text
     assert "each member alone: the same sums over the 3 others" in text
-    assert "if more of them pool what they saw, nothing is promised" in text
+    assert "if more members pool what they saw, nothing is promised" in text
     assert "epsilon" in text
     assert "- the sum of the coefficients of a, b, c, d - with what" in text
     assert "with what a knows: the sum of the coefficients of b, c, d" in text

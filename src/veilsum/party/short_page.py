@@ -527,7 +527,8 @@ def _own_groups(page: Page, language: str) -> list[Group]:
 def _title(page: Page, language: str) -> list[str]:
     say = partial(phrase_in, language, "page")
     title = page.facts["title"]
-    key = "study" if page.questions else "run" if page.facts["run"] else "plan"
+    keys = ("study", "study_plan") if page.questions else ("run", "plan")
+    key = keys[page.facts["run"] is None]
     title = quoted_for_release(title) if title else say("headings.untitled")
     return _wrap(printable(say(f"headings.{key}", title=title)), "", "  ")
 
