@@ -145,7 +145,7 @@ def test_yes_would_have_opened_one(company):
 
 def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
     agreed = company.consortium
-    found = join(company, "a", answer="n\n")
+    found = join(company, "a", "--long", answer="n\n")
     text = flat(found.stderr)
     assert f'title: "four" run: {agreed.run}' in text
     assert fingerprint_in_groups(agreed.digest) in text

@@ -546,7 +546,9 @@ def test_check_holds_all_questions_against_a_table(four, file):
     told = call("check", file, "--own", own)
     assert told.exit_code == 1
     flat = " ".join(told.output.split())
-    assert "you may take part in 2 of 3 questions; refused: means. means: jobs" in flat
+    assert (
+        "your own rules refuse means, and leave 2 of 3 questions. means: jobs" in flat
+    )
 
 
 def test_a_plan_of_a_study_is_checked_as_one(four, file):

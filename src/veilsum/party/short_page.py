@@ -310,7 +310,7 @@ def _you(page: Page, language: str) -> str:
         names = ", ".join(refusals)
         key, n = "several", len(refusals)
         if n < known.of:
-            key, n = "some", known.of - n
+            key, n = "some" if known.looked else "some_unchecked", known.of - n
         each = [say("you.one", rule=k, why=why) for k, why in refusals.items()]
         first = say(f"you.{key}", n=n, all=known.of, names=names)
         return " ".join([f"{first}.", *each])
