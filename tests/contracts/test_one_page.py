@@ -170,6 +170,8 @@ def test_the_fifth_line_says_what_refuses_and_what_helps():
     told = standing(looked=True, refusals={"q1": why}, of=5)
     assert "4 of 5 questions; refused: q1" in told
     assert "not with --yes: drop" in standing(looked=True, unattended="drop")
+    many = {f"rule_{k}": f"{why} " * 9 for k in range(9)}
+    assert standing(looked=True, refusals=many).endswith("more lines: add --long")
 
 
 @pytest.mark.parametrize("name", ["model logistic", "statistics", "dispatch"])

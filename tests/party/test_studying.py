@@ -546,9 +546,8 @@ def test_check_holds_all_questions_against_a_table(four, file):
     told = call("check", file, "--own", own)
     assert told.exit_code == 1
     flat = " ".join(told.output.split())
-    assert (
-        "your own rules refuse means, and leave 2 of 3 questions. means: jobs" in flat
-    )
+    assert "REFUSED: you may not take part" in flat
+    assert "means: jobs = model, and this file has statistics" in flat
 
 
 def test_a_plan_of_a_study_is_checked_as_one(four, file):

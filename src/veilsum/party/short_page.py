@@ -35,6 +35,8 @@ from veilsum.sums.wording import exact_number_words, quoted_for_release
 WIDTH, MOST_LINES, MOST_STUDY_LINES = 100, 60, 100
 # Columns of the page that are left of an answer.
 LABEL = 10
+# Lines of the last answer, which has all refusals; the lines in full have the rest.
+MOST_ANSWER = 12
 # A group of lines is cut to this, and no further.
 LEAST_LINES = 2
 # Parts that are about the reader alone, in their order, without the title of each.
@@ -173,7 +175,8 @@ def answers(page: Page, language: str = "en") -> list[str]:
     }
     lines = [_in_one_line(say(f"answers.{k}") + one) for k, one in found.items()]
     you = say("answers.you") + printable(_you(page, language))
-    return lines + _wrap(you, "", " " * LABEL)
+    (mine,) = _cut([_wrap(you, "", " " * LABEL)], MOST_ANSWER, language)
+    return lines + mine
 
 
 def most_of(asked: Asked, facts: Mapping[str, Any]) -> MostReleased:
@@ -313,7 +316,7 @@ def _you(page: Page, language: str) -> str:
             key, n = "some" if known.looked else "some_unchecked", known.of - n
         each = [say("you.one", rule=k, why=why) for k, why in refusals.items()]
         first = say(f"you.{key}", n=n, all=known.of, names=names)
-        return " ".join([f"{first}.", *each])
+        return f"{first}. {'; '.join(each)}"
     if refusals:
         ((rule, why),) = refusals.items()
         return say("you.refused", rule=rule, why=why)
