@@ -89,7 +89,7 @@ def kept(office, plan, words):
 def rounds(office):
     """How often a table is asked at most, where one round only was listed."""
     found = office.join(office.file(fit_plan(family="logistic")), answer="n\n")
-    words = ("15 rounds",)
+    words = ("at most 16 sums", "3 to 16 rounds", "14 further rounds")
     return Found(hidden(found.output, words), list(words))
 
 

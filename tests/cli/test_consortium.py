@@ -104,8 +104,8 @@ def test_people_see_fingerprints_links_and_what_was_left_out(words, keys, tmp_pa
     assert link in made.stdout
     assert "hospital-5  only dials" in made.stdout
     assert "[data]: private" in made.stdout
-    assert '"bmi": number, 10 or more, 80 or less, counted in 0.1' in made.stdout
-    assert '"sex": category, one of 2: "1", "2"' in made.stdout
+    assert '"bmi" number 10 to 80, unit 0.1' in made.stdout
+    assert '"sex" one of 2: "1", "2"' in made.stdout
     shown = call("show", tmp_path / "study.veil")
     assert made.stdout.startswith(shown.stdout)
 

@@ -79,12 +79,12 @@ def test_a_ledger_that_would_refuse_says_so_before_anybody_is_met(company, epsil
 
 def test_a_transcript_is_announced_and_writes_over_nothing(company):
     mine = company.folder("a") / "mine.transcript"
-    found = join(company, "a", "--transcript", str(mine), answer="n\n")
+    found = join(company, "a", "--long", "--transcript", str(mine), answer="n\n")
     announced = "you keep a transcript in mine.transcript, encrypted with your key"
     assert announced in flat(found.stderr)
     assert "It is a secret" in flat(found.stderr)
     assert not mine.exists()
-    silent = join(company, "a", answer="n\n")
+    silent = join(company, "a", "--long", answer="n\n")
     assert "you keep a transcript" not in flat(silent.stderr)
     key = company.folder("a") / "a.key"
     before = key.read_bytes()
@@ -145,7 +145,7 @@ def test_yes_would_have_opened_one(company):
 
 def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
     agreed = company.consortium
-    found = join(company, "a", answer="n\n")
+    found = join(company, "a", "--long", answer="n\n")
     text = flat(found.stderr)
     assert f'title: "four" run: {agreed.run}' in text
     assert fingerprint_in_groups(agreed.digest) in text
@@ -156,7 +156,7 @@ def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
     assert f"b at {agreed.member('b').address}" in text
     assert "coefficients of the costs (2)" in text
     assert "each member alone: the same sums over the 3 others" in text
-    assert "if more of them pool what they saw, nothing is promised" in text
+    assert "if more members pool what they saw, nothing is promised" in text
     assert "epsilon" in text
     assert "- the sum of the coefficients of a, b, c, d - with what" in text
     assert "with what a knows: the sum of the coefficients of b, c, d" in text
@@ -182,7 +182,7 @@ def with_tables(tmp_path):
 
 
 def test_a_table_is_described_without_its_rows(tmp_path):
-    found = join(with_tables(tmp_path), "a", answer="n\n")
+    found = join(with_tables(tmp_path), "a", "--long", answer="n\n")
     text = flat(found.stderr)
     assert "data.csv: 30 rows, 2 columns; 2 of 2 agreed columns are there" in text
     assert "0 rows with missing values" in text
@@ -194,10 +194,10 @@ def test_a_table_is_described_without_its_rows(tmp_path):
 def test_what_is_rounded_is_said_to_the_owner_and_not_logged(tmp_path):
     company = with_tables(tmp_path)
     said = "rounded to whole numbers of the agreed units: 30 values of x, 30 of y"
-    assert said in flat(join(company, "a", answer="n\n").stderr)
+    assert said in flat(join(company, "a", "--long", answer="n\n").stderr)
     path = company.folder("a") / "data.csv"
     path.write_text("x,y\n" + "0.5,2\n1.5,4\n2.5,3\n" * 10 + "0.1,3\n")
-    text = flat(join(company, "a", answer="n\n").stderr)
+    text = flat(join(company, "a", "--long", answer="n\n").stderr)
     assert "agreed units: 1 value of x" in text
     path.write_text("x,y\n" + "0.5,2\n" * 29 + "0.1,99\n")
     found = join(company, "a", "--yes", "--log", "json")
@@ -224,9 +224,11 @@ def test_what_was_agreed_to_is_kept_before_anything_is_sent(tmp_path):
     for path in (text, out / "consent.json"):
         assert path.stat().st_mode & 0o777 == 0o600
     shared = consent_to(company.consortium)
-    assert text.read_text().startswith(shared.page)
+    before, page, own = text.read_text().partition(shared.page)
+    assert page
+    assert before.splitlines()[:4] == shared.text().splitlines()[:4]
+    assert "you may take part" in before
     assert told["digest"] == shared.digest
-    own = text.read_text().removeprefix(shared.page)
     assert "data.csv: 30 rows" in own
     assert "minimum_count: passed" in own
     assert "before: 0 numbers about these data are known" in own

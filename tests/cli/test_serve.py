@@ -76,7 +76,7 @@ def test_a_file_waits_for_a_person_who_reads_its_page(company):
     asked = serve(company, "--agree", file, answer="n\n")
     assert asked.exit_code == 2
     assert "CONSENT TO ONE RUN" in asked.stderr
-    assert "YOUR DATA" in asked.stderr
+    assert "YOUR SIDE" in asked.stderr
     assert not [*company.folder("a").rglob("agreed")]
     asked = serve(company, "--agree", file)
     assert "only a person can agree here" in asked.stderr

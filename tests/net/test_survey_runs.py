@@ -245,7 +245,7 @@ def test_the_page_says_who_is_in_the_set_and_that_guests_have_no_ledger(tmp_path
         identity = read_identity(company.folder(name) / f"{name}.key")
 
         def consent(page):
-            pages[name] = " ".join(page.text().split())
+            pages[name] = " ".join(page.text(long=True).split())
             return True
 
         inputs = Inputs(data=company.folder(name), out=tmp_path / f"out-{name}")
@@ -310,13 +310,13 @@ def test_many_guests_are_counted_and_not_named(tmp_path):
     guests = {f"Firm {k + 1}": cells(k) for k in range(21)}
     company = Surveyors(tmp_path, guests=guests)
     write_consortium(tmp_path / "closed.toml", company.consortium)
-    words = ["check", str(tmp_path / "closed.toml"), "--party", "ann"]
+    words = ["check", str(tmp_path / "closed.toml"), "--party", "ann", "--long"]
     told = CliRunner().invoke(app, [*words, "--data", str(company.folder("ann"))])
     assert told.exit_code == 0, told.output
     page = " ".join(told.output.split())
     assert "in it are 21 guests, of 21 invited" in page
     assert "Firm 3" not in page
-    assert "you may take part" in page
+    assert "You: you may take part" in page
     told = CliRunner().invoke(app, words)
     assert "add --data FOLDER" in told.output
     told = CliRunner().invoke(app, [*words, "--json", "--data", str(tmp_path)])
@@ -332,6 +332,6 @@ def test_a_survey_weaker_than_usual_needs_a_person_or_a_floor(tmp_path):
     assert "minimum_guests is usually at least 5; this file has 3" in told
     floors = OwnRules(source="x", floors={"minimum_guests": 3, "minimum_honest": 2})
     assert not floors.refusals(company.consortium, alone=True)
-    page = " ".join(consent_to(company.consortium).text().split())
+    page = " ".join(consent_to(company.consortium).text(long=True).split())
     assert "WEAKER THAN USUAL: minimum_guests = 3, and usual is 5" in page
     assert "whichever 1 of the members collude, 3 of those who filled it" in page

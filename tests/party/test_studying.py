@@ -229,7 +229,8 @@ def test_one_page_for_all_lists_them_with_what_they_come_to(ended):
     assert "you stay away from smokers" in own["your_checks"]
     assert "REFUSED" not in page.page
     text = (group.folder("d") / "out" / "consent.txt").read_text()
-    assert text == page.text()
+    assert text == page.text(long=True)
+    assert "you may take part in 2 of 3 questions; refused: smokers" in text
 
 
 def test_status_says_how_far_it_is(ended):
@@ -378,7 +379,7 @@ def test_own_rules_refuse_one_question_and_not_the_others(four, tmp_path):
         def stop(page):
             raise InvalidInputError(page.text())
 
-        with pytest.raises(InvalidInputError, match="means: REFUSED: jobs = model"):
+        with pytest.raises(InvalidInputError, match="means: jobs = model"):
             replace(part, out=tmp_path / "out").run(stop)
         assert ledger.history().reservations == ()
 
@@ -523,6 +524,8 @@ def call(*words):
 def test_a_study_is_shown_with_its_page(four, file):
     told = call("consortium", "show", file)
     assert told.exit_code == 0
+    assert consent_to_study(four.study).text() in told.output
+    told = call("consortium", "show", file, "--long")
     assert consent_to_study(four.study).page in told.output
     document = json.loads(call("consortium", "show", file, "--json").output)
     assert document["digest"] == four.study.digest.hex()
@@ -534,21 +537,24 @@ def test_check_holds_all_questions_against_a_table(four, file):
     told = call("check", file, "--data", data)
     assert told.exit_code == 1
     flat = " ".join(told.output.split())
-    assert "REFUSED: question 'older'" in flat
+    assert "REFUSED: you may not take part" in flat
+    assert "question 'older'" in flat
     assert "leave one out with --without NAME" in flat
     assert call("check", file).exit_code == 0
     own = file.parent / "veilsum.toml"
     own.write_text('jobs = ["model"]\n')
     told = call("check", file, "--own", own)
     assert told.exit_code == 1
-    assert "- means: REFUSED: jobs = model" in told.output
+    flat = " ".join(told.output.split())
+    assert "REFUSED: you may not take part" in flat
+    assert "means: jobs = model, and this file has statistics" in flat
 
 
 def test_a_plan_of_a_study_is_checked_as_one(four, file):
     scenario = four.local.seats["a"].folder.parents[1] / "scenario.toml"
     told = call("check", scenario, "--data", four.folder("a") / "data.csv")
     assert told.exit_code == 1
-    assert "study: none yet; this is a plan" in told.output
+    assert "CONSENT TO A PLAN OF A STUDY, not yet a run" in told.output
     told = CliRunner().invoke(app, ["stats", str(scenario)])
     assert "several [[question]]: run veilsum up" in told.output
     with refusals.refused("study-not-question"):

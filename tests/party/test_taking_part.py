@@ -281,8 +281,8 @@ def test_without_consent_nothing_is_sent(consent, why, company):
     assert "CONSENT TO ONE RUN" in str(caught.value)
     assert caught.value.page.digest == vs.consent_to(company.consortium).digest
     # What may be logged says nothing of this party's own half.
-    assert "YOUR DATA" in str(caught.value)
-    assert "YOUR DATA" not in caught.value.plain
+    assert "YOUR SIDE" in str(caught.value)
+    assert "YOUR SIDE" not in caught.value.plain
     assert seen == []
     with vs.open_ledger(company.folder("a") / "a.ledger") as books:
         assert books.history().charges == ()

@@ -32,7 +32,8 @@ from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.study import study_from
 from veilsum.files.consortiums import read_consortium
 from veilsum.locale import catalogue, languages
-from veilsum.party.consent import _shared, _times
+from veilsum.party.consent import _shared
+from veilsum.party.short_page import times_in_words
 from veilsum.party.study_page import _sum, consent_to_study
 from veilsum.privacy.composition import Total
 from veilsum.report import annex as papers, forms, officer, sentences as module
@@ -103,7 +104,7 @@ def test_no_test_is_named_in_what_is_shipped():
             assert "::test_" not in path.read_text("utf-8"), path
 
 
-@pytest.mark.parametrize("part", ["officer", "survey"])
+@pytest.mark.parametrize("part", ["officer", "page", "survey"])
 def test_all_languages_say_the_same_with_the_same_numbers(part):
     english = dict(texts(catalogue("en", part)))
     assert languages(part)[:2] == ("en", "de")
@@ -112,6 +113,14 @@ def test_all_languages_say_the_same_with_the_same_numbers(part):
         assert found.keys() == english.keys()
         for key, text in english.items():
             assert fields(found[key]) == fields(text), key
+
+
+def test_lines_of_consent_in_a_further_language_are_lines_of_the_english_page():
+    """A line that a language lacks is shown in English."""
+    english = dict(texts(catalogue("en", "consent")))
+    for language in languages("consent")[1:]:
+        for key, text in texts(catalogue(language, "consent")):
+            assert fields(text) == fields(english[key]), key
 
 
 def test_no_sentence_is_left_in_english():
@@ -264,7 +273,7 @@ def test_every_word_of_the_page_of_consent_is_used(survey_files, monkeypatch):
         for drawn in (True, False):
             _shared.__wrapped__(one, drawn=drawn)
     # What no built-in question comes to, and no law of masks for real parties.
-    assert _times(PossibleRound("price", {}, 3, 3)) == " (3 of them)"
+    assert times_in_words(PossibleRound("price", {}, 3, 3)) == " (3 times)"
     assert "masks: no bound" in " ".join(_sum({}, Total(None, "no masks")))
     for study in odd_studies():
         for drawn in (True, False):
@@ -280,7 +289,8 @@ def test_every_word_of_the_page_of_consent_is_used(survey_files, monkeypatch):
 
 
 def test_every_sentence_that_the_page_of_consent_takes_is_there():
-    every = {".".join(key) for key, _ in texts(catalogue("en", "consent"))}
+    parts = (catalogue("en", one) for one in ("consent", "page", "sums"))
+    every = {".".join(key) for part in parts for key, _ in texts(part)}
     calls = [
         argument
         for tree in consent_programs()

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import FILE, json_option, on_screen, print_json
+from veilsum.cli.output import (
+    FILE,
+    json_option,
+    language_option,
+    long_option,
+    on_screen,
+    print_json,
+)
 from veilsum.cli.own_table import new_data_option, table_options, taken
 
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium
     from veilsum.consortium.study import AgreedStudy
-    from veilsum.party.consent import Consent, Part
+    from veilsum.party.consent import Consent
     from veilsum.party.own_rules import OwnRules
+    from veilsum.party.short_page import Part, Standing
 
 
 @click.command("check")
@@ -41,6 +50,8 @@ if TYPE_CHECKING:
     help="This party's own rules; by default veilsum.toml beside PLAN, if it is there.",
 )
 @click.option("--party", help="Which of the members this is; by default the first.")
+@long_option
+@language_option
 @json_option
 def command(
     *,
@@ -50,16 +61,18 @@ def command(
     own: Path | None,
     ledger_file: Path | None,
     party: str | None,
+    long: bool,
+    language: str,
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Say what PLAN asks, what becomes known, and whether one's own table passes.
+    """Show the page of consent for PLAN, and check this party's own table against it.
 
-    PLAN is a consortium file, that of a study, or the scenario file of either. No
-    identity, no key and no network is needed, and nothing is sent. Without --data or
-    --cost it shows what all members see alike, and checks nothing of yours but your own
-    rules. The exit code is 1 if a rule refuses, else 0; which rule, and why, is for you
-    alone.
+    PLAN is a consortium file, a study file, or the scenario file of either. The first
+    five lines say the question, the people, the price, who learns what, and whether
+    this party may take part. No identity, no key and no network is needed, and nothing
+    is sent. Without --data or --cost only this party's own rules are checked. The exit
+    code is 1 if a rule refuses, else 0; which rule, and why, is for you alone.
 
     \b
     Example:
@@ -77,42 +90,26 @@ def command(
     consortium = runs_of(agreed)[0]
     name = consortium.member(party or consortium.members[0].name).name
     files = {"data": data, "cost": cost}
-    parts, refused = at_home(agreed, page, rules, name, files, ledger_file, taken(how))
-    page, good = replace(page, own=parts), not refused
+    page = at_home(agreed, page, rules, name, files, ledger_file, taken(how))
+    assert page.standing is not None
+    good = page.standing.good
     if as_json:
-        looked = any(files.values())  # what was not looked at is neither
+        looked = any(files.values())  # a table that was not checked is neither
         print_json({**page.to_dict(), "good": good if looked or not good else None})
     else:
-        click.echo(on_screen(page.text()))
-        click.echo(_verdict(consortium, good=good, given=any(files.values())))
+        click.echo(on_screen(page.text(long=long, language=language)), nl=False)
     click.get_current_context().exit(0 if good else 1)
 
 
-def _verdict(consortium: Consortium, *, good: bool, given: bool) -> str:
-    """Return the last line: what was not looked at is not said to be good."""
-    from veilsum.sums.kinds import agreed_question_of
-
-    if not good:
-        return "REFUSED: you may not take part"
-    if given:
-        return "you may take part"
-    _, kind = agreed_question_of(consortium)
-    option = "--cost" if kind.input == "cost" else "--data"
-    where = "FOLDER" if kind.input == "folder" else "FILE"
-    return (
-        f"no {kind.input} was given, so nothing of it was checked; add {option} {where}"
-    )
-
-
-def at_home(
-    agreed: Consortium | AgreedStudy, page: Consent, *given: Any
-) -> tuple[tuple[Part, ...], int]:
-    """Return the owner's half of the page, and how many questions are refused."""
+def at_home(agreed: Consortium | AgreedStudy, page: Consent, *given: Any) -> Consent:
+    """Return the page with the owner's half, and whether the owner may take part."""
     from veilsum.consortium.study import AgreedStudy
 
     if isinstance(agreed, AgreedStudy):
-        return _study_at_home(agreed, *given)
-    return _run_at_home(agreed, page, *given)
+        own, standing = _study_at_home(agreed, *given)
+    else:
+        own, standing = _run_at_home(agreed, page, *given)
+    return replace(page, own=own, standing=standing)
 
 
 def _study_at_home(
@@ -122,14 +119,14 @@ def _study_at_home(
     files: dict[str, Path | None],
     ledger_file: Path | None,
     how: dict[str, Any],
-) -> tuple[tuple[Part, ...], int]:
+) -> tuple[tuple[Part, ...], Standing]:
     from tempfile import TemporaryDirectory
 
     from veilsum.errors import InvalidInputError
     from veilsum.files.ledger import open_ledger
-    from veilsum.party.consent import Part
     from veilsum.party.inputs import OwnTable, party_contribution
     from veilsum.party.run import own_ledger
+    from veilsum.party.short_page import Part, Standing
     from veilsum.party.studying import study_at_home
 
     ruled = {
@@ -141,7 +138,7 @@ def _study_at_home(
     if not any(files.values()):
         told = [f"- {name}: REFUSED: {why}" for name, why in ruled.items()]
         verdict = Part("your_rules_say", tuple(told or ["nothing is refused"]))
-        return (mine, verdict), len(ruled)
+        return (mine, verdict), Standing(refusals=ruled, of=len(study.questions))
     part = party_contribution(
         study.first, data=files["data"], cost=files["cost"], **how
     )
@@ -158,11 +155,14 @@ def _study_at_home(
                 home = study_at_home(
                     study, part, party, ledger, asked=[*study.questions], refused=ruled
                 )
-                lines, refused = home.lines, len(home.refused)
+                lines, n = home.lines, len(study.questions)
+                standing = Standing(looked=True, refusals=home.refused, of=n)
             except InvalidInputError as error:
-                lines, refused = (f"- REFUSED: {error}",), len(study.questions)
+                lines = (f"- REFUSED: {error}",)
+                rule = getattr(error, "rule", "table")
+                standing = Standing(looked=True, refusals={rule: str(error)})
     words = Part("your_data", (part.words,))
-    return (words, Part("your_checks", lines), mine), refused
+    return (words, Part("your_checks", lines), mine), standing
 
 
 def _run_at_home(
@@ -173,7 +173,7 @@ def _run_at_home(
     files: dict[str, Path | None],
     ledger_file: Path | None,
     how: dict[str, Any],
-) -> tuple[tuple[Part, ...], int]:
+) -> tuple[tuple[Part, ...], Standing]:
     from contextlib import ExitStack
 
     from veilsum.files.ledger import open_ledger
@@ -182,8 +182,8 @@ def _run_at_home(
         consent_parts_for_party,
         consent_price_part,
     )
-    from veilsum.party.consent import Part
     from veilsum.party.inputs import party_contribution
+    from veilsum.party.short_page import Part, Standing
     from veilsum.surveys.terms import SurveySpec
 
     refused = own.refusals(consortium, alone=False)
@@ -191,12 +191,18 @@ def _run_at_home(
     told = [f"REFUSED: {why}" for why in refused]
     told += [f"not with --yes: {why}" for why in asked if why not in refused]
     verdict = Part("your_rules_say", tuple(told or ["nothing is refused"]))
+    standing = Standing(
+        looked=any(files.values()),
+        refusals={"": "; ".join(refused)} if refused else {},
+        unattended="; ".join(why for why in asked if why not in refused),
+    )
     if not any(files.values()):
-        return (Part("your_rules", own.lines), verdict), int(bool(refused))
+        return (Part("your_rules", own.lines), verdict), standing
     (question,) = consortium.questions
     if isinstance(question, SurveySpec) and question.set is None:
-        lines, good = _open_survey_at_home(consortium, party, files["data"])
-        return (Part("your_checks", lines), verdict), int(bool(refused) or not good)
+        lines, why = _open_survey_at_home(consortium, party, files["data"])
+        standing = _with(standing, {"survey": why} if why else {})
+        return (Part("your_checks", lines), verdict), standing
     given: dict[str, Any] = {**files, **how}
     part = party_contribution(consortium, **given)
     with ExitStack() as stack:
@@ -208,13 +214,17 @@ def _run_at_home(
         yours = consent_parts_for_party(part, found, own=own, ledger=ledger, most=most)
         if found.good and (price := consent_price_part(part, party)) is not None:
             yours = (*yours, price)
-    return (*yours, verdict), int(bool(refused) or not found.good)
+    return (*yours, verdict), _with(standing, found.refusals)
+
+
+def _with(standing: Standing, refusals: Mapping[str, str]) -> Standing:
+    return replace(standing, refusals={**standing.refusals, **refusals})
 
 
 def _open_survey_at_home(
     consortium: Consortium, party: str, folder: Path | None
-) -> tuple[tuple[str, ...], bool]:
-    """Say whether an open survey is true about a delegate, before guests are invited.
+) -> tuple[tuple[str, ...], str]:
+    """Return why an open survey is not true about a delegate; "" if it is true.
 
     Whoever wrote the file could have put a key of its own in this one's place.
     """
@@ -235,5 +245,5 @@ def _open_survey_at_home(
         with closing(DelegateStore.open(folder / STORE)) as store:
             store.check_file(survey_terms(consortium), party)
     except InvalidInputError as error:
-        return (f"- REFUSED: {error}",), False
-    return ("- your key and guests are as you made them",), True
+        return (f"- REFUSED: {error}",), str(error)
+    return ("- your key and guests are as you made them",), ""

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from veilsum.cli.identity import in_two_lines
-from veilsum.cli.output import json_option, print_json
+from veilsum.cli.output import (
+    json_option,
+    language_option,
+    long_option,
+    print_json,
+)
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -104,20 +109,20 @@ def new(
     if as_json:
         print_json({**_document(drafted), "left_out": list(left_out)})
         return
-    _print(out, drafted)
+    _print(out, drafted, long=False, language="en")
     _print_lines("Left out of the file, since it is public:", left_out)
 
 
 @command.command("show")
 @click.argument("file", type=PATH)
+@long_option
+@language_option
 @json_option
-def show(*, file: Path, as_json: bool) -> None:
-    """Show a consortium file: members, links, its digest, and what it asks.
+def show(*, file: Path, long: bool, language: str, as_json: bool) -> None:
+    """Show a consortium file: members, links, its digest, and the page of consent.
 
-    The page that every member agrees to follows, as far as it needs nobody's table:
-    question, columns, every number that becomes known, who can compute what from it,
-    what is checked, what is not protected. Members who see the same digest hold the
-    same file. With a table of one's own, veilsum check says more.
+    The page is the same for every member, and members who see the same digest have the
+    same file. veilsum check also checks this party's own table.
 
     \b
     Example:
@@ -132,7 +137,7 @@ def show(*, file: Path, as_json: bool) -> None:
     if as_json:
         print_json(_document(found))
     else:
-        _print(file, found)
+        _print(file, found, long=long, language=language)
 
 
 @command.command("amend")
@@ -362,7 +367,9 @@ def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
     }
 
 
-def _print(file: Path, found: Consortium | AgreedStudy) -> None:
+def _print(
+    file: Path, found: Consortium | AgreedStudy, *, long: bool, language: str
+) -> None:
     from veilsum.consortium.study import runs_of
     from veilsum.net.identity import fingerprint_in_groups
     from veilsum.party.study_page import study_consent_page
@@ -383,7 +390,7 @@ def _print(file: Path, found: Consortium | AgreedStudy) -> None:
     relays = () if one.relays is None else one.relays.places
     _print_lines("Relays, where a call does not get through:", map(str, relays))
     page = study_consent_page(found)
-    click.echo(f"\n{page.page}\nDigest of the facts on this page: {page.digest}")
+    click.echo(f"\n{page.text(long=long, language=language)}", nl=False)
 
 
 def _member_lines(members: Collection[dict[str, Any]]) -> list[str]:

@@ -18,7 +18,15 @@ import click
 from click.exceptions import Exit
 
 from veilsum.cli.app import BadInput
-from veilsum.cli.output import FILE, json_option, log_option, print_json, say
+from veilsum.cli.output import (
+    FILE,
+    json_option,
+    language_option,
+    log_option,
+    long_option,
+    print_json,
+    say,
+)
 from veilsum.cli.own_table import new_data_option, table_options, taken
 from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printable
 
@@ -180,6 +188,8 @@ REMIND_SECONDS = 10.0
     metavar="NAME",
     help="Of a study, a question to stay away from. May be repeated.",
 )
+@long_option
+@language_option
 @log_option
 @json_option
 def command(
@@ -192,13 +202,14 @@ def command(
     as_json: bool,
     yes: bool,
     without: tuple[str, ...],
+    long: bool,
+    language: str,
     style: str,
     **how: Any,
 ) -> None:
     """Take part in a run with the other members of a consortium.
 
-    Shows what is asked, every number that becomes known, who can compute what from it
-    and what is not protected, and asks. What was agreed to is kept in consent.txt. If
+    Shows the page of consent and asks; the page in full is kept in consent.txt. If
     it is interrupted, however rudely, the same command goes on where it was. The file
     of a study has several questions: they are agreed to at once, each has a folder of
     its own in --out, and one that fails does not stop the others (exit code 1).
@@ -251,7 +262,9 @@ def command(
             out=out,
             without=without,
         )
-        consent, listen = partial(_agree, yes=yes, style=style), _teller(style)
+        how_shown: dict[str, Any] = {"long": long, "language": language}
+        consent = partial(_agree, yes=yes, style=style, **how_shown)
+        listen = _teller(style)
         try:
             ready = prepare_party(agreed, identity, inputs)
             if isinstance(ready, PreparedStudy):
@@ -313,11 +326,11 @@ def _end(style: str, words: str, status: int, code: str = "") -> NoReturn:
     raise Exit(status)
 
 
-def _agree(page: Consent, *, yes: bool, style: str) -> bool:
+def _agree(page: Consent, *, yes: bool, style: str, **how_shown: Any) -> bool:
     from veilsum.party.checks import ASKED_BEFORE
 
     if not yes:
-        ask(page)
+        ask(page, **how_shown)
         return True
     for part in page.own:
         if part.key == ASKED_BEFORE:
@@ -375,10 +388,11 @@ def ask(
     *,
     unanswered: str = ADD_YES,
     declined: str = "run the same command to take part",
+    **how_shown: Any,
 ) -> None:
     """Show what is about to happen, and go on only if a person agrees."""
     # Where the question is, so that nobody is asked about what went into a file.
-    say(page.text())
+    say(page.text(**how_shown))
     try:
         agrees = click.confirm("\nproceed?", default=False, err=True)
     except click.Abort:

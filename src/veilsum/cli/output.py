@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from veilsum.errors import printable
+from veilsum.locale import languages
 
 if TYPE_CHECKING:  # a result that is plain text does without rich
     from rich.console import Console
@@ -24,6 +25,18 @@ graph_option = click.option("--graph", "spec", required=True, **_GRAPH)
 optional_graph_option = click.option("--graph", "spec", **_GRAPH)
 # Spelt out: importing them would load numpy for --help.
 LAWS = ("none", "gaussian", "lattice", "uniform")
+long_option = click.option(
+    "--long",
+    is_flag=True,
+    help="Explain every number and every rule of the page; in English.",
+)
+language_option = click.option(
+    "--language",
+    type=click.Choice(languages("page")),
+    default="en",
+    show_default=True,
+    help="Language of the page; the file's own words and refusals stay as they are.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
 log_option = click.option(
     "--log",

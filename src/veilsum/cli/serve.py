@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -176,7 +175,6 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
     """Show a page, ask, and write down what a person has agreed to."""
     from veilsum.cli.check import at_home
     from veilsum.cli.join import ask
-    from veilsum.consortium.study import runs_of
     from veilsum.files.consortiums import read_agreement
     from veilsum.party.serving import survey_section_of
     from veilsum.party.study_page import study_consent_page
@@ -186,7 +184,7 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
     agreed, name = read_agreement(file), home.identity.name
     books = home.ledger or home.identity.key_file.with_suffix(".ledger")
     page = study_consent_page(agreed)
-    parts, refused = at_home(
+    page = at_home(
         agreed,
         page,
         home.rules,
@@ -198,8 +196,8 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
         books if books.exists() else None,
         dict(home.how),
     )
-    page = replace(page, own=parts)
-    if refused == len(runs_of(agreed)):  # of a study, others may be joined
+    assert page.standing is not None
+    if page.standing.bars_all:  # of a study, others may be joined
         say(page.text())
         raise BadInput("REFUSED: you may not take part, and nothing was sent")
     ask(

@@ -312,10 +312,10 @@ class InRounds(IterativeRecipe[S]):
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
         tries = self.most_rounds - 1
-        later = PossibleRound(
-            "tries", self.round_layout.released, self.least_tries, tries
+        later = PossibleRound.from_layout(
+            "tries", self.round_layout, self.least_tries, tries
         )
-        first = PossibleRound("first", self.first_layout.released)
+        first = PossibleRound.from_layout("first", self.first_layout)
         return (first, later) if tries > 0 else (first,)
 
 
@@ -422,8 +422,8 @@ class NewtonRecipe(Strategy, InRounds[State]):
         fineness = self.newton.propose(self.state(sums)).fineness
         return () if fineness is None else fineness.residues
 
-    def _shown(self, stage: Stage) -> dict[str, int]:
-        return (self.newton.scales.layout(stage) + LEFT_OUT).released
+    def _layout(self, stage: Stage) -> Layout:
+        return self.newton.scales.layout(stage) + LEFT_OUT
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
@@ -435,7 +435,7 @@ class NewtonRecipe(Strategy, InRounds[State]):
         outside = "outside"
         once = scales.responses_once
         # Of some families the last of these rounds shows what the others do.
-        last = once and self._shown("last") != self._shown("round")
+        last = once and self._layout("last").released != self._layout("round").released
         kinds: tuple[tuple[str, Stage, int, int], ...] = (
             ("first", "first", 1, 1),
             # A run that ends without an answer may end before its closing round.
@@ -447,7 +447,7 @@ class NewtonRecipe(Strategy, InRounds[State]):
             ("closing", "closing", closing, closing),
         )
         return tuple(
-            PossibleRound(when, self._shown(stage), least, most)
+            PossibleRound.from_layout(when, self._layout(stage), least, most)
             for when, stage, least, most in kinds
             if most
         )

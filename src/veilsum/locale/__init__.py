@@ -28,14 +28,41 @@ def catalogue(language: str, part: str = "sums") -> Mapping[str, Any]:
     Args:
         language: such as `en`.
         part: `sums`, statistics and limits; `officer`, the papers of a data-protection
-            officer; `survey`, what guests read; in English only `audit`, `consent`,
-            the page of consent, and `report`, the page of a finished run.
+            officer; `survey`, what guests read; `page`, the page of consent, and
+            `consent`, its lines in full; in English only `audit` and `report`, the
+            page of a finished run.
     """
     return tomllib.loads((FOLDER / language / f"{part}.toml").read_text("utf-8"))
 
 
-def phrase(part: str, key: str, /, **values: object) -> str:
-    """Return a sentence from one English file, its braces filled in.
+class Phrase(str):
+    """A sentence of a catalogue that knows its key, so that it can be said elsewhere.
+
+    Attributes:
+        part: the file, as in `catalogue`.
+        key: of the sentence.
+        values: fill in its braces.
+    """
+
+    part: str
+    key: str
+    values: Mapping[str, object]
+
+    def __new__(
+        cls, text: str, part: str, key: str, values: Mapping[str, object]
+    ) -> Self:
+        """Return a sentence with its key."""
+        made = super().__new__(cls, text)
+        made.part, made.key, made.values = part, key, values
+        return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments from which a copy is made."""
+        return (str(self), self.part, self.key, self.values), {}
+
+
+def phrase(part: str, key: str, /, **values: object) -> Phrase:
+    """Return a sentence of one English file, its braces filled in.
 
     Args:
         part: the file, as in `catalogue`.
@@ -47,11 +74,38 @@ def phrase(part: str, key: str, /, **values: object) -> str:
     >>> phrase("consent", "head.run", run="wages-1")
     'run: wages-1'
     """
+    return phrase_in("en", part, key, **values)
+
+
+def phrase_in(language: str, part: str, key: str, /, **values: object) -> Phrase:
+    """Return a sentence of one file of a language, as `phrase` does.
+
+    Raises:
+        KeyError: the file does not have it.
+    """
     *tables, name = key.split(".")
-    found: Any = catalogue("en", part)
+    found: Any = catalogue(language, part)
     for table in tables or ["words"]:
         found = found[table]
-    return str(found[name]).format(**values)
+    return Phrase(str(found[name]).format(**values), part, key, values)
+
+
+def in_language(text: str, language: str) -> str:
+    """Return a sentence in another language, where its catalogue has the sentence.
+
+    >>> in_language(phrase("consent", "amount.one_round", numbers=3), "de")
+    '1 Runde, das heißt eine Summe von 3 Zahlen'
+    """
+    if language == "en" or not isinstance(text, Phrase):
+        return text
+    values = {
+        name: in_language(value, language) if isinstance(value, str) else value
+        for name, value in text.values.items()
+    }
+    try:
+        return phrase_in(language, text.part, text.key, **values)
+    except KeyError:
+        return text
 
 
 def languages(part: str = "officer") -> tuple[str, ...]:
@@ -171,13 +225,13 @@ def released_sum(
     )
 
 
-def round_name(key: str, *, counting: bool = False) -> str:
+def round_name(key: str, *, counting: bool = False, language: str = "en") -> str:
     """Return which rounds these are; `counting` where the first counts members.
 
     >>> round_name("first"), round_name("first", counting=True)
     ('the first round', 'the second round')
     """
-    words = catalogue("en")["rounds"]
+    words = catalogue(language)["rounds"]
     after = words["after_counting"] if counting else {}
     return str(after.get(key, words.get(key, key)))
 
@@ -187,13 +241,13 @@ def in_words(statistics: Mapping[str, int], job: str) -> str:
     return "; ".join(f"{label(key, job)} ({n})" for key, n in statistics.items())
 
 
-def label(key: str, job: str = "") -> str:
+def label(key: str, job: str = "", language: str = "en") -> str:
     """Return a statistic's short name; `job` is the label of its question.
 
     >>> label("left_out"), label("sum", "wages")
     ('rows left out', 'wages')
     """
-    return statistic(key)["label"].format(job=job)
+    return statistic(key, language)["label"].format(job=job)
 
 
 def meaning(

@@ -16,12 +16,12 @@ from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import BudgetError, InvalidInputError, VeilsumError
 from veilsum.files.ledger import Ledger, Wanted
-from veilsum.locale import catalogue, phrase
+from veilsum.locale import phrase
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
-from veilsum.party.consent import Part
 from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, OwnTable
 from veilsum.party.own_rules import OwnRules
+from veilsum.party.short_page import Part
 from veilsum.privacy.accountant import accounts
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.sums.kinds import agreed_job
@@ -313,13 +313,13 @@ def consent_price_part(part: OwnPart, party: str) -> Part | None:
         ]
         requests = [recipe.request(one) for one in before]
     except VeilsumError:
-        return Part("price", (str(catalogue("en")["price"]["not_alone"]),))
+        return Part("price", (phrase("sums", "price.not_alone"),))
     honest = max(1, rows * (members - tolerate) // members)
     dropped = rows + table.n_dropped * members
     price = ReleasePrice.from_releases(releases, job.schema, dropped, honest)
     lines = [] if price is None else [price.line()]
     lines.append(own_influence([AskedTable(job, table, requests)], rows).line())
-    return Part("price", (*lines, str(catalogue("en")["price"]["estimate"])))
+    return Part("price", (*lines, phrase("sums", "price.estimate")))
 
 
 def guarantee_for_consent(task: Assignment) -> Guarantee:
@@ -336,9 +336,8 @@ def guarantee_for_consent(task: Assignment) -> Guarantee:
 
 def _guarantee(promise: Guarantee, *, own_data: bool) -> Iterator[str]:
     worst = promise.worst
-    epsilon = _say("guarantee.no_epsilon")
-    if promise.epsilon is not None:
-        epsilon = f"{promise.epsilon:.6g}"
+    no_bound = promise.epsilon is None
+    epsilon = _say("guarantee.no_epsilon") if no_bound else f"{promise.epsilon:.6g}"
     size = 0 if worst is None else worst.tolerate
     yield _say("guarantee.masks", status=promise.status, size=size, epsilon=epsilon)
     for line in promise.limits:

@@ -32,54 +32,28 @@ from veilsum.party.own_rules import (
     relaxed_rules,
     rules_in_force,
 )
+from veilsum.party.short_page import (
+    WIDTH,
+    Part,
+    Standing,
+    answers,
+    short_page,
+    times_in_words,
+)
 from veilsum.showing import Items, Renderable, Rendering, counted
 from veilsum.sums.kinds import Asked, question_kind_of, resolve_agreed_question
 from veilsum.sums.presence import FEW_VALUES, Screened, Varying, merge_axes_of
 from veilsum.sums.recipes import Guarded, open_limits
-from veilsum.sums.releases import BY_PARTY, PossibleRound
+from veilsum.sums.releases import BY_PARTY
 from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 from veilsum.tables.columns import Column
 
-WIDTH = 88
 # A digest of facts is for that, and for no other use.
 CONTEXT = b"veilsum consent\0"
 # The page for programs, among a run's files.
 PAGE = "consent.json"
 
 _say = partial(phrase, "consent")
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some lines of a page under one heading; a dash begins an item.
-
-    Attributes:
-        key: of the heading, in the catalogue of the page.
-        values: fill in the heading's braces.
-    """
-
-    key: str
-    lines: tuple[str, ...]
-    values: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def heading(self) -> str:
-        return _say(f"headings.{self.key}", **self.values)
-
-    @cached_property
-    def text(self) -> str:
-        """The heading, and every line under it, each a little to the right."""
-        rows = [self.heading]
-        for line in self.lines:
-            first = "    " if line.startswith("- ") else "  "
-            rows += textwrap.wrap(
-                printable(line),
-                WIDTH,
-                initial_indent=first,
-                subsequent_indent=first + "    ",
-                break_on_hyphens=False,
-            )
-        return "\n".join(rows) + "\n"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -90,11 +64,17 @@ class Consent(Renderable):
         shared: the half that all members have alike.
         facts: the same for programs.
         own: the half about one party; () where nobody's table is looked at.
+        asked: the question, as its file decides it; None for a study.
+        questions: pages of the questions of a study, by name.
+        standing: whether the party may take part; None where nothing was looked at.
     """
 
     shared: tuple[Part, ...]
     facts: Mapping[str, Any]
     own: tuple[Part, ...] = ()
+    asked: Any = field(default=None, compare=False)
+    questions: Mapping[str, Consent] = field(default_factory=dict, compare=False)
+    standing: Standing | None = field(default=None, compare=False)
 
     @cached_property
     def page(self) -> str:
@@ -121,15 +101,27 @@ class Consent(Renderable):
             {one.heading: one.lines for one in rest},
         )
 
-    def text(self) -> str:
-        """Return the whole page."""
+    def text(self, *, long: bool = False, language: str = "en") -> str:
+        """Return the whole page: at most 60 lines, or 100 for a study.
+
+        Args:
+            long: explain every number and every rule below the first answers instead;
+                these explanations are in English.
+            language: of the page.
+        """
+        if not long:
+            return short_page(self, language)
+        return "\n".join([*answers(self, language), "", self._in_full()])
+
+    def _in_full(self) -> str:
+        digest = _say("page.digest", digest=self.digest)
         if not self.own:
-            return self.page
+            return f"{self.page}\n{digest}\n"
         rest = "\n".join(part.text for part in self.own)
         line = "-" * WIDTH
         key = "page.of_a_plan" if self.facts["run"] is None else "page.same"
         between = textwrap.fill(_say(key), WIDTH)
-        between = f"{between}\n{_say('page.digest', digest=self.digest)}"
+        between = f"{between}\n{digest}"
         return f"{self.page}\n{line}\n{between}\n{line}\n\n{rest}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,7 +135,7 @@ class Consent(Renderable):
     def write(self, folder: Path) -> list[Path]:
         """Write consent.txt and consent.json, which only their owner may read."""
         files = {
-            "consent.txt": self.text().encode(),
+            "consent.txt": self.text(long=True).encode(),
             PAGE: (as_json(self.to_dict()) + "\n").encode(),
         }
         return write_files(folder, files, private=True)
@@ -219,7 +211,7 @@ def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
         ],
         "complete": not room.left_out,
     }
-    return Consent(shared=shared, facts=facts)
+    return Consent(shared=shared, facts=facts, asked=found)
 
 
 # The head, and what a reader must not miss
@@ -316,7 +308,7 @@ def _column(column: Column, room: PageRoom) -> str:
         title = _say("lists.levels", name=quoted_for_release(column.name))
         shown = room.names(title, levels)
         found = _say("column.category", n=len(levels), levels=shown)
-        return found + _words_of_tables(column, room)
+        return _with_words(found, column, room)
     ends = {
         name: _end(column.written(end))
         for name, end in (("least", column.minimum), ("most", column.maximum))
@@ -325,11 +317,11 @@ def _column(column: Column, room: PageRoom) -> str:
     by_ends = {(): "number", ("least",): "from", ("most",): "to"}
     key = by_ends.get(tuple(ends), "range")
     found = _say(f"column.{key}", kind=column.kind, unit=column.unit_words, **ends)
-    return found + _words_of_tables(column, room)
+    return _with_words(found, column, room)
 
 
-def _words_of_tables(column: Column, room: PageRoom) -> str:
-    """Return which values of a table are read as others, or as missing."""
+def _with_words(described: str, column: Column, room: PageRoom) -> str:
+    """Add which values of a table are read as others, or as missing."""
     name, found = quoted_for_release(column.name), ""
     recoded = [
         _say(
@@ -346,7 +338,9 @@ def _words_of_tables(column: Column, room: PageRoom) -> str:
     if missing:
         title = _say("lists.missing", name=name)
         found += _say("column.missing", words=room.names(title, missing))
-    return found
+    if not found:
+        return described
+    return _say("column.with_words", described=described, words=found)
 
 
 # How much becomes known
@@ -412,7 +406,7 @@ def _known(found: Asked, room: PageRoom) -> Iterator[str]:
     for place, later in enumerate(found.recipe.foreseen):
         when = round_name(later.when, counting=counting)
         n = sum(later.statistics.values())
-        yield _say("known.round", when=when, times=_times(later), n=n)
+        yield _say("known.round", when=when, times=times_in_words(later), n=n)
         if not place and isinstance(found.recipe, Screened):
             groups = [quoted_for_release(one.name) for one in found.recipe.groups]
             names = room.names(_say("lists.groups"), groups)
@@ -428,14 +422,6 @@ def _known(found: Asked, room: PageRoom) -> Iterator[str]:
     answer = _say("known.answer") if found.job is None else found.job.follows
     yield _say("known.follows", answer=answer)
     yield _say("known.receipt")
-
-
-def _times(kind: PossibleRound) -> str:
-    if (kind.least, kind.most) == (1, 1):
-        return ""
-    if kind.least == kind.most:
-        return _say("known.times", n=kind.least)
-    return _say("known.times_range", least=kind.least, most=kind.most)
 
 
 # Who can compute what
@@ -559,5 +545,5 @@ def _open(found: Asked, *, drawn: bool) -> Iterator[str]:
     kind = question_kind_of(found.consortium.questions[0])
     if kind.input != "folder":
         yield _say("open.next")
-    yield from (f"- {line}" for line in open_limits(found.recipe))
+    yield from (_say("open.limit", line=line) for line in open_limits(found.recipe))
     yield from (f"- {line}" for line in kind.limits(found))

@@ -233,10 +233,9 @@ def party_contribution(
             f"{wanted} FILE, and nothing else",
             code="wrong-input-option",
         )
-    is_file, name = isinstance(given, str | Path), phrase("consent", "data.in_memory")
-    if is_file:
-        name = Path(given).name
-    elif how:
+    is_file = isinstance(given, str | Path)
+    name = Path(given).name if is_file else phrase("consent", "data.in_memory")
+    if how and not is_file:
         raise InvalidInputError(
             f"{listed_names([*how])} says how a file is written, and this is a table "
             "in "

@@ -48,12 +48,13 @@ from veilsum.party.checks import (
     consent_parts_for_party,
     files_asked_before,
 )
-from veilsum.party.consent import PAGE, Consent, Part, consent_to
+from veilsum.party.consent import PAGE, Consent, consent_to
 from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, party_contribution
 from veilsum.party.networked import EndedRun, Looping, Networked
 from veilsum.party.own_rules import OwnRules, own_rules_in
 from veilsum.party.replay import SUMS, replay_sums_file
 from veilsum.party.run_status import ENDING, EventFeed, Listener, RunStatus, StatusFile
+from veilsum.party.short_page import Part, Standing
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.messages import Quit
@@ -330,7 +331,8 @@ class PreparedRun(Secret):
             ledger=ledger,
             most=self.page.facts["numbers"][1],
         )
-        return replace(self.page, own=(Part("your_place", tuple(place)), *yours))
+        own = Part("your_place", tuple(place)), *yours
+        return replace(self.page, own=own, standing=Standing(looked=True))
 
 
 class Halting:

@@ -16,8 +16,9 @@ from veilsum.errors import printable
 from veilsum.locale import phrase
 from veilsum.net.identity import fingerprint_in_groups
 from veilsum.numbers.arrays import listed_names
-from veilsum.party.consent import Consent, Part, consent_to
+from veilsum.party.consent import Consent, consent_to
 from veilsum.party.own_rules import relaxed_rules
+from veilsum.party.short_page import Part
 from veilsum.privacy.composition import Charge, Exposure, Total, mobile_total
 from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.sums.wording import quoted_for_release
@@ -76,7 +77,7 @@ def consent_to_study(
             name: {"digest": page.digest, **page.facts} for name, page in pages.items()
         },
     }
-    return Consent(shared=tuple(shared), facts=facts)
+    return Consent(shared=tuple(shared), facts=facts, questions=pages)
 
 
 def study_consent_page(

@@ -52,7 +52,7 @@ from veilsum.party.checks import (
     files_asked_before,
     ledger_people_lines,
 )
-from veilsum.party.consent import Consent, Part
+from veilsum.party.consent import Consent
 from veilsum.party.inputs import (
     OwnTable,
     count_party_refusals,
@@ -72,6 +72,7 @@ from veilsum.party.run import (
     run_state_file,
 )
 from veilsum.party.run_status import FILLED_BYTES, Listener, RunEvent
+from veilsum.party.short_page import Part, Standing
 from veilsum.party.study_page import consent_to_study, question_pages
 from veilsum.reading import Section, Text, read
 from veilsum.showing import Renderable, Rendering, Table
@@ -237,9 +238,12 @@ class StudyAtHome(Secret):
     def lines(self) -> tuple[str, ...]:
         passed = [*self.wanted, *self.begun]
         return (
-            *(f"- {name}: REFUSED: {why}" for name, why in self.refused.items()),
+            *(
+                _say("checks.refused", rule=name, why=why)
+                for name, why in self.refused.items()
+            ),
             *(f"- {name}: left out, as you said" for name in self.left_out),
-            *(f"- {name}: passed" for name in passed),
+            *(_say("checks.passed", rule=name) for name in passed),
             *((TOGETHER,) if len(passed) > 1 else ()),
         )
 
@@ -458,7 +462,9 @@ class PreparedStudy(Secret):
                 refused=ruled,
             )
             if home.wanted:
-                page = replace(self.page, own=self._own(home, ledger))
+                standing = Standing(looked=True, refusals=home.refused, of=len(left))
+                own = self._own(home, ledger)
+                page = replace(self.page, own=own, standing=standing)
                 if consent(page) is not True:
                     why = "this party did not agree to the study, and nothing was sent"
                     raise ConsentError(why, page, code="consent-declined")

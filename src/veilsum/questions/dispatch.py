@@ -150,12 +150,11 @@ class PriceRecipe(TriedPrices[State]):
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
-        most, shown = self.search.max_rounds, self.layout.released
-        tried = PossibleRound("price", shown, 1, most)
+        most = self.search.max_rounds
+        tried = PossibleRound.from_layout("price", self.layout, 1, most)
         if not self.search.total_cost:
             return (tried,)
-        shown = self.search.costs.released
-        return tried, PossibleRound("price_found", shown)
+        return tried, PossibleRound.from_layout("price_found", self.search.costs)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -426,8 +425,8 @@ class PeriodsRecipe(TriedPrices[Seeking | Cleared]):
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
-        shown, most = self.layout.released, self.search.max_rounds
-        return (PossibleRound("prices", shown, 1, most),)
+        most = self.search.max_rounds
+        return (PossibleRound.from_layout("prices", self.layout, 1, most),)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -170,8 +170,8 @@ class MetaRecipe(SumRecipe):
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
         return (
-            PossibleRound("first", self.layout.released),
-            PossibleRound("last", self.random_layout.released),
+            PossibleRound.from_layout("first", self.layout),
+            PossibleRound.from_layout("last", self.random_layout),
         )
 
 

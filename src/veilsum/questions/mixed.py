@@ -139,7 +139,7 @@ class MixedRecipe(IterativeRecipe[ThetaState]):
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
-        return (PossibleRound("every", self.layout.released, 1, self.most_rounds),)
+        return (PossibleRound.from_layout("every", self.layout, 1, self.most_rounds),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -352,7 +352,8 @@ class Screened(SumRecipe):
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
         """Counts of parties first, then what the recipe inside shows."""
-        first = PossibleRound("holders", self.release(()).statistics)
+        found = self.release(())
+        first = PossibleRound("holders", found.statistics, layout=found.layout)
         return (first, *self.inner.foreseen)
 
     def within(self, sums: Sums) -> Sums:

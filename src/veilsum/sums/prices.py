@@ -308,3 +308,71 @@ def table_with_column_values(
     else:
         frame[name] = values
     return replace(table, frame=frame)
+
+
+@dataclass(frozen=True)
+class MostReleased:
+    """Upper bounds on what a question releases, known before anybody's data are.
+
+    Attributes:
+        rounds: number of sums.
+        numbers: numbers in all of them.
+        bits: released bits of all of them; None where sums have no agreed width.
+        by_column: bits of the numbers that change with a column, by its name.
+    """
+
+    rounds: int
+    numbers: int
+    bits: float | None
+    by_column: Mapping[str, float]
+
+    def __add__(self, other: MostReleased) -> MostReleased:
+        """Return the bounds of both questions together."""
+        known = None not in (self.bits, other.bits)
+        names = dict.fromkeys((*self.by_column, *other.by_column))
+        return MostReleased(
+            self.rounds + other.rounds,
+            self.numbers + other.numbers,
+            (self.bits or 0.0) + (other.bits or 0.0) if known else None,
+            {k: self.by_column.get(k, 0) + other.by_column.get(k, 0) for k in names},
+        )
+
+
+def most_released(
+    recipe: Any, rounds: int, numbers: int, columns: tuple[str, ...], rows: int
+) -> MostReleased:
+    """Return the most that a question releases, whatever the data are.
+
+    A total that is an agreed number of bits wide has at most 2^bits values, and fewer
+    where the agreed rows and ranges allow fewer. An objection costs a bit a round.
+
+    Args:
+        recipe: of the question.
+        rounds: the largest number of sums.
+        numbers: the largest number of numbers in all of them.
+        columns: names of the columns that the question uses.
+        rows: the largest number of pooled rows.
+    """
+    width = getattr(recipe, "accepted_bits", None)
+    if width is None and (counts := getattr(recipe, "counts", None)) is not None:
+        width = counts.bits
+    if width is None:
+        return MostReleased(rounds, numbers, None, dict.fromkeys(columns, 0.0))
+    priced = list[tuple[float, int, Accounts]]()
+    for one in recipe.foreseen:
+        charges = dict[tuple[str, ...] | None, float]()
+        if one.layout is not None:
+            charges = one.layout.charges(rows)
+        else:
+            charges[None] = float(one.numbers * width)
+        if OBJECTIONS in one.statistics:
+            charges[None] = charges.get(None, 0.0) + 1.0
+        found = Accounts.from_charges(charges, columns)
+        priced.append((found.total, one.most, found))
+    # The first is always there; then those that cost most.
+    left, total = rounds, Accounts({})
+    for _, most, each in (priced[0], *sorted(priced[1:], key=lambda kind: -kind[0])):
+        taken = min(left, most)
+        left, total = left - taken, total + each * taken
+    by_column = {name: total.changing(name) for name in columns}
+    return MostReleased(rounds, numbers, total.total, by_column)

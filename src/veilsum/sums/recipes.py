@@ -172,7 +172,8 @@ class SumRecipe:
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
-        return (PossibleRound("only", cast("Recipe", self).release(()).statistics),)
+        found = cast("Recipe", self).release(())
+        return (PossibleRound("only", found.statistics, layout=found.layout),)
 
     @property
     def most_rows(self) -> int:

@@ -109,12 +109,21 @@ class PossibleRound:
         statistics: how many numbers of each kind such a round shows, by key.
         least: how many such rounds there are at least.
         most: and at most.
+        layout: of the sum, for its price; None if it has none of its own.
     """
 
     when: str
     statistics: Mapping[str, int]
     least: int = 1
     most: int = 1
+    layout: Layout | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def from_layout(
+        cls, when: str, layout: Layout, least: int = 1, most: int = 1
+    ) -> PossibleRound:
+        """Return the rounds whose sums have this layout."""
+        return cls(when, layout.released, least, most, layout)
 
     @property
     def numbers(self) -> int:

@@ -193,11 +193,10 @@ class BinnedRecipe(SumRecipe):
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
         first, *others = self.base.foreseen
-        first = replace(first, statistics=self.first.released)
+        first = PossibleRound.from_layout(first.when, self.first)
         if self.wide is None:
             return (first, *others)
-        shown = self.checked.released
-        last = PossibleRound("hazards", shown, 0, 1)
+        last = PossibleRound.from_layout("hazards", self.checked, 0, 1)
         return (first, *others, last)
 
 

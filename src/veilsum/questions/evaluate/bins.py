@@ -174,12 +174,11 @@ class BinsRecipe(SumRecipe):
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
         """Counts by bin first, then what the fit shows."""
-        shown = self.layout.released
         if self.refit is None:
-            return (PossibleRound("only", shown),)
+            return (PossibleRound.from_layout("only", self.layout),)
         start, *others = self.refit.foreseen
         start = replace(start, when="predictors")
-        return (PossibleRound("first", shown), start, *others)
+        return (PossibleRound.from_layout("first", self.layout), start, *others)
 
 
 @dataclass(frozen=True)

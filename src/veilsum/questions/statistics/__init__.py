@@ -123,9 +123,9 @@ class StatisticsRecipe(OneRound):
     def foreseen(self) -> tuple[PossibleRound, ...]:
         """The first sum, if there is one, and the statistics."""
         if not self.n_first:
-            return (PossibleRound("only", self.layout.released),)
-        first = PossibleRound("first", self.first.released)
-        return first, PossibleRound("last", self.layout.released)
+            return (PossibleRound.from_layout("only", self.layout),)
+        first = PossibleRound.from_layout("first", self.first)
+        return first, PossibleRound.from_layout("last", self.layout)
 
     def merges(self, sums: Sums) -> bool:
         """Say whether the next sum has the statistics, and not counts of parties."""
