@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from veilsum.cli.output import FILE, json_option, on_screen, print_json
-from veilsum.cli.own_table import new_data_option, table_options, taken
+from veilsum.cli.own_table import cut_options, table_options, taken
 
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     help="This party's ledger, to ask whether it has room; it notes the question, and "
     "a refusal.",
 )
-@new_data_option
+@cut_options
 @click.option(
     "--own",
     type=FILE,
@@ -77,14 +77,16 @@ def command(
     consortium = runs_of(agreed)[0]
     name = consortium.member(party or consortium.members[0].name).name
     files = {"data": data, "cost": cost}
-    parts, refused = at_home(agreed, page, rules, name, files, ledger_file, taken(how))
+    words = taken(how)
+    given = any(files.values()) or "cut" in words
+    parts, refused = at_home(agreed, page, rules, name, files, ledger_file, words)
     page, good = replace(page, own=parts), not refused
     if as_json:
-        looked = any(files.values())  # what was not looked at is neither
+        looked = given  # what was not looked at is neither
         print_json({**page.to_dict(), "good": good if looked or not good else None})
     else:
         click.echo(on_screen(page.text()))
-        click.echo(_verdict(consortium, good=good, given=any(files.values())))
+        click.echo(_verdict(consortium, good=good, given=given))
     click.get_current_context().exit(0 if good else 1)
 
 
@@ -138,7 +140,7 @@ def _study_at_home(
         if (found := own.refusals(one, alone=False))
     }
     mine = Part("your_rules", own.lines)
-    if not any(files.values()):
+    if not any(files.values()) and how.get("cut") is None:
         told = [f"- {name}: REFUSED: {why}" for name, why in ruled.items()]
         verdict = Part("your_rules_say", tuple(told or ["nothing is refused"]))
         return (mine, verdict), len(ruled)
@@ -155,6 +157,7 @@ def _study_at_home(
         )
         with books as ledger:
             try:
+                part = part.on_cut(ledger, party, [*study.questions.values()])
                 home = study_at_home(
                     study, part, party, ledger, asked=[*study.questions], refused=ruled
                 )
@@ -183,7 +186,7 @@ def _run_at_home(
         consent_price_part,
     )
     from veilsum.party.consent import Part
-    from veilsum.party.inputs import party_contribution
+    from veilsum.party.inputs import on_cut, party_contribution
     from veilsum.surveys.terms import SurveySpec
 
     refused = own.refusals(consortium, alone=False)
@@ -191,7 +194,7 @@ def _run_at_home(
     told = [f"REFUSED: {why}" for why in refused]
     told += [f"not with --yes: {why}" for why in asked if why not in refused]
     verdict = Part("your_rules_say", tuple(told or ["nothing is refused"]))
-    if not any(files.values()):
+    if not any(files.values()) and how.get("cut") is None:
         return (Part("your_rules", own.lines), verdict), int(bool(refused))
     (question,) = consortium.questions
     if isinstance(question, SurveySpec) and question.set is None:
@@ -203,6 +206,7 @@ def _run_at_home(
         ledger = None
         if ledger_file is not None:
             ledger = stack.enter_context(open_ledger(ledger_file))
+        part = on_cut(part, ledger, party)
         found = check_question_at_home(part, party, ledger)
         most = page.facts["numbers"][1]
         yours = consent_parts_for_party(part, found, own=own, ledger=ledger, most=most)

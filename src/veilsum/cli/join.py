@@ -19,7 +19,7 @@ from click.exceptions import Exit
 
 from veilsum.cli.app import BadInput
 from veilsum.cli.output import FILE, json_option, log_option, print_json, say
-from veilsum.cli.own_table import new_data_option, table_options, taken
+from veilsum.cli.own_table import cut_options, table_options, taken
 from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printable
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ REMIND_SECONDS = 10.0
     type=FILE,
     help="This party's ledger, made if it is not there; by default beside the key.",
 )
-@new_data_option
+@cut_options
 @click.option(
     "--own",
     type=FILE,

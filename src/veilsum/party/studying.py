@@ -433,7 +433,6 @@ class PreparedStudy(Secret):
             WaitingError: some cannot go on before files of others come.
         """
         with self.inputs.open_ledger(self.identity, self.study.first) as ledger:
-            joining = partial(self._joined, ledger, on_event)
             status = begun_study_status(
                 prepare_folder(self.out), self.study, self.identity.name
             )
@@ -448,9 +447,13 @@ class PreparedStudy(Secret):
                     )
                 )
             }
+            questions = [self.study.questions[name] for name in left]
+            part = self.part.on_cut(ledger, self.identity.name, questions)
+            ready = replace(self, part=part)
+            joining = partial(ready._joined, ledger, on_event)
             home = study_at_home(
                 self.study,
-                self.part,
+                part,
                 self.identity.name,
                 ledger,
                 asked=left,
@@ -458,7 +461,7 @@ class PreparedStudy(Secret):
                 refused=ruled,
             )
             if home.wanted:
-                page = replace(self.page, own=self._own(home, ledger))
+                page = replace(self.page, own=ready._own(home, ledger))
                 if consent(page) is not True:
                     why = "this party did not agree to the study, and nothing was sent"
                     raise ConsentError(why, page, code="consent-declined")
@@ -469,7 +472,7 @@ class PreparedStudy(Secret):
             waits: dict[str, WaitingError] = {}
             for name in left:
                 try:
-                    stage, reason, joined = self._question(
+                    stage, reason, joined = ready._question(
                         name, home, ruled, ledger, partial(joining, looping=looping)
                     )
                 except WaitingError as error:
@@ -491,6 +494,7 @@ class PreparedStudy(Secret):
 
     def _own(self, home: StudyAtHome, ledger: Ledger) -> tuple[Part, ...]:
         """Return what the page says to its owner alone: all of it was checked."""
+        part = self.part
         away = [*home.refused, *home.left_out]
         names = listed_names(away, most=len(away))
         said = (_say("checks.staying_away", names=names),) if away else ()
@@ -503,7 +507,7 @@ class PreparedStudy(Secret):
         known = len(ledger.history().releases)
         books = (
             _say("ledger.kept_for_study", file=ledger.path, n=known),
-            *ledger_people_lines(ledger, ledger.data(Source(self.part.table, ())).data),
+            *ledger_people_lines(ledger, ledger.data(Source(part.table, ())).data),
             _say("ledger.study", numbers=numbers),
         )
         agreed, name, inputs = self.study.first, self.identity.name, self.inputs
@@ -513,12 +517,13 @@ class PreparedStudy(Secret):
             *connection_consent_lines(agreed, name, inputs.drop),
         ]
         never_sent = _say("data.never_sent")
+        cut_lines = () if part.chosen is None else part.chosen.lines
         if inputs.transcript is not None:
             place.append(_say("place.transcripts", file=inputs.transcript.name))
         return (
             Part("your_place", tuple(place)),
             *([Part(ASKED_BEFORE, before)] if before else []),
-            Part("your_data", (self.part.words, *self.part.changes, never_sent)),
+            Part("your_data", (part.words, *part.changes, never_sent, *cut_lines)),
             Part("your_checks", (*home.lines, *said)),
             Part("your_rules", self.own.lines),
             Part("your_ledger", books),
