@@ -33,7 +33,7 @@ from veilsum.files.ledger import (
     read_journal,
     read_ledger,
 )
-from veilsum.privacy.accountant import Budget, RunLimits
+from veilsum.privacy.accountant import Budget
 from veilsum.privacy.composition import Exposure, Total, mobile_total
 from veilsum.privacy.guarantee import Component
 from veilsum.tables.fingerprints import Source
@@ -404,9 +404,9 @@ def test_a_table_with_enough_new_rows_or_never_used_is_taken(ledger):
     begin(ledger, table[1:], "nothing was shown of the other")
     begin(ledger, pd.concat([table[1:], frame(5, seed=9)]), "five more")
     assert sets(ledger) == [(3, 10, 0)]
-    strict = RunLimits(minimum_rows=20)
+    ledger.change_budget(Budget(minimum_rows=20))
     with refused("cut-too-near", BudgetError, mentions=("minimum_rows", "20")):
-        begin(ledger, pd.concat([table[1:], frame(15, seed=9)]), "no", limits=strict)
+        begin(ledger, pd.concat([table[1:], frame(15, seed=9)]), "no")
 
 
 def test_a_reservation_is_kept_until_its_run_has_ended(path, ledger):

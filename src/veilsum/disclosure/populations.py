@@ -31,23 +31,21 @@ _AGAIN = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AskedCut(Secret):
-    """A table and the questions to it.
+    """A data cut and the questions to it.
 
     Attributes:
-        frame: the table.
-        prints: its fingerprints.
-        questions: asked before, or about to be.
+        prints: the fingerprints of its table.
+        asked: the questions, each with the table as its schema reads it.
     """
 
-    frame: Frame
     prints: Fingerprints
-    questions: tuple[Question, ...]
+    asked: tuple[tuple[Question, Frame], ...]
 
     def populations(self, party: str) -> dict[frozenset[str], list[Array[np.bool_]]]:
         """Return by variables which rows each population has."""
         found: dict[frozenset[str], list[Array[np.bool_]]] = {}
-        for one in self.questions:
-            for variables, rows in _populations(one, party, self.frame):
+        for question, frame in self.asked:
+            for variables, rows in _populations(question, party, frame):
                 found.setdefault(variables, []).append(rows)
         return found
 

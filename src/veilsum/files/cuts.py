@@ -1,8 +1,8 @@
 """Private copies of a party's tables, so that questions can be asked of them later.
 
-A CSV or Parquet file is copied byte by byte, and read again as it was written. What a
-query selected, and a table in memory, are written column by column. The copies lie in
-a folder beside the ledger, for their owner alone; the ledger has a keyed digest of each,
+A CSV or Parquet file is copied byte by byte, and read again as it was written. What
+a query selected, and a table in memory, are written column by column. They lie in a
+folder beside the ledger, for their owner alone. The ledger has a keyed digest of each,
 and a copy that has changed is not used.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,8 +30,10 @@ from veilsum.files.tables import (
     read_table,
     table_to_draft,
 )
+from veilsum.numbers.arrays import listed_names, nearest_name
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import Cut
+from veilsum.tables.fingerprints import Difference, Source
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.schema import Schema
 
@@ -90,8 +91,6 @@ def register_cut(
         InvalidInputError: the name or the column of ids cannot be used.
         LedgerError: another cut has this name.
     """
-    from veilsum.tables.fingerprints import Source
-
     check_cut_name(name)
     known = ledger.data(Source(source.frame, (), id_column))
     assert known.prints is not None
@@ -130,8 +129,8 @@ def cut_table(ledger: Ledger, cut: Cut, schema: Schema | None) -> Frame:
     path = _folder(ledger) / cut.file
     if not path.is_file():
         raise LedgerError(
-            f"the rows of the data cut {cut.name!r} are not in {path.parent}: they were "
-            "forgotten, or the folder was moved; ask of another cut, or put the "
+            f"the rows of the data cut {cut.name!r} are not in {path.parent}: they "
+            "were forgotten, or the folder was moved; ask of another cut, or put the "
             "folder back",
             code="cut-rows-missing",
         )
@@ -173,8 +172,6 @@ def cut_of_name(ledger: Ledger, name: str) -> Cut:
     Raises:
         InvalidInputError: there is none.
     """
-    from veilsum.numbers.arrays import listed_names, nearest_name
-
     cuts = {one.name: one for one in ledger.history().cuts}
     if name not in cuts:
         raise InvalidInputError(
@@ -183,6 +180,26 @@ def cut_of_name(ledger: Ledger, name: str) -> Cut:
             code="unknown-cut",
         )
     return cuts[name]
+
+
+def difference_from_cut_before(
+    ledger: Ledger, cut: Cut
+) -> tuple[str | None, Difference | None]:
+    """Return the name of the cut before one, and how the later one differs.
+
+    There is no name for the first cut, and no difference without the rows of this one.
+    """
+    cuts = ledger.history().cuts
+    earlier = cuts[: [one.name for one in cuts].index(cut.name)]
+    if not earlier:
+        return None, None
+    before = earlier[-1]
+    if before.data == cut.data:
+        return before.name, Difference()
+    if not has_rows(ledger, cut):
+        return before.name, None
+    source = Source(cut_table(ledger, cut, None), (), cut.id_column or None)
+    return before.name, ledger.difference(before.data, ledger.data(source))
 
 
 def _folder(ledger: Ledger) -> Path:
@@ -219,7 +236,6 @@ def _copy(
             "registered, and nothing was sent",
             code="cannot-write",
         ) from None
-    os.chmod(folder / name, 0o600)
     return name, _digest(ledger, folder / name), how
 
 

@@ -38,7 +38,6 @@ from veilsum.files.sqlite import (
     inspected,
     transaction,
 )
-from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import (
     Account,
@@ -248,11 +247,12 @@ class TooNear(Secret):
         """Return why a table is not used, and the change that works."""
         earlier = f"the data cut {cut!r}" if cut else f"the table of {self.when}"
         return (
-            f"this table differs from {earlier} by {difference_words(self.difference)}, "
-            "and sums over that one are known: the difference of two sums would be "
-            f"about these people alone, and minimum_rows = {self.least} of them are "
-            f"the least on every side on which two cuts differ. Ask of {earlier} once more, or wait until "
-            "there are more; a table about other people is declared by --new-data "
+            f"this table differs from {earlier} by "
+            f"{difference_words(self.difference)}, and sums over that one are known: "
+            "the difference of two sums would be about these people alone, and "
+            f"minimum_rows = {self.least} of them are the least on every side on which "
+            f"two cuts differ. Ask of {earlier} once more, or wait until there are "
+            "more; a table about other people is declared by --new-data "
             "(new_data=True in Python). Nothing was sent"
         )
 
@@ -337,16 +337,9 @@ class Ledger(Secret):
         cuts = reversed(self.history().cuts)
         return next((one.id_column for one in cuts if one.id_column in here), None)
 
-    def too_near(self, known: Known, limits: RunLimits) -> TooNear | None:
-        """Return a table that was asked about and from which this one differs in few.
-
-        Args:
-            known: a table.
-            limits: of the run that would use it.
-        """
-        with self._journal.transaction("BEGIN"):
-            history = self._caught_up()
-            return _too_near(history, known, history.budget.stricter(limits))
+    def too_near(self, known: Known) -> TooNear | None:
+        """Return a table that was asked about and from which this one differs in few."""
+        return _too_near(self.history(), known)
 
     def difference(self, data: str, known: Known) -> Difference | None:
         """Return how a table differs from an earlier one; None without fingerprints."""
@@ -700,12 +693,10 @@ class Ledger(Secret):
         same = _same(history, known)
         others = [one for one in history.data_sets if one != known.data]
         taken_for = () if same else tuple(others)
-        if run is not None:
-            found = _too_near(history, known, history.budget.stricter(run))
-            if found is not None:
-                cuts = {one.data: one.name for one in history.cuts}
-                name = cuts.get(found.data, "")
-                raise BudgetError(found.sentence(name), code="cut-too-near")
+        if run is not None and (found := _too_near(history, known)) is not None:
+            cuts = {one.data: one.name for one in history.cuts}
+            words = found.sentence(cuts.get(found.data, ""))
+            raise BudgetError(words, code="cut-too-near")
         news: list[Entry] = [
             self._version(known, columns, same=tuple(same), taken_for=taken_for)
             for columns in _columns(known, run)
@@ -862,11 +853,12 @@ def _kept_tables(history: History) -> dict[tuple[str, tuple[str, ...]], Kept]:
     }
 
 
-def _too_near(history: History, known: Known, limits: Budget) -> TooNear | None:
+def _too_near(history: History, known: Known) -> TooNear | None:
     """Return a table that was asked about and from which this one differs in few.
 
     Tables are compared in the columns that were asked about, and people as a whole.
     """
+    least = history.budget.minimum_rows
     if known.prints is None:
         return None
     is_new = known.is_new or known.data in {one.data for one in history.declared}
@@ -879,11 +871,7 @@ def _too_near(history: History, known: Known, limits: Budget) -> TooNear | None:
             continue
         if (near or is_new) and one.data not in near:
             continue
-        old, least = _kept(one), limits.minimum_rows
-        if not old.knows(known.prints, known.asked):
-            # Nothing can be said about rows but how many there are.
-            least = history.budget.minimum_rows
-        found = old.difference(known.prints, known.asked)
+        found = _kept(one).difference(known.prints, known.asked)
         if found.is_small(least):
             return TooNear(one.data, found, least, one.when or "")
     return None

@@ -26,7 +26,7 @@ from veilsum.files.ledger import Known, Ledger, difference_words
 from veilsum.locale import phrase
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
-from veilsum.privacy.accountant import Cut, RunLimits
+from veilsum.privacy.accountant import Cut
 from veilsum.sums.kinds import agreed_job
 from veilsum.tables.asked import Question
 from veilsum.tables.fingerprints import Difference, Fingerprints, Source
@@ -75,7 +75,6 @@ class CutChooser(Secret):
         party: its name.
         asked: the questions that are about to be asked.
         schema: the agreed columns.
-        minimum_rows: the agreed number of rows; the ledger's own counts as well.
         id_column: the column that says who a row is about.
         new_data: whether the owner says that the table is about other people.
     """
@@ -84,7 +83,6 @@ class CutChooser(Secret):
     party: str
     asked: Sequence[Consortium]
     schema: Schema | None
-    minimum_rows: int = 1
     id_column: str | None = None
     new_data: bool = False
     _conflicts: dict[str, _Conflict | None] = field(default_factory=dict)
@@ -180,18 +178,24 @@ class CutChooser(Secret):
         return found
 
     def _find_conflict(self, one: _Candidate) -> _Conflict | None:
-        limits = RunLimits(minimum_rows=self.minimum_rows)
         names = {cut.data: cut.name for cut in self.ledger.history().cuts}
-        near = self.ledger.too_near(one.known, limits)
+        near = self.ledger.too_near(one.known)
         if near is not None:
             words = near.sentence(names.get(near.data, ""))
             return _Conflict(near.data, BudgetError(words, code="cut-too-near"))
         now = self._questions()
-        least = self.ledger.budget.stricter(limits).minimum_rows
+        least = self.ledger.budget.minimum_rows
         for cut, asked in self._asked_before(one.known.data) if now else ():
-            frame = cut_table(self.ledger, cut, None)
-            earlier = AskedCut(frame, self._prints(frame), asked)
-            later = AskedCut(one.frame, self._prints(one.frame), now)
+            # Both tables are compared as this question's schema reads them.
+            frame = cut_table(self.ledger, cut, self.schema)
+            tables = (
+                (old, cut_table(self.ledger, cut, Schema.from_table(old.schema)))
+                for old in asked
+            )
+            earlier = AskedCut(self._prints(frame), tuple(tables))
+            later = AskedCut(
+                self._prints(one.frame), tuple((new, one.frame) for new in now)
+            )
             found = small_difference(earlier, later, self.party, least)
             if found is None:
                 continue
@@ -206,9 +210,7 @@ class CutChooser(Secret):
             return _Conflict(cut.data, BudgetError(words, code="populations-too-near"))
         return None
 
-    def _asked_before(
-        self, data: str
-    ) -> Iterator[tuple[Cut, tuple[Question, ...]]]:
+    def _asked_before(self, data: str) -> Iterator[tuple[Cut, tuple[Question, ...]]]:
         """Yield other cuts whose rows are here, and what was asked of them."""
         history = self.ledger.history()
         runs = {one.run for one in self.asked}

@@ -112,13 +112,11 @@ class OwnTable(Secret):
                 "given: add --ledger FILE",
                 code="cut-without-ledger",
             )
-        rules = self.rules
         chosen = CutChooser(
             ledger=ledger,
             party=party,
             asked=asked or (self.consortium,),
             schema=self.consortium.schema,
-            minimum_rows=1 if rules is None else rules.minimum_rows,
             id_column=self.id_column,
             new_data=self.new_data,
         ).choose(
@@ -260,7 +258,7 @@ def party_contribution(
     data: Any = None,
     cost: Path | Mapping[str, Any] | None = None,
     new_data: bool = False,
-    id: str | None = None,  # noqa: A002 - as the option is called
+    id: str | None = None,
     cut: str | None = None,
     **how: Any,
 ) -> OwnPart:

@@ -53,7 +53,7 @@ from veilsum.party.cuts import ChosenCut
 from veilsum.party.inputs import (
     TABLE_AND_LEDGER,
     OwnPart,
-    on_cut,
+    OwnTable,
     party_contribution,
 )
 from veilsum.party.networked import EndedRun, Looping, Networked
@@ -271,6 +271,12 @@ class PreparedRun(Secret):
         """
         driver, inputs, out = self.driver, self.inputs, self.inputs.out
         agreed, identity = driver.consortium, driver.identity
+        if isinstance(self.part, OwnTable) and self.part.chosen is None:
+            with inputs.open_ledger(identity, agreed) as ledger:
+                part = self.part.on_cut(ledger, identity.name)
+                inputs = replace(inputs, ledger=ledger)
+                ready = replace(self, part=part, inputs=inputs)
+                return ready.run(consent, on_event=on_event, looping=looping)
         status = RunStatus(
             run=agreed.run,
             party=identity.name,
@@ -285,7 +291,7 @@ class PreparedRun(Secret):
         feed = EventFeed(agreed.run, identity.name, *listeners)
 
         def confirm(task: Assignment) -> None:
-            page = replace(self, part=part)._page(task, charged)
+            page = self._page(task, charged)
             answer = consent(page)
             # Not what is merely true, as a coroutine is that nobody awaits.
             if answer is not True:
@@ -305,7 +311,6 @@ class PreparedRun(Secret):
         with inputs.open_ledger(identity, agreed) as ledger:
             # Of a survey no ledger is charged, and none can be missed.
             charged = ledger if self.part.checks == TABLE_AND_LEDGER else None
-            part = on_cut(self.part, ledger, identity.name)
             driver = replace(
                 driver,
                 confirm=confirm,
@@ -317,12 +322,12 @@ class PreparedRun(Secret):
             )
             try:
                 with _warned(agreed, ledger):
-                    result = part.run(driver, ledger)
+                    result = self.part.run(driver, ledger)
             except BaseException as error:
                 _tell_failure(error, feed, out)
                 raise
         found = conclude_run(driver, result, self.page, feed, out)
-        return replace(found, cut=getattr(part, "chosen", None))
+        return replace(found, cut=getattr(self.part, "chosen", None))
 
     def _page(self, task: Assignment, ledger: Ledger | None) -> Consent:
         """Return what its owner agrees to: all of it was checked by now."""

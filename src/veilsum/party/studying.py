@@ -433,6 +433,14 @@ class PreparedStudy(Secret):
             WaitingError: some cannot go on before files of others come.
         """
         with self.inputs.open_ledger(self.identity, self.study.first) as ledger:
+            if self.part.chosen is None:
+                # All questions of a study are asked of one cut.
+                questions = [*self.study.questions.values()]
+                part = self.part.on_cut(ledger, self.identity.name, questions)
+                inputs = replace(self.inputs, ledger=ledger)
+                ready = replace(self, part=part, inputs=inputs)
+                return ready.run(consent, on_event=on_event, looping=looping, tell=tell)
+            joining = partial(self._joined, ledger, on_event)
             status = begun_study_status(
                 prepare_folder(self.out), self.study, self.identity.name
             )
@@ -447,13 +455,9 @@ class PreparedStudy(Secret):
                     )
                 )
             }
-            questions = [self.study.questions[name] for name in left]
-            part = self.part.on_cut(ledger, self.identity.name, questions)
-            ready = replace(self, part=part)
-            joining = partial(ready._joined, ledger, on_event)
             home = study_at_home(
                 self.study,
-                part,
+                self.part,
                 self.identity.name,
                 ledger,
                 asked=left,
@@ -461,7 +465,7 @@ class PreparedStudy(Secret):
                 refused=ruled,
             )
             if home.wanted:
-                page = replace(self.page, own=ready._own(home, ledger))
+                page = replace(self.page, own=self._own(home, ledger))
                 if consent(page) is not True:
                     why = "this party did not agree to the study, and nothing was sent"
                     raise ConsentError(why, page, code="consent-declined")
@@ -472,7 +476,7 @@ class PreparedStudy(Secret):
             waits: dict[str, WaitingError] = {}
             for name in left:
                 try:
-                    stage, reason, joined = ready._question(
+                    stage, reason, joined = self._question(
                         name, home, ruled, ledger, partial(joining, looping=looping)
                     )
                 except WaitingError as error:

@@ -94,7 +94,6 @@ class Budget:
         return replace(
             self,
             release_fraction=min((f for f in fractions if f is not None), default=None),
-            minimum_rows=max(self.minimum_rows, run.minimum_rows),
             minimum_honest=max(self.minimum_honest, run.minimum_honest),
             tolerate=max(self.tolerate, run.tolerate),
         )

@@ -474,16 +474,6 @@ class Kept:
         # A column's number is rough: what counts is that it is far from the rows'.
         return min((found, *(n for n in fine if 2 * n < found)))
 
-    def knows(self, now: Fingerprints, asked: Sequence[str]) -> bool:
-        """Say whether any column is known again, be it by its values or its shape."""
-        if self.shares_people(now) or self._n_moved(now, asked) is not None:
-            return True
-        if {*self.columns} <= {*now.columns} and n_common_rows(
-            now.rows(self.columns), self.rows
-        ):
-            return True
-        return any(one.resembles(two) for one, two in self._pairs(now, self.columns))
-
     def _n_moved(self, now: Fingerprints, asked: Sequence[str]) -> list[int] | None:
         """Return in how many rows columns differ that are known by their shapes."""
         found = []
