@@ -44,6 +44,7 @@ def question(run, columns=("pay",), renamed=None, policy=POLICY, **statistics):
                 "title": "north",
                 "schema": {
                     "minimum_rows": 40,
+                    "missing": "drop",
                     "columns": {name: known[name] for name in known if name in asked},
                 },
                 "statistics": {"columns": [names.get(c, c) for c in columns]}

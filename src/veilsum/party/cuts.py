@@ -142,6 +142,9 @@ class CutChooser(Secret):
                 same = (cut for cut in with_rows if cut.data == conflict.data)
                 if (cut := next(same, None)) is not None:
                     one = self._load(cut, mine)
+                # It may lack a column that is asked about now.
+                if one is not None and len(one.known.asked) < len(mine.known.asked):
+                    one = None
 
     def _begun(self, mine: _Candidate | None) -> _Candidate | None:
         """Return what a run that has begun is about: it goes on with that."""
