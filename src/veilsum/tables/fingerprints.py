@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from math import log1p, prod, sqrt
+from string import ascii_letters
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -235,21 +236,28 @@ class Fingerprints(Secret):
         return found
 
     @cached_property
+    def _by_person(self) -> tuple[Array[np.intp], Array[np.intp]]:
+        """The rows in the order of their ids, and where each person begins."""
+        assert self.ids is not None
+        order = np.argsort(self.ids, kind="stable")
+        ids = self.ids[order]
+        return order, np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]][: len(ids)])
+
+    @cached_property
     def people(self) -> Words | None:
         """The different ids, in order of size."""
-        return None if self.ids is None else np.unique(self.ids)
+        if self.ids is None:
+            return None
+        order, first = self._by_person
+        return self.ids[order[first]]
 
     def contents(self, columns: Sequence[str] | None = None) -> Words:
         """Return by person, in the order of `people`, a number for the values."""
-        assert self.ids is not None
-        rows = self.unsorted(columns)
-        order = np.argsort(self.ids, kind="stable")
-        ids = self.ids[order]
-        if not len(ids):
+        rows, (order, first) = self.unsorted(columns), self._by_person
+        if not len(rows):
             return rows
-        first = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]])
         # Mixed once more: exchanged rows of two people are not made up for.
-        return np.asarray(np.add.reduceat(_mixed(rows[order], _PLAIN), first))
+        return np.asarray(np.add.reduceat(_mixed(rows, _PLAIN)[order], first))
 
     @cached_property
     def _parts(self) -> dict[tuple[str, ...], Words]:
@@ -304,7 +312,13 @@ class Fingerprints(Secret):
         return np.frombuffer(found, dtype="<u8").astype(np.uint64)
 
     def _bits(self, name: str) -> Words:
+        if name == self.id_column:
+            return self._id_bits
         return _bits(self.frame[name], self.keyed)
+
+    @cached_property
+    def _id_bits(self) -> Words:
+        return _bits(self.frame[self.id_column], self.keyed)
 
 
 def table_mark(source: Source | Sequence[Array[Any]], keyed: Keyed) -> bytes:
@@ -613,6 +627,8 @@ def _of_numbers(values: Array[np.float64]) -> Words:
     return found
 
 
+# No number and no truth begins with one of these.
+_NEVER_A_NUMBER = frozenset(ascii_letters) - set("fFiInNtT")
 # How a column of truths may have been written.
 _TRUTHS = {"true": "1", "false": "0"}
 
@@ -625,12 +641,17 @@ def _of_texts(pandas: Any, levels: Array[Any], keyed: Keyed) -> Words:
     # 128 bits cannot be handed over as letters; 96 can.
     key = b64encode(keyed(b"texts")[:12]).decode()
     found = pandas.util.hash_array(texts, hash_key=key, categorize=False)
-    plain = [_TRUTHS.get(one.lower(), one.replace(",", ".", 1)) for one in texts]
-    readable = pandas.to_numeric(pandas.Series(plain, dtype=object), errors="coerce")
+    plain = {
+        place: _TRUTHS.get(one.lower(), one.replace(",", ".", 1))
+        for place, one in enumerate(texts.tolist())
+        if one[:1] not in _NEVER_A_NUMBER
+    }
+    series = pandas.Series(plain, dtype=object)
+    readable = pandas.to_numeric(series, errors="coerce").notna()
     numbers = {}
-    for place in np.flatnonzero(readable.notna().to_numpy()).tolist():
+    for place, text in series[readable].items():
         with suppress(ValueError):
-            numbers[place] = float(plain[place])
+            numbers[place] = float(text)
     found = np.array(found, dtype=np.uint64)
     found[[*numbers]] = _of_numbers(np.array([*numbers.values()], dtype=np.float64))
     return found
