@@ -16,7 +16,12 @@ COLUMNS = {
     "sex": {"kind": "category", "categories": ["f", "m"]},
 }
 # Not asked for less, so that what protects a person is rule R1 alone.
-POLICY = {"minimum_count": 0, "maximum_leverage": 1.0, "dominance": 1.0, "release_fraction": 1.0}
+POLICY = {
+    "minimum_count": 0,
+    "maximum_leverage": 1.0,
+    "dominance": 1.0,
+    "release_fraction": 1.0,
+}
 
 
 def patients(rows=60, seed=0, first=0):

@@ -467,12 +467,15 @@ def _report(folder: Path, found: Joined, *, style: str, as_json: bool) -> None:
     elif found.was_over:
         say(f"  {WAS_OVER}")
     if as_json:
-        print_json(found.to_dict())
+        cut = {} if found.cut is None else {"cut": found.cut.to_dict()}
+        print_json({**found.to_dict(), **cut})
         return
     result = found.result
     click.echo(f"{result.summary()}\n\n{result.guarantee.sentence}")
     for line in result.sums_tell:
         click.echo(f"sums: {line}")
+    for line in () if found.cut is None else found.cut.lines:
+        click.echo(printable(line))
     signed, all_ = len(found.signed_by), len(found.receipt.parties)
     status = result.guarantee.status
     word = "" if status == "private" else f"{status}; "

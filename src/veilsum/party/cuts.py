@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from veilsum.consortium.consortium import Consortium
 from veilsum.disclosure.populations import AskedCut, small_difference
@@ -47,6 +48,10 @@ class ChosenCut(Secret):
     name: str
     frame: Frame
     lines: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for the owner's JSON."""
+        return {"name": self.name, "waits": list(self.lines[1:])}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
