@@ -89,10 +89,20 @@ class Site:
         agreed = agreed or question(f"check-{self.asked}")
         return party_contribution(agreed, data=data, **how).on_cut(self.ledger, "ann")
 
-    def ask(self, data, columns=("pay",), renamed=None, how=None, **statistics):
+    def ask(
+        self,
+        data,
+        columns=("pay",),
+        renamed=None,
+        how=None,
+        driver="vectorised",
+        number=None,
+        **statistics,
+    ):
         """Return a result, and what the owner reads about the cut."""
         self.asked += 1
-        agreed = question(f"month-{self.asked}", columns, renamed, **statistics)
+        run = f"month-{number or self.asked}"
+        agreed = question(run, columns, renamed, **statistics)
         part = self.part(data, agreed, **(how or {}))
         others = {
             one.name: patients(50, seed=9, first=1000 * k).rename(columns=renamed or {})
@@ -102,9 +112,7 @@ class Site:
         ledgers = {} if self.ledger is None else {"ann": self.ledger}
         tables = {"ann": part.table, **others}
         options = {"ledgers": ledgers, "new_data": part.new_data}
-        found = question_job_of(
-            agreed, tables, driver="vectorised", seed=0, **options
-        ).run()
+        found = question_job_of(agreed, tables, driver=driver, seed=0, **options).run()
         return found, part.chosen
 
     def sums(self, data, column="pay", **more):

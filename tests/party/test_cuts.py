@@ -1,7 +1,7 @@
 """Questions are asked of a data cut, and nobody is locked out by a corrected cell."""
 
-import json
 import stat
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -10,12 +10,20 @@ from hypothesis import given, settings, strategies as st
 
 from cases import each
 from data_cuts import Site, patients, question
+from ledgers import reservation
 from refusals import refused
+from veilsum.drivers.faults import Faults
+from veilsum.drivers.loopback import Loopback
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError
 from veilsum.files.cuts import TableSource, forget_cut, register_cut
+from veilsum.tables.fingerprints import Source
 from veilsum.tables.frames import as_frame
 
 BY_ID = {"id": "patient"}
+
+
+def site_source(table):
+    return Source(table, ("pay",))
 
 
 @pytest.fixture
@@ -130,19 +138,11 @@ def test_a_run_that_has_begun_goes_on_with_its_cut(site):
     agreed = question("begun")
     part = site.part(patients(), agreed, **BY_ID)
     known = site.ledger.data(site_source(part.table))
-    from ledgers import reservation
-
     about = {"run": agreed.run, "data": known.data, "columns": known.asked}
     site.ledger.reserve(reservation(rows=400, **about), known)
     later = site.part(longer(patients(), 30), agreed)
     assert later.chosen.name == part.chosen.name
     assert len(later.table) == len(patients())
-
-
-def site_source(table):
-    from veilsum.tables.fingerprints import Source
-
-    return Source(table, ("pay",))
 
 
 def test_cuts_need_a_ledger():
@@ -216,19 +216,50 @@ def test_a_table_in_memory_comes_back_with_its_content(tmp_path_factory, columns
 # Nothing new leaves the party
 
 
-def test_the_name_of_a_cut_is_in_nothing_that_others_see(tmp_path):
-    """Two names of different length, and the same sums and bytes."""
-    found = []
-    for name in ("j", "june-2026-after-the-second-audit"):
-        folder = tmp_path / name
-        folder.mkdir()
-        with Site(folder) as site:
-            register_cut(site.ledger, TableSource(patients()), name, "patient")
-            result, chosen = site.ask(None, how={"cut": name})
-            assert name in chosen.lines[0]
-            assert name not in json.dumps(result.to_dict())
-            found.append(json.dumps(result.to_dict(), sort_keys=True))
-    assert found[0] == found[1]
+@dataclass(frozen=True, kw_only=True)
+class Recorded(Loopback):
+    """A simulation of all machines that notes every frame that one receives."""
+
+    worlds: list = field(default_factory=list)
+
+    def world(self, assignment):
+        made = super().world(assignment)
+        self.worlds.append(made)
+        return made
+
+    @property
+    def frames(self):
+        (world,) = self.worlds
+        return [
+            (one.party, one.peer, one.detail)
+            for one in world.history
+            if one.what == "receive"
+        ]
+
+
+def frames_of(folder, name, table, **how):
+    """Every frame of a question to a cut of this name, and what its owner reads."""
+    folder.mkdir()
+    with Site(folder) as site:
+        register_cut(site.ledger, TableSource(patients()), name, "patient")
+        if table is not None:
+            site.ask(None, how={"cut": name})
+        driver = Recorded(seed=1, faults=Faults())
+        _, chosen = site.ask(table, how=how, driver=driver, number=7)
+    return driver.frames, chosen
+
+
+def test_not_one_byte_that_others_see_depends_on_the_cut(tmp_path):
+    """Neither on the length of its name, nor on whether somebody waits for the next."""
+    long = "june-2026-after-the-second-audit"
+    short, _ = frames_of(tmp_path / "short", "j", None, cut="j")
+    named, chosen = frames_of(tmp_path / "long", long, None, cut=long)
+    waiting, told = frames_of(tmp_path / "waiting", "w", corrected(patients()))
+    assert long in chosen.lines[0]
+    assert "1 corrected row" in told.lines[1]
+    assert len(short) > 12
+    assert short == named == waiting
+    assert not any(long.encode() in frame for _, _, frame in named)
 
 
 def test_frames_of_every_kind_are_cuts(site):

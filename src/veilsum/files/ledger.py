@@ -338,7 +338,7 @@ class Ledger(Secret):
         return next((one.id_column for one in cuts if one.id_column in here), None)
 
     def too_near(self, known: Known) -> TooNear | None:
-        """Return a table that was asked about and from which this one differs in few."""
+        """Return a table that was asked about, if few people tell it from this one."""
         return _too_near(self.history(), known)
 
     def difference(self, data: str, known: Known) -> Difference | None:
