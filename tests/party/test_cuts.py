@@ -73,6 +73,24 @@ def test_the_change_is_answered_as_soon_as_enough_people_changed(site):
     assert chosen.name != before.name
 
 
+def test_a_new_column_is_asked_of_the_people_of_the_earlier_cut(site):
+    """The earlier cut lacks it, and two new people would stand out."""
+    table = patients().drop(columns="age")
+    site.ask(table, how=BY_ID)
+    wider = longer(patients(), 2)
+    found, chosen = site.ask(wider, ("age",))
+    assert found.moments.sum[0] == patients()["age"].sum() + others_of("age")
+    assert "2 new rows" in chosen.lines[1]
+    more, _ = site.ask(longer(patients(), 9), ("age",))
+    assert more.count == found.count + 9
+
+
+def others_of(column):
+    """The sum over the parties that are asked beside this one."""
+    only = Site(None, r1=False).ask(patients(), (column,))[0]
+    return only.moments.sum[0] - patients()[column].sum()
+
+
 def test_a_file_that_was_corrected_in_place_is_asked_as_it_was(site, tmp_path):
     """The copy beside the ledger is for its owner alone."""
     path = tmp_path / "north.csv"

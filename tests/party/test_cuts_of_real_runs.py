@@ -1,4 +1,4 @@
-"""Real parties ask of data cuts: the owner reads which, and others see nothing of it."""
+"""Real parties ask of data cuts: the owner reads which, others see nothing of it."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

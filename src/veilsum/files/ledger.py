@@ -69,6 +69,7 @@ from veilsum.tables.fingerprints import (
     Kept,
     Sketch,
     Source,
+    Words,
     read_row_fingerprints,
     row_fingerprints_text,
 )
@@ -351,6 +352,12 @@ class Ledger(Secret):
         # With ids, if it was ever used with ids.
         last = max(whole, key=lambda one: (one.people is not None, len(one.columns)))
         return last.difference(known.prints, known.prints.columns)
+
+    def people(self, data: str) -> Words | None:
+        """Return the ids of an earlier table; None if it had none."""
+        texts = (one.people for one in self.history().versions if one.data == data)
+        text = next((text for text in texts if text), None)
+        return None if text is None else read_row_fingerprints(text)
 
     def add_cut(self, cut: Cut, known: Known, *, when: str | None = None) -> None:
         """Record a cut, with the fingerprints of its table.

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from veilsum.consortium.consortium import Consortium
 from veilsum.disclosure.populations import AskedCut, small_difference
 from veilsum.errors import BudgetError
@@ -118,7 +120,8 @@ class CutChooser(Secret):
                 continue
             if one.cut is None:
                 assert given is not None
-                one = self._register(one, given)
+                source = given if one is mine else TableSource(one.frame)
+                one = self._register(one, source)
             return self._chosen(one, None if first is None else mine)
         raise first or BudgetError(
             f"{self.ledger.path} has no data cut with rows: give the table with "
@@ -139,17 +142,26 @@ class CutChooser(Secret):
         while one is not None and one.known.data not in tried:
             yield one
             tried.add(one.known.data)
-            conflict = self._conflict(one)
-            one = None
+            conflict, one = self._conflict(one), None
             if conflict is not None:
-                cuts = reversed(self.ledger.history().cuts)
-                with_rows = (cut for cut in cuts if has_rows(self.ledger, cut))
-                same = (cut for cut in with_rows if cut.data == conflict.data)
-                if (cut := next(same, None)) is not None:
-                    one = self._load(cut, mine)
-                # It may lack a column that is asked about now.
-                if one is not None and len(one.known.asked) < len(mine.known.asked):
-                    one = None
+                one = self._instead(mine, conflict.data)
+
+    def _instead(self, mine: _Candidate, data: str) -> _Candidate | None:
+        """Return the earlier cut; without a column that is asked about now, others.
+
+        These are the rows of the table whose people are in the earlier cut.
+        """
+        cuts = reversed(self.ledger.history().cuts)
+        same = (cut for cut in cuts if cut.data == data and has_rows(self.ledger, cut))
+        one = None if (cut := next(same, None)) is None else self._load(cut, mine)
+        if one is not None and len(one.known.asked) >= len(mine.known.asked):
+            return one
+        ids = None if mine.known.prints is None else mine.known.prints.ids
+        people = self.ledger.people(data)
+        if ids is None or people is None:
+            return None
+        still = mine.frame[np.isin(ids, people)]
+        return self._candidate(still.reset_index(drop=True))
 
     def _begun(self, mine: _Candidate | None) -> _Candidate | None:
         """Return what a run that has begun is about: it goes on with that."""
