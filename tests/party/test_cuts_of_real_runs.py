@@ -69,11 +69,11 @@ def test_a_corrected_file_is_asked_as_it_was_and_its_owner_is_told(company, tmp_
         np.testing.assert_array_equal(*sums)
     told = second["a"].cut
     assert told.name == first["a"].cut.name
-    assert "1 corrected row" in told.lines[1]
-    assert told.lines[1] in " ".join(second["a"].showing().text().split())
+    assert "1 corrected row" in told.waits[0]
+    assert told.waits[0] in " ".join(second["a"].showing().text().split())
     assert "1 corrected row" in (tmp_path / "two" / "consent.txt").read_text()
     for name in "bcd":
-        assert len(second[name].cut.lines) == 1
+        assert second[name].cut.waits == ()
     for name in ("result.json", "receipt.json"):
         said = (tmp_path / "two" / name).read_text()
         assert "corrected" not in said

@@ -87,7 +87,7 @@ def add(
         print_json(facts)
         return
     click.echo(on_screen(_line(facts)))
-    folder = f"{place}-cuts"
+    folder = f"{place.name}-cuts"
     click.echo(on_screen(phrase("consent", "cut.copied", folder=folder, name=name)))
     if not cut.id_column:
         click.echo(phrase("consent", "cut.by_content"))

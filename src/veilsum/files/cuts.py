@@ -117,7 +117,7 @@ def register_cut(
 
 def has_rows(ledger: Ledger, cut: Cut) -> bool:
     """Say whether the copy of a cut's rows is there."""
-    return (_folder(ledger) / cut.file).is_file()
+    return (cuts_folder(ledger) / cut.file).is_file()
 
 
 def cut_table(ledger: Ledger, cut: Cut, schema: Schema | None) -> Frame:
@@ -126,7 +126,7 @@ def cut_table(ledger: Ledger, cut: Cut, schema: Schema | None) -> Frame:
     Raises:
         LedgerError: the copy is gone, open to others, or not what was copied.
     """
-    path = _folder(ledger) / cut.file
+    path = cuts_folder(ledger) / cut.file
     if not path.is_file():
         raise LedgerError(
             f"the rows of the data cut {cut.name!r} are not in {path.parent}: they "
@@ -162,7 +162,7 @@ def forget_cut(ledger: Ledger, name: str) -> Cut:
     forgotten = {one.name for one in ledger.history().forgotten} | {name}
     ledger.forget_cut(name)
     if cut.file not in {one.file for one in cuts if one.name not in forgotten}:
-        (_folder(ledger) / cut.file).unlink(missing_ok=True)
+        (cuts_folder(ledger) / cut.file).unlink(missing_ok=True)
     return cut
 
 
@@ -202,7 +202,8 @@ def difference_from_cut_before(
     return before.name, ledger.difference(before.data, ledger.data(source))
 
 
-def _folder(ledger: Ledger) -> Path:
+def cuts_folder(ledger: Ledger) -> Path:
+    """Return the folder with the copies of a ledger's cuts."""
     return ledger.path.with_name(f"{ledger.path.name}-cuts")
 
 
@@ -210,7 +211,7 @@ def _copy(
     ledger: Ledger, data: str, source: TableSource
 ) -> tuple[str, str, dict[str, Any]]:
     """Copy a table; return the copy's name, its digest, and how it is read."""
-    folder, path = _folder(ledger), source.path
+    folder, path = cuts_folder(ledger), source.path
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     ending, how = ".npz", dict[str, Any]()
     if path is not None and not path.name.lower().endswith(DATABASES):

@@ -345,8 +345,9 @@ class Ledger(Secret):
     def difference(self, data: str, known: Known) -> Difference | None:
         """Return how a table differs from an earlier one; None without fingerprints."""
         assert known.prints is not None
-        kept = _kept_tables(self.history())
-        whole = [one for (name, _), one in kept.items() if name == data]
+        history = self.history()
+        versions = [one for one in history.versions if one.data == data and one.columns]
+        whole = [_kept(one, _people(history)) for one in versions if one.is_whole]
         if not whole:
             return None
         # With ids, if it was ever used with ids.
@@ -355,8 +356,7 @@ class Ledger(Secret):
 
     def people(self, data: str) -> Words | None:
         """Return the ids of an earlier table; None if it had none."""
-        texts = (one.people for one in self.history().versions if one.data == data)
-        text = next((text for text in texts if text), None)
+        text = _people(self.history()).get(data)
         return None if text is None else read_row_fingerprints(text)
 
     def add_cut(self, cut: Cut, known: Known, *, when: str | None = None) -> None:
@@ -744,11 +744,10 @@ class Ledger(Secret):
                 is_whole=columns == prints.columns,
             )
             if prints.people is not None:
-                made = replace(
-                    made,
-                    people=row_fingerprints_text(prints.people),
-                    contents=row_fingerprints_text(prints.contents(columns)),
-                )
+                contents = row_fingerprints_text(prints.contents(columns))
+                made = replace(made, contents=contents)
+            if prints.people is not None and made.is_whole:
+                made = replace(made, people=row_fingerprints_text(prints.people))
         if not made.is_whole:
             return made
         return replace(made, same=same, taken_for=taken_for)
@@ -830,34 +829,34 @@ def _stamped(entry: Entry, when: str | None) -> Entry:
     return replace(entry, when=when or entry.when or _now(None))
 
 
-def _kept(version: Version) -> Kept:
+def _people(history: History) -> dict[str, str]:
+    """Return by table the ids in it, of tables that had any."""
+    return {one.data: one.people for one in history.versions if one.people}
+
+
+def _kept(version: Version, people: Mapping[str, str]) -> Kept:
     sketches = tuple(Sketch.of_text(text) for text in version.sketches)
     shapes = tuple(Sketch.of_text(text) for text in version.shapes)
-    people, contents = (
-        read_row_fingerprints(text) if text else None
-        for text in (version.people, version.contents)
+    ids, contents = (
+        read_row_fingerprints(text) if version.contents else None
+        for text in (people.get(version.data, ""), version.contents)
     )
     rows = read_row_fingerprints(version.rows)
-    return Kept(version.columns, rows, sketches, shapes, people, contents)
+    return Kept(version.columns, rows, sketches, shapes, ids, contents)
 
 
 def _same(history: History, known: Known) -> list[str]:
     """Return earlier tables about some of the same people."""
     if known.prints is None:
         return []
+    people = _people(history)
     return [
         one.data
         for one in history.versions
         if one.is_whole
         and one.data != known.data
-        and _kept(one).shares_rows(known.prints)
+        and _kept(one, people).shares_rows(known.prints)
     ]
-
-
-def _kept_tables(history: History) -> dict[tuple[str, tuple[str, ...]], Kept]:
-    return {
-        (one.data, one.columns): _kept(one) for one in history.versions if one.columns
-    }
 
 
 def _too_near(history: History, known: Known) -> TooNear | None:
@@ -865,7 +864,7 @@ def _too_near(history: History, known: Known) -> TooNear | None:
 
     Tables are compared in the columns that were asked about, and people as a whole.
     """
-    least = history.budget.minimum_rows
+    least, people = history.budget.minimum_rows, _people(history)
     if known.prints is None:
         return None
     is_new = known.is_new or known.data in {one.data for one in history.declared}
@@ -878,7 +877,7 @@ def _too_near(history: History, known: Known) -> TooNear | None:
             continue
         if (near or is_new) and one.data not in near:
             continue
-        found = _kept(one).difference(known.prints, known.asked)
+        found = _kept(one, people).difference(known.prints, known.asked)
         if found.is_small(least):
             return TooNear(one.data, found, least, one.when or "")
     return None

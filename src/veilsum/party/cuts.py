@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from veilsum.files.cuts import (
     TableSource,
     cut_of_name,
     cut_table,
+    cuts_folder,
     has_rows,
     register_cut,
 )
@@ -44,16 +46,23 @@ class ChosenCut(Secret):
     Attributes:
         name: the owner's word for it.
         frame: its rows.
-        lines: notes for the owner alone: its name, and people who wait for the next.
+        notes: for the owner alone: its name, and where its rows were copied to.
+        waits: for the owner alone: people who wait for the next cut.
     """
 
     name: str
     frame: Frame
-    lines: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All of it, for the owner's screen."""
+        return (*self.notes, *self.waits)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for the owner's JSON."""
-        return {"name": self.name, "waits": list(self.lines[1:])}
+        return {"name": self.name, "waits": list(self.waits)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -118,11 +127,13 @@ class CutChooser(Secret):
             if (conflict := self._conflict(one)) is not None:
                 first = first or conflict.error
                 continue
+            waiting = None if first is None else mine
             if one.cut is None:
                 assert given is not None
                 source = given if one is mine else TableSource(one.frame)
-                one = self._register(one, source)
-            return self._chosen(one, None if first is None else mine)
+                registered = self._register(one, source)
+                return self._chosen(registered, waiting, is_new=True)
+            return self._chosen(one, waiting)
         raise first or BudgetError(
             f"{self.ledger.path} has no data cut with rows: give the table with "
             "--data FILE, or register it with veilsum data add",
@@ -272,12 +283,26 @@ class CutChooser(Secret):
         cut = register_cut(self.ledger, given, name, self.id_column)
         return _Candidate(frame=one.frame, known=one.known, cut=cut)
 
-    def _chosen(self, one: _Candidate, waiting: _Candidate | None) -> ChosenCut:
-        name = "" if one.cut is None else one.cut.name
-        lines = [phrase("consent", "cut.asked_of", name=name)] if name else []
+    def _chosen(
+        self, one: _Candidate, waiting: _Candidate | None, *, is_new: bool = False
+    ) -> ChosenCut:
+        say = partial(phrase, "consent")
+        notes, waits = list[str](), list[str]()
+        if one.cut is not None:
+            notes.append(say("cut.asked_of", name=one.cut.name))
+        if one.cut is not None and is_new:
+            folder = cuts_folder(self.ledger).name
+            notes.append(say("cut.copied", folder=folder, name=one.cut.name))
+            if not one.cut.id_column:
+                notes.append(say("cut.by_content"))
         if waiting is not None:
             found = self.ledger.difference(one.known.data, waiting.known)
             words = "" if found is None else difference_words(found)
             key = "cut.waits" if words else "cut.waits_unknown"
-            lines.append(phrase("consent", key, difference=words))
-        return ChosenCut(name=name, frame=one.frame, lines=tuple(lines))
+            waits.append(say(key, difference=words))
+        return ChosenCut(
+            name="" if one.cut is None else one.cut.name,
+            frame=one.frame,
+            notes=tuple(notes),
+            waits=tuple(waits),
+        )

@@ -248,7 +248,8 @@ class Version:
         shapes: of these columns, whatever their names, units and zeros are.
         same: earlier versions of which rows are known again.
         taken_for: earlier data that it counts as, since no row is known again.
-        people: the different ids, where the table has a column of ids.
+        people: the different ids, where the table has a column of ids and this is all
+            of it.
         contents: a number for what these columns say of each of them.
         when: a time stamp; the ledger fills it in.
     """
