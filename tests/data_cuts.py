@@ -112,7 +112,9 @@ class Site:
         ledgers = {} if self.ledger is None else {"ann": self.ledger}
         tables = {"ann": part.table, **others}
         options = {"ledgers": ledgers, "new_data": part.new_data}
-        found = question_job_of(agreed, tables, driver=driver, seed=0, **options).run()
+        found = question_job_of(
+            agreed, tables, driver=driver, seed=self.asked, **options
+        ).run()
         return found, part.chosen
 
     def sums(self, data, column="pay", **more):

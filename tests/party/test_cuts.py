@@ -73,6 +73,23 @@ def test_the_change_is_answered_as_soon_as_enough_people_changed(site):
     assert chosen.name != before.name
 
 
+def test_people_who_leave_and_others_who_come_are_not_taken_for_the_same(site):
+    """A cohort moves on by ten people, whose sexes are alike."""
+    table = patients()
+    first, _ = site.ask(table, ("pay",), by="sex", how=BY_ID)
+    moved = longer(table[10:], 10)
+    later, chosen = site.ask(moved, ("pay",), by="sex")
+    assert chosen.waits == ()
+    assert later.count == first.count
+
+
+def test_a_correction_that_nobody_asked_about_waits_for_nothing(site):
+    table = patients()
+    site.ask(table, ("age",), how=BY_ID)
+    _, chosen = site.ask(corrected(table), ("age",))
+    assert chosen.waits == ()
+
+
 def test_a_new_column_is_asked_of_the_people_of_the_earlier_cut(site):
     """The earlier cut lacks it, and two new people would stand out."""
     table = patients().drop(columns="age")

@@ -13,7 +13,7 @@ from veilsum.cli.own_table import table_options, taken
 
 if TYPE_CHECKING:
     from veilsum.files.ledger import Ledger
-    from veilsum.privacy.accountant import Cut
+    from veilsum.privacy.accountant import DataCut
 
 ledger_option = click.option(
     "--ledger",
@@ -211,7 +211,7 @@ def _opened(given: Path | None) -> Ledger:
     return open_ledger(_ledger_file(given))
 
 
-def _facts(ledger: Ledger, cut: Cut) -> dict[str, Any]:
+def _facts(ledger: Ledger, cut: DataCut) -> dict[str, Any]:
     from veilsum.files.cuts import has_rows
 
     runs = {one.run for one in ledger.history().reservations if one.data == cut.data}

@@ -41,6 +41,12 @@ class AskedCut(Secret):
     prints: Fingerprints
     asked: tuple[tuple[Question, Frame], ...]
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that the questions are about."""
+        names = (question.schema["columns"] for question, _ in self.asked)
+        return frozenset(name for one in names for name in one)
+
     def populations(self, party: str) -> dict[frozenset[str], list[Array[np.bool_]]]:
         """Return by variables which rows each population has."""
         found: dict[frozenset[str], list[Array[np.bool_]]] = {}
@@ -77,7 +83,8 @@ def small_difference(
         least: the number of people on a side that is enough.
     """
     before, after = earlier.populations(party), now.populations(party)
-    common = sorted({*earlier.prints.columns} & {*now.prints.columns})
+    here = {*earlier.prints.columns} & {*now.prints.columns}
+    common = sorted(here & earlier.columns)
     for old, new in _identities(earlier.prints, now.prints, common):
         _, mine, theirs = np.intersect1d(
             old, new, assume_unique=True, return_indices=True
@@ -107,7 +114,8 @@ def _identities(
         values = old.unsorted(columns), new.unsorted(columns)
         yield _apart(old.ids + values[0]), _apart(new.ids + values[1])
         return
-    yield _apart(old.unsorted(columns)), _apart(new.unsorted(columns))
+    if columns:
+        yield _apart(old.unsorted(columns)), _apart(new.unsorted(columns))
 
 
 def _apart(rows: Words) -> Words:

@@ -32,7 +32,7 @@ from veilsum.files.tables import (
 )
 from veilsum.numbers.arrays import listed_names, nearest_name
 from veilsum.numbers.secrets import Secret
-from veilsum.privacy.accountant import Cut
+from veilsum.privacy.accountant import DataCut
 from veilsum.tables.fingerprints import Difference, Source
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.schema import Schema
@@ -78,7 +78,7 @@ def check_cut_name(name: str) -> None:
 
 def register_cut(
     ledger: Ledger, source: TableSource, name: str, id_column: str | None = None
-) -> Cut:
+) -> DataCut:
     """Copy a table beside the ledger and record it as a cut.
 
     Args:
@@ -101,7 +101,7 @@ def register_cut(
             code="cut-name-taken",
         )
     file, digest, how = _copy(ledger, known.data, source)
-    cut = Cut(
+    cut = DataCut(
         name=name,
         data=known.data,
         n_rows=len(source.frame),
@@ -115,12 +115,12 @@ def register_cut(
     return cut
 
 
-def has_rows(ledger: Ledger, cut: Cut) -> bool:
+def has_rows(ledger: Ledger, cut: DataCut) -> bool:
     """Say whether the copy of a cut's rows is there."""
     return (cuts_folder(ledger) / cut.file).is_file()
 
 
-def cut_table(ledger: Ledger, cut: Cut, schema: Schema | None) -> Frame:
+def cut_table(ledger: Ledger, cut: DataCut, schema: Schema | None) -> Frame:
     """Return the rows of a cut, read as a schema's columns are.
 
     Raises:
@@ -152,7 +152,7 @@ def cut_table(ledger: Ledger, cut: Cut, schema: Schema | None) -> Frame:
     return agreed_table(path, schema, **how)
 
 
-def forget_cut(ledger: Ledger, name: str) -> Cut:
+def forget_cut(ledger: Ledger, name: str) -> DataCut:
     """Remove the rows of a cut; its fingerprints stay in the ledger.
 
     A copy that another cut has as well stays.
@@ -166,7 +166,7 @@ def forget_cut(ledger: Ledger, name: str) -> Cut:
     return cut
 
 
-def cut_of_name(ledger: Ledger, name: str) -> Cut:
+def cut_of_name(ledger: Ledger, name: str) -> DataCut:
     """Return the cut with a name.
 
     Raises:
@@ -183,7 +183,7 @@ def cut_of_name(ledger: Ledger, name: str) -> Cut:
 
 
 def difference_from_cut_before(
-    ledger: Ledger, cut: Cut
+    ledger: Ledger, cut: DataCut
 ) -> tuple[str | None, Difference | None]:
     """Return the name of the cut before one, and how the later one differs.
 

@@ -43,7 +43,7 @@ from veilsum.privacy.accountant import (
     Account,
     Budget,
     Copied,
-    Cut,
+    DataCut,
     Decision,
     Entry,
     ForgottenCut,
@@ -354,12 +354,16 @@ class Ledger(Secret):
         last = max(whole, key=lambda one: (one.people is not None, len(one.columns)))
         return last.difference(known.prints, known.prints.columns)
 
+    def same_people(self, known: Known) -> tuple[str, ...]:
+        """Return earlier tables about some of the same people."""
+        return tuple(_same(self.history(), known))
+
     def people(self, data: str) -> Words | None:
         """Return the ids of an earlier table; None if it had none."""
         text = _people(self.history()).get(data)
         return None if text is None else read_row_fingerprints(text)
 
-    def add_cut(self, cut: Cut, known: Known, *, when: str | None = None) -> None:
+    def add_cut(self, cut: DataCut, known: Known, *, when: str | None = None) -> None:
         """Record a cut, with the fingerprints of its table.
 
         Raises:
@@ -842,7 +846,10 @@ def _kept(version: Version, people: Mapping[str, str]) -> Kept:
         for text in (people.get(version.data, ""), version.contents)
     )
     rows = read_row_fingerprints(version.rows)
-    return Kept(version.columns, rows, sketches, shapes, ids, contents)
+    return Kept(
+        *(version.columns, rows, sketches, shapes, ids, contents),
+        is_whole=version.is_whole,
+    )
 
 
 def _same(history: History, known: Known) -> list[str]:
@@ -871,13 +878,19 @@ def _too_near(history: History, known: Known) -> TooNear | None:
     near = {*_same(history, known)}
     known_sums = [(one.data, one.columns) for one in history.releases]
     asked = {*known_sums, *((one.data, one.columns) for one in _open(history))}
+    tables = {data for data, _ in asked}
     for one in reversed(history.versions):
-        key = one.data, one.columns
-        if key not in asked or one.data == known.data or not one.columns:
+        if one.data not in tables or one.data == known.data or not one.columns:
             continue
         if (near or is_new) and one.data not in near:
             continue
-        found = _kept(one, people).difference(known.prints, known.asked)
+        kept, in_question = _kept(one, people), (one.data, one.columns) in asked
+        if not in_question and not (one.is_whole and kept.shares_people(known.prints)):
+            continue
+        found = kept.difference(known.prints, known.asked)
+        if not in_question:
+            # Values of other columns may change.
+            found = replace(found, changed=0)
         if found.is_small(least):
             return TooNear(one.data, found, least, one.when or "")
     return None
@@ -964,7 +977,7 @@ _KINDS: dict[type[Entry], str] = {
     Reservation: "reservation",
     Settlement: "settlement",
     Version: "version",
-    Cut: "cut",
+    DataCut: "cut",
     ForgottenCut: "forgotten cut",
     NewData: "new data",
     Inquiry: "inquiry",

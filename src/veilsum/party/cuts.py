@@ -31,7 +31,7 @@ from veilsum.files.ledger import Known, Ledger, difference_words
 from veilsum.locale import phrase
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
-from veilsum.privacy.accountant import Cut
+from veilsum.privacy.accountant import DataCut
 from veilsum.sums.kinds import agreed_job
 from veilsum.tables.asked import Question
 from veilsum.tables.fingerprints import Difference, Fingerprints, Source
@@ -71,7 +71,7 @@ class _Candidate(Secret):
 
     frame: Frame
     known: Known
-    cut: Cut | None
+    cut: DataCut | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,7 +185,7 @@ class CutChooser(Secret):
         loaded = [cut for cut in cuts if has_rows(self.ledger, cut)]
         return self._load(loaded[0], None) if loaded else mine
 
-    def _candidate(self, frame: Frame, cut: Cut | None = None) -> _Candidate:
+    def _candidate(self, frame: Frame, cut: DataCut | None = None) -> _Candidate:
         columns = () if self.schema is None else self.schema.names
         asked = tuple(name for name in columns if name in frame.columns)
         source = Source(frame, asked, self.id_column if cut is None else None)
@@ -195,7 +195,7 @@ class CutChooser(Secret):
             cut = next((one for one in named if one.data == known.data), None)
         return _Candidate(frame=frame, known=known, cut=cut)
 
-    def _load(self, cut: Cut, mine: _Candidate | None) -> _Candidate:
+    def _load(self, cut: DataCut, mine: _Candidate | None) -> _Candidate:
         """Return a cut with its rows, from its copy or as they were given."""
         if mine is not None and mine.known.data == cut.data:
             return mine
@@ -216,7 +216,7 @@ class CutChooser(Secret):
             return _Conflict(near.data, BudgetError(words, code="cut-too-near"))
         now = self._questions()
         least = self.ledger.budget.minimum_rows
-        for cut, asked in self._asked_before(one.known.data) if now else ():
+        for cut, asked in self._asked_before(one.known) if now else ():
             # Both tables are compared as this question's schema reads them.
             frame = cut_table(self.ledger, cut, self.schema)
             tables = (
@@ -241,14 +241,16 @@ class CutChooser(Secret):
             return _Conflict(cut.data, BudgetError(words, code="populations-too-near"))
         return None
 
-    def _asked_before(self, data: str) -> Iterator[tuple[Cut, tuple[Question, ...]]]:
-        """Yield other cuts whose rows are here, and what was asked of them."""
+    def _asked_before(
+        self, known: Known
+    ) -> Iterator[tuple[DataCut, tuple[Question, ...]]]:
+        """Yield other cuts of the same people, with rows, and what was asked."""
         history = self.ledger.history()
         runs = {one.run for one in self.asked}
         shown = {one.run for one in history.releases} | {*history.pending}
         cuts = {cut.data: cut for cut in history.cuts if has_rows(self.ledger, cut)}
-        for other in dict.fromkeys(one.data for one in history.reservations):
-            if other == data or other not in cuts:
+        for other in dict.fromkeys(self.ledger.same_people(known)):
+            if other not in cuts:
                 continue
             texts = dict.fromkeys(
                 one.question

@@ -269,7 +269,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class DataCut:
     """A party's table at one moment, under a name of the party's own.
 
     Attributes:
@@ -358,7 +358,7 @@ Entry: TypeAlias = (
     | Copied
     | Resumed
     | Version
-    | Cut
+    | DataCut
     | ForgottenCut
     | NewData
     | Inquiry
@@ -378,7 +378,7 @@ class History:
     reservations: tuple[Reservation, ...] = ()
     settlements: tuple[Settlement, ...] = ()
     versions: tuple[Version, ...] = ()
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[DataCut, ...] = ()
     forgotten: tuple[ForgottenCut, ...] = ()
     declared: tuple[NewData, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()
@@ -482,7 +482,7 @@ _PLACES: dict[type[Any], str] = {
     Reservation: "reservations",
     Settlement: "settlements",
     Version: "versions",
-    Cut: "cuts",
+    DataCut: "cuts",
     ForgottenCut: "forgotten",
     NewData: "declared",
     Inquiry: "inquiries",

@@ -383,6 +383,7 @@ class Kept:
         shapes: of these columns, as far as they have any.
         people: the different ids, in order of size, if the table had ids.
         contents: a number for the values of each of them.
+        is_whole: whether these are all columns, so that equal values are one person.
     """
 
     columns: tuple[str, ...]
@@ -391,6 +392,7 @@ class Kept:
     shapes: tuple[Sketch, ...] = ()
     people: Words | None = None
     contents: Words | None = None
+    is_whole: bool = True
 
     def shares_people(self, now: Fingerprints) -> bool:
         """Say whether a table has an id of an earlier one."""
@@ -425,10 +427,12 @@ class Kept:
         if exact and self.contents is not None:
             contents = now.contents(self.columns)
             changed = int((contents[here] != self.contents[still]).sum())
-            # The same values under another id are the same person.
-            renamed = n_common_rows(
-                _numbered(contents[~here]), _numbered(self.contents[~still])
-            )
+            renamed = 0
+            if self.is_whole:
+                # The same values under another id are the same person.
+                renamed = n_common_rows(
+                    _numbered(contents[~here]), _numbered(self.contents[~still])
+                )
             return Difference(new - renamed, gone - renamed, changed)
         if new or gone:
             return Difference(new, gone, 0)
