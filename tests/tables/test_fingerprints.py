@@ -262,7 +262,7 @@ def test_the_same_values_under_another_id_are_the_same_person(people):
     "look",
     [
         lambda t: t.rename(columns={"age": "years", "score": "points"}),
-        lambda t: t.rename(columns={"patient": "patient"}).assign(age=t["age"] * 12),
+        lambda t: t.assign(age=t["age"] * 12),
         lambda t: t.assign(score=np.log1p(t["score"])),
         lambda t: t[["patient"]].assign(other=range(len(t))),
     ],

@@ -631,8 +631,10 @@ def _of_numbers(values: Array[np.float64]) -> Words:
     return found
 
 
-# No number and no truth begins with one of these.
-_NEVER_A_NUMBER = frozenset(ascii_letters) - set("fFiInNtT")
+# Whether no number and no truth begins with a character; the last stands for more.
+_NEVER_A_NUMBER = np.array(
+    [chr(k) in {*ascii_letters} - {*"fFiInNtT"} for k in range(129)]
+)
 # How a column of truths may have been written.
 _TRUTHS = {"true": "1", "false": "0"}
 
@@ -645,10 +647,10 @@ def _of_texts(pandas: Any, levels: Array[Any], keyed: Keyed) -> Words:
     # 128 bits cannot be handed over as letters; 96 can.
     key = b64encode(keyed(b"texts")[:12]).decode()
     found = pandas.util.hash_array(texts, hash_key=key, categorize=False)
+    first = np.minimum(texts.astype("U1").view(np.uint32), len(_NEVER_A_NUMBER) - 1)
     plain = {
-        place: _TRUTHS.get(one.lower(), one.replace(",", ".", 1))
-        for place, one in enumerate(texts.tolist())
-        if one[:1] not in _NEVER_A_NUMBER
+        place: _TRUTHS.get(texts[place].lower(), texts[place].replace(",", ".", 1))
+        for place in np.flatnonzero(~_NEVER_A_NUMBER[first]).tolist()
     }
     series = pandas.Series(plain, dtype=object)
     readable = pandas.to_numeric(series, errors="coerce").notna()
