@@ -33,7 +33,7 @@ from veilsum.files.ledger import (
     read_journal,
     read_ledger,
 )
-from veilsum.privacy.accountant import Budget, RunLimits
+from veilsum.privacy.accountant import Budget
 from veilsum.privacy.composition import Exposure, Total, mobile_total
 from veilsum.privacy.guarantee import Component
 from veilsum.tables.fingerprints import Source
@@ -346,7 +346,7 @@ def test_another_look_hides_no_row_that_came_or_went(ledger, look, change, rows)
     begin(ledger, table)
     begin(ledger, same, "same people", asked=tuple(same.columns))
     assert len(sets(ledger)) == 1
-    with refused("too-many-versions", BudgetError):
+    with refused("cut-too-near", BudgetError):
         begin(ledger, other, "one person more or less", asked=tuple(other.columns))
     if len(other) < rows:
         begin(ledger, look(table[8:]), "fewer", asked=tuple(other.columns))
@@ -382,7 +382,7 @@ def test_a_table_that_differs_in_few_rows_from_a_used_one_is_refused(ledger, cha
     asked = tuple(column for column in ("age", "pay") if column in change(table))
     begin(ledger, table)
     before = ledger.history()
-    with refused("too-many-versions", BudgetError):
+    with refused("cut-too-near", BudgetError):
         begin(ledger, change(table), "next", asked=asked)
     assert ledger.history() == before
 
@@ -391,19 +391,22 @@ def test_rows_are_compared_in_the_columns_of_the_earlier_question(ledger):
     table = frame(sex="F")
     begin(ledger, table)
     begin(ledger, table.assign(sex="M"), "another value in another column")
-    with refused("too-many-versions", BudgetError, mentions=("1",)):
+    with refused("cut-too-near", BudgetError, mentions=("1",)):
         begin(ledger, table[1:], "a row less")
 
 
 def test_a_table_with_enough_new_rows_or_never_used_is_taken(ledger):
     table = frame()
     begin(ledger, table, show=False)
+    with refused("cut-too-near", BudgetError):
+        begin(ledger, table[1:], "both might show sums")
+    ledger.settle("study")
     begin(ledger, table[1:], "nothing was shown of the other")
     begin(ledger, pd.concat([table[1:], frame(5, seed=9)]), "five more")
-    assert sets(ledger) == [(3, 10, 5)]
-    strict = RunLimits(minimum_rows=20)
-    with refused("too-many-versions", BudgetError, mentions=("minimum_rows", "20")):
-        begin(ledger, pd.concat([table[1:], frame(15, seed=9)]), "no", limits=strict)
+    assert sets(ledger) == [(3, 10, 0)]
+    ledger.change_budget(Budget(minimum_rows=20))
+    with refused("cut-too-near", BudgetError, mentions=("minimum_rows", "20")):
+        begin(ledger, pd.concat([table[1:], frame(15, seed=9)]), "no")
 
 
 def test_a_reservation_is_kept_until_its_run_has_ended(path, ledger):

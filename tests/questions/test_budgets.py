@@ -220,7 +220,7 @@ def test_one_persons_row_cannot_be_asked_for_by_asking_twice(books, change):
     data = tables(rows=30)
     ask("y ~ x", data, books)
     later = {**data, "c": change(data["c"])}
-    with refused("too-many-versions", BudgetError, mentions=("1",)):
+    with refused("cut-too-near", BudgetError, mentions=("1",)):
         ask("y ~ x", later, books)
 
 
@@ -238,5 +238,5 @@ def test_tables_that_overlap_share_what_they_may_release(books):
     assert (account.versions, account.numbers) == (4, 4 * 11)
     assert account.columns == ("design 0", "design 1", "response")
     part = {p: one[61:100] for p, one in data.items()}
-    with refused("too-many-versions", BudgetError, mentions=("1",)):
+    with refused("cut-too-near", BudgetError, mentions=("1",)):
         fit_arrays({p: (one[:, :2], one[:, 2]) for p, one in part.items()}, **options)

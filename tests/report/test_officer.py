@@ -979,7 +979,7 @@ def test_a_ledger_that_is_deleted_is_missed_by_nobody(tmp_path):
             ).run()
 
     ask("monday", longer(data["ann"]))
-    with refusals.refused("too-many-versions", BudgetError, mentions=("1",)):
+    with refusals.refused("cut-too-near", BudgetError, mentions=("1",)):
         ask("tuesday", data["ann"])
     path.unlink()
     ask("tuesday", data["ann"])

@@ -195,3 +195,89 @@ def test_up_to_65536_rows_a_sketch_has_every_value_of_a_column(n_rows, least):
     found = prints({"x": np.arange(n_rows) % 100}).sketches["x"]
     assert least <= len(found.values) <= 100
     assert (len(found.values) == 100) == (n_rows == 2**16)
+
+
+# People by their ids
+
+
+def of_people(table):
+    return Fingerprints(table, keyed, "patient")
+
+
+def kept_people(table):
+    found = of_people(table)
+    sketches = tuple(found.sketches[name] for name in found.columns)
+    return Kept(
+        *(found.columns, found.rows(), sketches),
+        people=found.people,
+        contents=found.contents(),
+    )
+
+
+cohorts = st.lists(
+    st.tuples(st.integers(0, 400), st.integers(0, 3), st.integers(0, 3)),
+    unique_by=lambda one: one[0],
+    min_size=1,
+    max_size=30,
+)
+
+
+def cohort_of(people):
+    return pd.DataFrame(people, columns=["patient", "age", "score"])
+
+
+@given(cohorts, st.data())
+def test_two_tables_differ_exactly_by_who_was_planted(people, data):
+    """Whatever the order of rows and columns, and the types of cells."""
+    table = cohort_of(people)
+    gone = data.draw(st.sets(st.sampled_from(range(len(people))), max_size=5))
+    still = [k for k in range(len(people)) if k not in gone]
+    changed = data.draw(
+        st.sets(st.sampled_from(still), max_size=5) if still else st.just(set())
+    )
+    new = data.draw(st.integers(0, 5))
+    later = table.copy()
+    later.loc[sorted(changed), "score"] += 10
+    # Values that nobody else has: nobody is taken for another one.
+    more = cohort_of([(1000 + k, 100 + k, 50) for k in range(new)])
+    later = pd.concat([later.loc[still], more], ignore_index=True)
+    later = later.sample(frac=1, random_state=data.draw(st.integers(0, 99)))
+    later = later[data.draw(st.permutations([*later.columns]))]
+    later = later.astype({"age": float, "score": str})
+    found = kept_people(table).difference(of_people(later), ("age", "score"))
+    if still:
+        assert (found.new, found.gone, found.changed) == (new, len(gone), len(changed))
+
+
+@given(cohorts)
+def test_the_same_values_under_another_id_are_the_same_person(people):
+    table = cohort_of(people)
+    later = table.assign(patient=table["patient"] + 1000)
+    later.loc[0, "patient"] = table["patient"][0]
+    found = kept_people(table).difference(of_people(later), ("age", "score"))
+    assert (found.new, found.gone, found.changed) == (0, 0, 0)
+
+
+@each(
+    "look",
+    [
+        lambda t: t.rename(columns={"age": "years", "score": "points"}),
+        lambda t: t.assign(age=t["age"] * 12),
+        lambda t: t.assign(score=np.log1p(t["score"])),
+        lambda t: t[["patient"]].assign(other=range(len(t))),
+    ],
+)
+def test_people_are_counted_in_any_look(look):
+    table = cohort_of([(k, k % 5, k % 3) for k in range(40)])
+    found = kept_people(table).difference(of_people(look(table[1:])), ())
+    assert (found.new, found.gone) == (0, 1)
+
+
+def test_several_rows_of_one_person_are_one_person():
+    table = cohort_of([(k // 2, k, 0) for k in range(40)])
+    mixed = table.sample(frac=1, random_state=1)
+    other = table.assign(age=table["age"].replace({6: 99}))
+    kept_table = kept_people(table)
+    same, one = (kept_table.difference(of_people(t), ()) for t in (mixed, other))
+    assert (same.new, same.gone, same.changed) == (0, 0, 0)
+    assert (one.new, one.gone, one.changed) == (0, 0, 1)

@@ -20,6 +20,7 @@ COMMANDS = {
     "check": "Say what a plan asks, what becomes known, and whether a table passes.",
     "collect": "Ask guests for numbers in a browser, and show counts and totals.",
     "consortium": "Write down what members of a run agree on, show it, or amend it.",
+    "data": "Register, list, show and forget own tables that questions are asked of.",
     "dictionary": "Draft, merge and check what parties agree about their tables.",
     "doctor": "Say what is wrong with a graph or a connection, and what mends it.",
     "identity": "Make a party's key and certificate, show one, or guard its key.",

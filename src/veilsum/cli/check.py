@@ -17,7 +17,7 @@ from veilsum.cli.output import (
     on_screen,
     print_json,
 )
-from veilsum.cli.own_table import new_data_option, table_options, taken
+from veilsum.cli.own_table import cut_options, table_options, taken
 
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     help="This party's ledger, to ask whether it has room; it notes the question, and "
     "a refusal.",
 )
-@new_data_option
+@cut_options
 @click.option(
     "--own",
     type=FILE,
@@ -90,11 +90,13 @@ def command(
     consortium = runs_of(agreed)[0]
     name = consortium.member(party or consortium.members[0].name).name
     files = {"data": data, "cost": cost}
-    page = at_home(agreed, page, rules, name, files, ledger_file, taken(how))
+    words = taken(how)
+    page = at_home(agreed, page, rules, name, files, ledger_file, words)
     assert page.standing is not None
     good = page.standing.good
     if as_json:
-        looked = any(files.values())  # a table that was not checked is neither
+        # What was not looked at is neither.
+        looked = any(files.values()) or "cut" in words
         print_json({**page.to_dict(), "good": good if looked or not good else None})
     else:
         click.echo(on_screen(page.text(long=long, language=language)), nl=False)
@@ -135,7 +137,7 @@ def _study_at_home(
         if (found := own.refusals(one, alone=False))
     }
     mine = Part("your_rules", own.lines)
-    if not any(files.values()):
+    if not any(files.values()) and how.get("cut") is None:
         told = [f"- {name}: REFUSED: {why}" for name, why in ruled.items()]
         verdict = Part("your_rules_say", tuple(told or ["nothing is refused"]))
         return (mine, verdict), Standing(refusals=ruled, of=len(study.questions))
@@ -152,6 +154,7 @@ def _study_at_home(
         )
         with books as ledger:
             try:
+                part = part.on_cut(ledger, party, [*study.questions.values()])
                 home = study_at_home(
                     study, part, party, ledger, asked=[*study.questions], refused=ruled
                 )
@@ -182,7 +185,7 @@ def _run_at_home(
         consent_parts_for_party,
         consent_price_part,
     )
-    from veilsum.party.inputs import party_contribution
+    from veilsum.party.inputs import on_cut, party_contribution
     from veilsum.party.short_page import Part, Standing
     from veilsum.surveys.terms import SurveySpec
 
@@ -191,12 +194,13 @@ def _run_at_home(
     told = [f"REFUSED: {why}" for why in refused]
     told += [f"not with --yes: {why}" for why in asked if why not in refused]
     verdict = Part("your_rules_say", tuple(told or ["nothing is refused"]))
+    looked = any(files.values()) or how.get("cut") is not None
     standing = Standing(
-        looked=any(files.values()),
+        looked=looked,
         refusals={"": "; ".join(refused)} if refused else {},
         unattended="; ".join(why for why in asked if why not in refused),
     )
-    if not any(files.values()):
+    if not looked:
         return (Part("your_rules", own.lines), verdict), standing
     (question,) = consortium.questions
     if isinstance(question, SurveySpec) and question.set is None:
@@ -209,6 +213,7 @@ def _run_at_home(
         ledger = None
         if ledger_file is not None:
             ledger = stack.enter_context(open_ledger(ledger_file))
+        part = on_cut(part, ledger, party)
         found = check_question_at_home(part, party, ledger)
         most = page.facts["numbers"][1]
         yours = consent_parts_for_party(part, found, own=own, ledger=ledger, most=most)

@@ -27,7 +27,7 @@ from veilsum.cli.output import (
     print_json,
     say,
 )
-from veilsum.cli.own_table import new_data_option, table_options, taken
+from veilsum.cli.own_table import cut_options, table_options, taken
 from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printable
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ REMIND_SECONDS = 10.0
     type=FILE,
     help="This party's ledger, made if it is not there; by default beside the key.",
 )
-@new_data_option
+@cut_options
 @click.option(
     "--own",
     type=FILE,
@@ -481,12 +481,15 @@ def _report(folder: Path, found: Joined, *, style: str, as_json: bool) -> None:
     elif found.was_over:
         say(f"  {WAS_OVER}")
     if as_json:
-        print_json(found.to_dict())
+        cut = {} if found.cut is None else {"cut": found.cut.to_dict()}
+        print_json({**found.to_dict(), **cut})
         return
     result = found.result
     click.echo(f"{result.summary()}\n\n{result.guarantee.sentence}")
     for line in result.sums_tell:
         click.echo(f"sums: {line}")
+    for line in () if found.cut is None else found.cut.lines:
+        click.echo(printable(line))
     signed, all_ = len(found.signed_by), len(found.receipt.parties)
     status = result.guarantee.status
     word = "" if status == "private" else f"{status}; "

@@ -216,8 +216,8 @@ def _promise(budget: Budget) -> str:
     )
     return (
         f"each data set has {epsilon} epsilon and {numbers}; what follows from its "
-        f"sums is about at least {budget.few + 1} parties; versions of a table differ "
-        f"in at least {budget.minimum_rows} rows"
+        f"sums is about at least {budget.few + 1} parties; data cuts differ in at "
+        f"least {budget.minimum_rows} people"
     )
 
 

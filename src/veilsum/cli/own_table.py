@@ -50,11 +50,33 @@ new_data_option = click.option(
     "account begins anew. By default data that the ledger does not know again count as "
     "the earlier ones.",
 )
+_CUT_OPTIONS = (
+    new_data_option,
+    click.option(
+        "--id",
+        metavar="COLUMN",
+        help="The column that says who a row is about. People are known by it in every "
+        "later table, whatever its columns are called; without it by whole rows.",
+    ),
+    click.option(
+        "--cut",
+        metavar="NAME",
+        help="The data cut of the ledger to ask, as veilsum data list names it, or "
+        "newest; then --data may be left out. By default the table in --data, or the "
+        "earlier cut where a few rows differ from it.",
+    ),
+)
 _NAMES = ("decimal", "separator", "missing", "encoding", "dates", "query")
 
 
 def table_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def cut_options(command: Command) -> Command:
+    for option in reversed(_CUT_OPTIONS):
         command = option(command)
     return command
 
@@ -65,6 +87,7 @@ def taken(given: dict[str, Any]) -> dict[str, Any]:
 
     found = {name: given.pop(name) for name in _NAMES}
     found["new_data"] = given.pop("new_data", False)
+    found |= {name: given.pop(name, None) for name in ("id", "cut")}
     if found["query"] is not None:
         found["query"] = query_in(found["query"])
     # What was not said is what it does by itself.

@@ -14,7 +14,7 @@ import click
 from veilsum.cli.app import BadInput
 from veilsum.cli.live_page import page_options, shown_page
 from veilsum.cli.output import FILE, json_option, log_option, print_json, say
-from veilsum.cli.own_table import new_data_option, table_options, taken
+from veilsum.cli.own_table import cut_options, table_options, taken
 
 if TYPE_CHECKING:
     from veilsum.party.serving import Household, PartyServer
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     type=FILE,
     help="This party's ledger, made if it is not there; by default beside the key.",
 )
-@new_data_option
+@cut_options
 @click.option(
     "--own",
     type=FILE,

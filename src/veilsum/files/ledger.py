@@ -38,14 +38,15 @@ from veilsum.files.sqlite import (
     inspected,
     transaction,
 )
-from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import (
     Account,
     Budget,
     Copied,
+    DataCut,
     Decision,
     Entry,
+    ForgottenCut,
     History,
     Inquiry,
     KnownSum,
@@ -63,10 +64,12 @@ from veilsum.privacy.accountant import (
 from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Component
 from veilsum.tables.fingerprints import (
+    Difference,
     Fingerprints,
     Kept,
     Sketch,
     Source,
+    Words,
     read_row_fingerprints,
     row_fingerprints_text,
 )
@@ -225,6 +228,47 @@ class Known(Secret):
     is_new: bool = False
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class TooNear(Secret):
+    """An earlier table that was asked about, and from which few people differ.
+
+    Attributes:
+        data: keyed fingerprint of the earlier table.
+        difference: how many people differ.
+        least: how many would be enough.
+        when: the earlier table was first used.
+    """
+
+    data: str
+    difference: Difference
+    least: int
+    when: str
+
+    def sentence(self, cut: str = "") -> str:
+        """Return why a table is not used, and the change that works."""
+        earlier = f"the data cut {cut!r}" if cut else f"the table of {self.when}"
+        return (
+            f"this table differs from {earlier} by "
+            f"{difference_words(self.difference)}, and sums over that one are known: "
+            "the difference of two sums would be about these people alone, and "
+            f"minimum_rows = {self.least} of them are the least on every side on which "
+            f"two cuts differ. Ask of {earlier} once more, or wait until there are "
+            "more; a table about other people is declared by --new-data "
+            "(new_data=True in Python). Nothing was sent"
+        )
+
+
+def difference_words(found: Difference) -> str:
+    """Return a difference in words.
+
+    >>> difference_words(Difference(new=2, changed=1))
+    '2 new rows and 1 corrected row'
+    """
+    counts = {"new": found.new, "removed": found.gone, "corrected": found.changed}
+    parts = [f"{n} {word} row{'s' * (n != 1)}" for word, n in counts.items() if n]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Wanted(Secret):
     """What one run asks of a party's ledger before it begins.
@@ -283,9 +327,63 @@ class Ledger(Secret):
                 default data that are not known again count as the earlier ones.
         """
         if isinstance(source, Source):
-            prints = Fingerprints(source.frame, self._keyed)
+            id_column = source.id_column or self.id_column_of(source.frame.columns)
+            prints = Fingerprints(source.frame, self._keyed, id_column)
             return Known(prints.data, prints, tuple(sorted(source.asked)), new_data)
         return Known(self.fingerprint(*source), is_new=new_data)
+
+    def id_column_of(self, columns: Iterable[str]) -> str | None:
+        """Return the column of ids of the newest cut that named one among these."""
+        here = {*columns}
+        cuts = reversed(self.history().cuts)
+        return next((one.id_column for one in cuts if one.id_column in here), None)
+
+    def too_near(self, known: Known) -> TooNear | None:
+        """Return a table that was asked about, if few people tell it from this one."""
+        return _too_near(self.history(), known)
+
+    def difference(self, data: str, known: Known) -> Difference | None:
+        """Return how a table differs from an earlier one; None without fingerprints."""
+        assert known.prints is not None
+        history = self.history()
+        versions = [one for one in history.versions if one.data == data and one.columns]
+        whole = [_kept(one, _people(history)) for one in versions if one.is_whole]
+        if not whole:
+            return None
+        # With ids, if it was ever used with ids.
+        last = max(whole, key=lambda one: (one.people is not None, len(one.columns)))
+        return last.difference(known.prints, known.prints.columns)
+
+    def same_people(self, known: Known) -> tuple[str, ...]:
+        """Return earlier tables about some of the same people."""
+        return tuple(_same(self.history(), known))
+
+    def people(self, data: str) -> Words | None:
+        """Return the ids of an earlier table; None if it had none."""
+        text = _people(self.history()).get(data)
+        return None if text is None else read_row_fingerprints(text)
+
+    def add_cut(self, cut: DataCut, known: Known, *, when: str | None = None) -> None:
+        """Record a cut, with the fingerprints of its table.
+
+        Raises:
+            LedgerError: another table has its name.
+        """
+        with self._journal.transaction():
+            history = self._caught_up()
+            if any(one.name == cut.name for one in history.cuts):
+                raise LedgerError(
+                    f"there is a data cut {cut.name!r} in {self.path} already: choose "
+                    "another name with --as",
+                    code="cut-name-taken",
+                )
+            self._write([*self._table(known, None), cut], when)
+
+    def forget_cut(self, name: str, *, when: str | None = None) -> None:
+        """Record that the rows of a cut were removed."""
+        with self._journal.transaction():
+            self._caught_up()
+            self._write([ForgottenCut(name=name)], when)
 
     def reserve(
         self,
@@ -601,23 +699,15 @@ class Ledger(Secret):
         if known is None:
             return []
         history = self._caught_up()
-        kept = {(one.data, one.columns): one for one in history.versions}
+        kept = {(one.data, one.columns) for one in history.versions}
         declared = {one.data for one in history.declared}
-        is_new = known.is_new or known.data in declared
-        same = [
-            one.data
-            for one in history.versions
-            if one.is_whole
-            and one.data != known.data
-            and known.prints is not None
-            and _kept(one).shares_rows(known.prints)
-        ]
+        same = _same(history, known)
         others = [one for one in history.data_sets if one != known.data]
         taken_for = () if same else tuple(others)
-        if known.prints is not None and run is not None:
-            limits = history.budget.stricter(run)
-            near = same if same or is_new else [*{one.data for one in kept.values()}]
-            self._check_changes(known, near, limits, history)
+        if run is not None and (found := _too_near(history, known)) is not None:
+            cuts = {one.data: one.name for one in history.cuts}
+            words = found.sentence(cuts.get(found.data, ""))
+            raise BudgetError(words, code="cut-too-near")
         news: list[Entry] = [
             self._version(known, columns, same=tuple(same), taken_for=taken_for)
             for columns in _columns(known, run)
@@ -626,27 +716,6 @@ class Ledger(Secret):
         if known.is_new and known.data not in declared:
             news.append(NewData(data=known.data))
         return news
-
-    def _check_changes(
-        self, known: Known, near: Sequence[str], limits: Budget, history: History
-    ) -> None:
-        """Refuse a table that differs in a few rows from one that was used before."""
-        assert known.prints is not None
-        kept = {(one.data, one.columns): one for one in history.versions}
-        asked = {(one.data, one.columns) for one in history.releases} & {*kept}
-        for key in sorted(asked):
-            if key[0] not in near or key[0] == known.data or not key[1]:
-                continue
-            old, least = _kept(kept[key]), limits.minimum_rows
-            if not old.knows(known.prints, known.asked):
-                # Nothing can be said about rows but how many there are.
-                least = history.budget.minimum_rows
-            n_changed = old.n_changed(known.prints, known.asked)
-            if 0 < n_changed < least:
-                raise BudgetError(
-                    _version_sentence(n_changed, kept[key], least),
-                    code="too-many-versions",
-                )
 
     def _version(
         self,
@@ -678,6 +747,11 @@ class Ledger(Secret):
                 shapes=tuple(one.to_text() for one in shapes if one is not None),
                 is_whole=columns == prints.columns,
             )
+            if prints.people is not None:
+                contents = row_fingerprints_text(prints.contents(columns))
+                made = replace(made, contents=contents)
+            if prints.people is not None and made.is_whole:
+                made = replace(made, people=row_fingerprints_text(prints.people))
         if not made.is_whole:
             return made
         return replace(made, same=same, taken_for=taken_for)
@@ -759,23 +833,73 @@ def _stamped(entry: Entry, when: str | None) -> Entry:
     return replace(entry, when=when or entry.when or _now(None))
 
 
-def _kept(version: Version) -> Kept:
+def _people(history: History) -> dict[str, str]:
+    """Return by table the ids in it, of tables that had any."""
+    return {one.data: one.people for one in history.versions if one.people}
+
+
+def _kept(version: Version, people: Mapping[str, str]) -> Kept:
     sketches = tuple(Sketch.of_text(text) for text in version.sketches)
     shapes = tuple(Sketch.of_text(text) for text in version.shapes)
-    return Kept(version.columns, read_row_fingerprints(version.rows), sketches, shapes)
-
-
-def _version_sentence(n_changed: int, old: Version, least: int) -> str:
-    rows = "row" if n_changed == 1 else "rows"
-    return (
-        f"this table differs in about {n_changed} {rows} from the one of {old.when}, "
-        f"of which sums over {listed_names(old.columns)} are known: the difference of "
-        "two "
-        f"sums would be about these rows alone, and minimum_rows = {least} of them are "
-        "the least; use the earlier table again, or wait until more rows are new; a "
-        "table about other people is declared by --new-data (new_data=True in Python). "
-        "Nothing was sent"
+    ids, contents = (
+        read_row_fingerprints(text) if version.contents else None
+        for text in (people.get(version.data, ""), version.contents)
     )
+    rows = read_row_fingerprints(version.rows)
+    return Kept(
+        *(version.columns, rows, sketches, shapes, ids, contents),
+        is_whole=version.is_whole,
+    )
+
+
+def _same(history: History, known: Known) -> list[str]:
+    """Return earlier tables about some of the same people."""
+    if known.prints is None:
+        return []
+    people = _people(history)
+    return [
+        one.data
+        for one in history.versions
+        if one.is_whole
+        and one.data != known.data
+        and _kept(one, people).shares_rows(known.prints)
+    ]
+
+
+def _too_near(history: History, known: Known) -> TooNear | None:
+    """Return a table that was asked about and from which this one differs in few.
+
+    Tables are compared in the columns that were asked about, and people as a whole.
+    """
+    least, people = history.budget.minimum_rows, _people(history)
+    if known.prints is None:
+        return None
+    is_new = known.is_new or known.data in {one.data for one in history.declared}
+    near = {*_same(history, known)}
+    known_sums = [(one.data, one.columns) for one in history.releases]
+    asked = {*known_sums, *((one.data, one.columns) for one in _open(history))}
+    tables = {data for data, _ in asked}
+    for one in reversed(history.versions):
+        if one.data not in tables or one.data == known.data or not one.columns:
+            continue
+        if (near or is_new) and one.data not in near:
+            continue
+        kept, in_question = _kept(one, people), (one.data, one.columns) in asked
+        if not in_question and not (one.is_whole and kept.shares_people(known.prints)):
+            continue
+        found = kept.difference(known.prints, known.asked)
+        if not in_question:
+            # Values of other columns may change.
+            found = replace(found, changed=0)
+        if found.is_small(least):
+            return TooNear(one.data, found, least, one.when or "")
+    return None
+
+
+def _open(history: History) -> Iterator[Reservation]:
+    """Yield what runs have reserved that have not come to their end."""
+    pending = history.pending
+    return (one for one in history.reservations if one.run in pending)
 
 
 def _check_rate(known: History, new: Inquiry, now: str) -> None:
@@ -853,6 +977,8 @@ _KINDS: dict[type[Entry], str] = {
     Reservation: "reservation",
     Settlement: "settlement",
     Version: "version",
+    DataCut: "cut",
+    ForgottenCut: "forgotten cut",
     NewData: "new data",
     Inquiry: "inquiry",
     RefusedFile: "refusal",

@@ -47,7 +47,7 @@ MADE: Mapping[str, Callable[[Any], object]] = {
 }
 WRITTEN = (
     *("decimal", "separator", "missing", "encoding", "dates", "query"),
-    "new_data",
+    *("new_data", "id", "cut"),
 )
 
 
@@ -68,6 +68,11 @@ class JoinOptions(TypedDict, total=False):
         new_data: whether the table or cost is about other people than all data that the
             ledger knows; by default what it does not know again counts as the earlier
             data.
+        id: the column of the table that says who a row is about. People are then known
+            by their ids in every later data cut, whatever its columns are called.
+        cut: the name of a data cut of the ledger to ask, such as "2026-06", or
+            "newest"; then `data` may be left out. By default the table in `data`, or
+            the earlier cut where a few rows differ from it.
         rules: its own rules, or their file; by default veilsum.toml beside the key, if
             it is there.
         ledger: its ledger, or its file; by default beside the key, made if needed.
@@ -94,6 +99,8 @@ class JoinOptions(TypedDict, total=False):
     dates: str
     query: str
     new_data: bool
+    id: str
+    cut: str
     rules: OwnRules | str | Path | None
     ledger: Ledger | str | Path | None
     state: str | Path | None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -17,6 +17,7 @@ from veilsum.consortium.consortium import (
 )
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
+from veilsum.files.cuts import TableSource
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_toml
 from veilsum.files.tables import agreed_table
@@ -25,6 +26,7 @@ from veilsum.minimise.party_cost import PartyCost
 from veilsum.minimise.question import Minimised
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret, hide_secrets_in_errors
+from veilsum.party.cuts import ChosenCut, CutChooser
 from veilsum.questions.job_file import JobFile, question_job_of
 from veilsum.sums.kinds import agreed_question_of
 from veilsum.sums.running import JobResult
@@ -69,7 +71,13 @@ class OwnTable(Secret):
 
     Attributes:
         name: of the file, for the screen.
+        table: the rows; None until a data cut of the ledger is chosen.
         new_data: whether it is about other people than all data before.
+        path: the file; None for a table in memory.
+        how: how the file is written.
+        id_column: the column that says who a row is about.
+        cut: the data cut that the owner named.
+        chosen: the data cut that is asked; None before it is chosen.
     """
 
     checks: ClassVar[tuple[str, str]] = TABLE_AND_LEDGER
@@ -78,6 +86,46 @@ class OwnTable(Secret):
     name: str
     table: Frame
     new_data: bool = False
+    path: Path | None = None
+    how: Mapping[str, Any] = field(default_factory=dict)
+    id_column: str | None = None
+    cut: str | None = None
+    chosen: ChosenCut | None = None
+
+    def on_cut(
+        self, ledger: Ledger | None, party: str, asked: Sequence[Consortium] = ()
+    ) -> OwnTable:
+        """Return the same with the rows of the data cut that may be asked about.
+
+        Args:
+            ledger: the party's ledger; without one the table is taken as it is.
+            party: its name.
+            asked: the questions of a study; by default this one.
+        """
+        if self.chosen is not None:
+            return self
+        if ledger is None:
+            if self.cut is None:
+                return self
+            raise InvalidInputError(
+                f"--cut {self.cut} names a data cut of a ledger, and no ledger was "
+                "given: add --ledger FILE",
+                code="cut-without-ledger",
+            )
+        chosen = CutChooser(
+            ledger=ledger,
+            party=party,
+            asked=asked or (self.consortium,),
+            schema=self.consortium.schema,
+            id_column=self.id_column,
+            new_data=self.new_data,
+        ).choose(
+            None
+            if self.table is None
+            else TableSource(self.table, self.path, self.how),
+            self.cut,
+        )
+        return replace(self, table=chosen.frame, chosen=chosen)
 
     @property
     def words(self) -> str:
@@ -100,6 +148,7 @@ class OwnTable(Secret):
     @property
     def lines(self) -> Iterator[str]:
         yield from _lines(self)
+        yield from () if self.chosen is None else self.chosen.lines
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -197,6 +246,11 @@ def _lines(part: OwnTable | OwnCost) -> Iterator[str]:
 OwnPart: TypeAlias = "OwnTable | OwnCost | OwnSurvey"
 
 
+def on_cut(part: OwnPart, ledger: Ledger | None, party: str) -> OwnPart:
+    """Return what a party brings; of a table, the data cut that may be asked about."""
+    return part.on_cut(ledger, party) if isinstance(part, OwnTable) else part
+
+
 @hide_secrets_in_errors()
 def party_contribution(
     consortium: Consortium,
@@ -204,6 +258,8 @@ def party_contribution(
     data: Any = None,
     cost: Path | Mapping[str, Any] | None = None,
     new_data: bool = False,
+    id: str | None = None,
+    cut: str | None = None,
     **how: Any,
 ) -> OwnPart:
     """Return what a party brings; refuse what is of the wrong kind, or nothing.
@@ -214,6 +270,8 @@ def party_contribution(
             survey a folder, see `OwnSurvey`.
         cost: its cost: a TOML file, or the entries of one.
         new_data: whether they are about other people than all data before.
+        id: the column of the table that says who a row is about.
+        cut: the data cut of the ledger to ask, or "newest"; the table may be left out.
         **how: how a file with a table is written, by the party's own word, as
             `agreed_table` takes it.
     """
@@ -226,6 +284,14 @@ def party_contribution(
     on_cost = kind.input == "cost"
     given: Any = cost if on_cost else data
     wanted = "--cost" if on_cost else "--data"
+    if given is None and cut is not None and not on_cost and cost is None:
+        return OwnTable(consortium=consortium, name=cut, table=None, cut=cut)
+    if on_cost and (id is not None or cut is not None):
+        raise InvalidInputError(
+            "--id and --cut are about tables, and this consortium asks for a cost: "
+            "leave them out",
+            code="cut-of-cost",
+        )
     if given is None or (data is not None and cost is not None):
         what = "its own cost" if on_cost else "its own table"
         raise InvalidInputError(
@@ -249,4 +315,13 @@ def party_contribution(
         )
     schema = consortium.schema
     table = agreed_table(given, schema, **how) if is_file else as_frame(given)
-    return OwnTable(consortium=consortium, name=name, table=table, new_data=new_data)
+    return OwnTable(
+        consortium=consortium,
+        name=name,
+        table=table,
+        new_data=new_data,
+        path=Path(given) if is_file else None,
+        how=how,
+        id_column=id,
+        cut=cut,
+    )

@@ -49,7 +49,13 @@ from veilsum.party.checks import (
     files_asked_before,
 )
 from veilsum.party.consent import PAGE, Consent, consent_to
-from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, party_contribution
+from veilsum.party.cuts import ChosenCut
+from veilsum.party.inputs import (
+    TABLE_AND_LEDGER,
+    OwnPart,
+    OwnTable,
+    party_contribution,
+)
 from veilsum.party.networked import EndedRun, Looping, Networked
 from veilsum.party.own_rules import OwnRules, own_rules_in
 from veilsum.party.replay import SUMS, replay_sums_file
@@ -97,6 +103,8 @@ class Joined(Renderable):
             receipts.
         signed_by: who has signed the answer.
         was_over: whether the run had ended before this call.
+        cut: the party's own data cut that was asked; for its owner alone, and in no
+            file and no receipt.
     """
 
     result: JobResult
@@ -105,11 +113,13 @@ class Joined(Renderable):
     seal: bytes
     signed_by: tuple[str, ...]
     was_over: bool
+    cut: ChosenCut | None = None
 
     def showing(self) -> Rendering:
         """Return the result, and who has signed it; the seal stays here."""
         signed = f"Signed by {', '.join(self.signed_by) or 'nobody yet'}."
-        return self.result.showing().also(signed)
+        lines = () if self.cut is None else self.cut.lines
+        return self.result.showing().also(signed, *lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as result.json has it."""
@@ -125,7 +135,8 @@ class Inputs(Secret):
             survey its folder.
         cost: its cost, for a question about costs: a file, or its entries.
         how: how a table's file is written, as `agreed_table` takes it; and `new_data`,
-            whether the data are about other people than all that the ledger knows.
+            whether the data are about other people than all that the ledger knows, `id`
+            and `cut`, as `party_contribution` takes them.
         alone: whether no person is asked: the usual rules are floors then.
         rules: the party's own; by default veilsum.toml beside its key, if it is there.
         ledger: its ledger, or its file; by default beside its key, created if needed.
@@ -261,6 +272,12 @@ class PreparedRun(Secret):
         """
         driver, inputs, out = self.driver, self.inputs, self.inputs.out
         agreed, identity = driver.consortium, driver.identity
+        if isinstance(self.part, OwnTable) and self.part.chosen is None:
+            with inputs.open_ledger(identity, agreed) as ledger:
+                part = self.part.on_cut(ledger, identity.name)
+                inputs = replace(inputs, ledger=ledger)
+                ready = replace(self, part=part, inputs=inputs)
+                return ready.run(consent, on_event=on_event, looping=looping)
         status = RunStatus(
             run=agreed.run,
             party=identity.name,
@@ -310,7 +327,8 @@ class PreparedRun(Secret):
             except BaseException as error:
                 _tell_failure(error, feed, out)
                 raise
-        return conclude_run(driver, result, self.page, feed, out)
+        found = conclude_run(driver, result, self.page, feed, out)
+        return replace(found, cut=getattr(self.part, "chosen", None))
 
     def _page(self, task: Assignment, ledger: Ledger | None) -> Consent:
         """Return what its owner agrees to: all of it was checked by now."""

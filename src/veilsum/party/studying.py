@@ -437,6 +437,13 @@ class PreparedStudy(Secret):
             WaitingError: some cannot go on before files of others come.
         """
         with self.inputs.open_ledger(self.identity, self.study.first) as ledger:
+            if self.part.chosen is None:
+                # All questions of a study are asked of one cut.
+                questions = [*self.study.questions.values()]
+                part = self.part.on_cut(ledger, self.identity.name, questions)
+                inputs = replace(self.inputs, ledger=ledger)
+                ready = replace(self, part=part, inputs=inputs)
+                return ready.run(consent, on_event=on_event, looping=looping, tell=tell)
             joining = partial(self._joined, ledger, on_event)
             status = begun_study_status(
                 prepare_folder(self.out), self.study, self.identity.name
@@ -497,6 +504,7 @@ class PreparedStudy(Secret):
 
     def _own(self, home: StudyAtHome, ledger: Ledger) -> tuple[Part, ...]:
         """Return what the page says to its owner alone: all of it was checked."""
+        part = self.part
         away = [*home.refused, *home.left_out]
         names = listed_names(away, most=len(away))
         said = (_say("checks.staying_away", names=names),) if away else ()
@@ -509,7 +517,7 @@ class PreparedStudy(Secret):
         known = len(ledger.history().releases)
         books = (
             _say("ledger.kept_for_study", file=ledger.path, n=known),
-            *ledger_people_lines(ledger, ledger.data(Source(self.part.table, ())).data),
+            *ledger_people_lines(ledger, ledger.data(Source(part.table, ())).data),
             _say("ledger.study", numbers=numbers),
         )
         agreed, name, inputs = self.study.first, self.identity.name, self.inputs
@@ -519,12 +527,13 @@ class PreparedStudy(Secret):
             *connection_consent_lines(agreed, name, inputs.drop),
         ]
         never_sent = _say("data.never_sent")
+        cut_lines = () if part.chosen is None else part.chosen.lines
         if inputs.transcript is not None:
             place.append(_say("place.transcripts", file=inputs.transcript.name))
         return (
             Part("your_place", tuple(place)),
             *([Part(ASKED_BEFORE, before)] if before else []),
-            Part("your_data", (self.part.words, *self.part.changes, never_sent)),
+            Part("your_data", (part.words, *part.changes, never_sent, *cut_lines)),
             Part("your_checks", (*home.lines, *said)),
             Part("your_rules", self.own.lines),
             Part("your_ledger", books),

@@ -56,8 +56,8 @@ class Budget:
         epsilon: limit of the composed epsilon; None counts and does not limit.
         release_fraction: exact numbers may be released up to this part of the numbers
             that honest parties' rows hold; None leaves it to a run's policy.
-        minimum_rows: a table that differs in fewer rows from one that was used before
-            is not used.
+        minimum_rows: two data cuts that are asked about differ by no fewer people, on
+            any side on which they differ at all.
         minimum_honest: what follows from known sums is about so many honest parties.
         tolerate: colluders there may be beside these.
         when: a time stamp; the ledger fills it in.
@@ -94,7 +94,6 @@ class Budget:
         return replace(
             self,
             release_fraction=min((f for f in fractions if f is not None), default=None),
-            minimum_rows=max(self.minimum_rows, run.minimum_rows),
             minimum_honest=max(self.minimum_honest, run.minimum_honest),
             tolerate=max(self.tolerate, run.tolerate),
         )
@@ -249,6 +248,9 @@ class Version:
         shapes: of these columns, whatever their names, units and zeros are.
         same: earlier versions of which rows are known again.
         taken_for: earlier data that it counts as, since no row is known again.
+        people: the different ids, where the table has a column of ids and this is all
+            of it.
+        contents: a number for what these columns say of each of them.
         when: a time stamp; the ledger fills it in.
     """
 
@@ -261,6 +263,43 @@ class Version:
     shapes: tuple[str, ...] = field(default=(), repr=False)
     same: tuple[str, ...] = field(default=(), repr=False)
     taken_for: tuple[str, ...] = field(default=(), repr=False)
+    people: str = field(default="", repr=False)
+    contents: str = field(default="", repr=False)
+    when: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataCut:
+    """A party's table at one moment, under a name of the party's own.
+
+    Attributes:
+        name: the party's word for it; never sent.
+        data: keyed fingerprint of its content, as for `Version`.
+        n_rows: number of rows.
+        columns: names of the columns.
+        id_column: the column that says who a row is about; "" if there is none.
+        file: the private copy of the rows, beside the ledger.
+        digest: keyed digest of that copy.
+        how: how the copy is read, as JSON.
+        when: a time stamp; the ledger fills it in.
+    """
+
+    name: str
+    data: str = field(repr=False)
+    n_rows: int
+    columns: tuple[str, ...]
+    id_column: str = ""
+    file: str = ""
+    digest: str = field(default="", repr=False)
+    how: str = field(default="{}", repr=False)
+    when: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgottenCut:
+    """The private copy of a cut's rows was removed; the fingerprints stay."""
+
+    name: str
     when: str | None = field(default=None, compare=False)
 
 
@@ -319,6 +358,8 @@ Entry: TypeAlias = (
     | Copied
     | Resumed
     | Version
+    | DataCut
+    | ForgottenCut
     | NewData
     | Inquiry
     | RefusedFile
@@ -337,6 +378,8 @@ class History:
     reservations: tuple[Reservation, ...] = ()
     settlements: tuple[Settlement, ...] = ()
     versions: tuple[Version, ...] = ()
+    cuts: tuple[DataCut, ...] = ()
+    forgotten: tuple[ForgottenCut, ...] = ()
     declared: tuple[NewData, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()
     refusals: tuple[RefusedFile, ...] = ()
@@ -395,9 +438,18 @@ class History:
         kept = {
             name: tuple(one for one in getattr(self, name) if one.data in same)
             for name in _PLACES.values()
-            if name not in ("budgets", "settlements", "copies")
+            if name not in ("budgets", "settlements", "copies", "forgotten")
         }
         return replace(self, **kept)
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The data of which numbers are known, or may become known at any time."""
+        pending = self.pending
+        return frozenset(
+            [one.data for one in self.releases]
+            + [one.data for one in self.reservations if one.run in pending]
+        )
 
     def of_run(self, run: str) -> Reservation | None:
         """Return what a run has reserved, if it has."""
@@ -430,6 +482,8 @@ _PLACES: dict[type[Any], str] = {
     Reservation: "reservations",
     Settlement: "settlements",
     Version: "versions",
+    DataCut: "cuts",
+    ForgottenCut: "forgotten",
     NewData: "declared",
     Inquiry: "inquiries",
     RefusedFile: "refusals",
@@ -856,7 +910,7 @@ def _account(number: int, known: History) -> Account:
             for who in named
             for parties, total in component_totals(fresh, who).items()
         ),
-        versions=sum(one.is_whole for one in known.versions),
+        versions=len({one.data for one in known.versions}),
         columns=tuple(sorted(columns)),
         numbers=released,
         reserved=spent - released,

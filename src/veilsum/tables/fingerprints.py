@@ -10,6 +10,9 @@ A column of numbers has a shape as well, which stays the same under another name
 or zero: for every three neighbouring values the ratio of their distances, and how often
 each of them occurs. A row more or less changes a few of these entries.
 
+A column of ids says who a row is about: people are then known by their ids, whatever
+else was renamed, rescaled or derived.
+
 The key is the ledger's. Nothing of this is ever sent.
 """
 
@@ -17,14 +20,17 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from math import log1p, prod, sqrt
+from string import ascii_letters
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.numbers.arrays import Array
+from veilsum.errors import InvalidInputError
+from veilsum.numbers.arrays import Array, listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.tables.frames import Frame, load_pandas
 
@@ -47,6 +53,8 @@ MISSING = np.uint64(0x7FF8000000000000)
 
 _MULTIPLIERS = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 _SHIFT = np.uint64(32)
+# Mixes what a key has mixed before.
+_PLAIN = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0x2545F4914F6CDD1D], "u8")
 # Equal rows are told apart by how many came before.
 _AGAIN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -58,10 +66,12 @@ class Source(Secret):
     Attributes:
         frame: all columns of the file.
         asked: the columns that are asked about.
+        id_column: the column that says who a row is about, if the owner named one.
     """
 
     frame: Frame
     asked: tuple[str, ...]
+    id_column: str | None = None
 
     @classmethod
     def of_arrays(cls, **columns: Array[Any] | None) -> Source:
@@ -161,15 +171,39 @@ class Fingerprints(Secret):
     Attributes:
         frame: the table.
         keyed: the ledger's keyed hash.
+        id_column: the column that says who a row is about, if there is one.
+
+    Raises:
+        InvalidInputError: the table lacks that column, or a row has no id.
     """
 
     frame: Frame
     keyed: Keyed
+    id_column: str | None = None
+
+    def __post_init__(self) -> None:
+        name = self.id_column
+        if name is None:
+            return
+        if name not in self.frame.columns:
+            raise InvalidInputError(
+                f"the table has no column {name!r} to know people by: its columns are "
+                f"{listed_names([*self.frame.columns])}",
+                code="unknown-id-column",
+            )
+        missing = int(self.frame[name].isna().sum())
+        if missing:
+            raise InvalidInputError(
+                f"{missing} rows have no value in {name!r}, which says who they are "
+                "about: fill it in, or name another column with --id",
+                plain="some rows have no id",
+                code="id-missing",
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names, in order."""
-        return tuple(sorted(self.frame.columns))
+        """The names in order, without the column of ids."""
+        return tuple(sorted({*self.frame.columns} - {self.id_column}))
 
     @property
     def n_rows(self) -> int:
@@ -181,7 +215,7 @@ class Fingerprints(Secret):
         rows, sketches = np.zeros(self.n_rows, np.uint64), {}
         for name in self.columns:
             sketches[name] = _sketched(self._bits(name), self._key(name), rows)
-        return _numbered(rows), sketches
+        return rows, sketches
 
     @property
     def sketches(self) -> dict[str, Sketch]:
@@ -189,11 +223,52 @@ class Fingerprints(Secret):
         return self._whole[1]
 
     @cached_property
+    def ids(self) -> Words | None:
+        """One number for each row, the same for rows of one person, if ids are known.
+
+        The name of the column does not count.
+        """
+        if self.id_column is None:
+            return None
+        key = np.frombuffer(self.keyed(b"id"), dtype="<u8").astype(np.uint64)
+        found = np.zeros(self.n_rows, np.uint64)
+        _added(self._bits(self.id_column), key, found)
+        return found
+
+    @cached_property
+    def _by_person(self) -> tuple[Array[np.intp], Array[np.intp]]:
+        """The rows in the order of their ids, and where each person begins."""
+        assert self.ids is not None
+        order = np.argsort(self.ids, kind="stable")
+        ids = self.ids[order]
+        return order, np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]][: len(ids)])
+
+    @cached_property
+    def people(self) -> Words | None:
+        """The different ids, in order of size."""
+        if self.ids is None:
+            return None
+        order, first = self._by_person
+        return self.ids[order[first]]
+
+    def contents(self, columns: Sequence[str] | None = None) -> Words:
+        """Return by person, in the order of `people`, a number for the values."""
+        rows, (order, first) = self.unsorted(columns), self._by_person
+        if not len(rows):
+            return rows
+        # Mixed once more: exchanged rows of two people are not made up for.
+        return np.asarray(np.add.reduceat(_mixed(rows, _PLAIN)[order], first))
+
+    @cached_property
     def _parts(self) -> dict[tuple[str, ...], Words]:
         return {}
 
-    def rows(self, columns: Sequence[str] | None = None) -> Words:
-        """Return one number for each row, in order of size; over some columns only."""
+    @cached_property
+    def _sorted(self) -> dict[tuple[str, ...], Words]:
+        return {}
+
+    def unsorted(self, columns: Sequence[str] | None = None) -> Words:
+        """Return one number for each row, in the table's order."""
         if columns is None or tuple(columns) == self.columns:
             return self._whole[0]
         key = tuple(sorted(columns))
@@ -201,14 +276,24 @@ class Fingerprints(Secret):
             rows = np.zeros(self.n_rows, np.uint64)
             for name in key:
                 _added(self._bits(name), self._key(name), rows)
-            self._parts[key] = _numbered(rows)
+            self._parts[key] = rows
         return self._parts[key]
+
+    def rows(self, columns: Sequence[str] | None = None) -> Words:
+        """Return one number for each row, in order of size; over some columns only."""
+        key = self.columns if columns is None else tuple(sorted(columns))
+        if key not in self._sorted:
+            self._sorted[key] = _numbered(self.unsorted(key).copy())
+        return self._sorted[key]
 
     @cached_property
     def data(self) -> str:
-        """What the whole table is known by; 64 hexadecimal digits."""
-        names = "".join(f"{len(name)}:{name}" for name in self.columns)
-        content = b"".join([names.encode(), b"\0", self.rows().tobytes()])
+        """What the whole table is known by, ids included; 64 hexadecimal digits."""
+        rows = self._whole[0].copy()
+        if (name := self.id_column) is not None:
+            _added(self._bits(name), self._key(name), rows)
+        names = "".join(f"{len(one)}:{one}" for one in sorted(self.frame.columns))
+        content = b"".join([names.encode(), b"\0", _numbered(rows).tobytes()])
         return self.keyed(b"table\0" + content).hex()
 
     @cached_property
@@ -227,7 +312,13 @@ class Fingerprints(Secret):
         return np.frombuffer(found, dtype="<u8").astype(np.uint64)
 
     def _bits(self, name: str) -> Words:
+        if name == self.id_column:
+            return self._id_bits
         return _bits(self.frame[name], self.keyed)
+
+    @cached_property
+    def _id_bits(self) -> Words:
+        return _bits(self.frame[self.id_column], self.keyed)
 
 
 def table_mark(source: Source | Sequence[Array[Any]], keyed: Keyed) -> bytes:
@@ -262,6 +353,25 @@ def n_common_rows(one: Words, other: Words) -> int:
     return int((both[1:] == both[:-1]).sum())
 
 
+@dataclass(frozen=True)
+class Difference:
+    """People by whom one table differs from another.
+
+    Attributes:
+        new: people who are in the later one only.
+        gone: people who are in the earlier one only.
+        changed: people with other values.
+    """
+
+    new: int = 0
+    gone: int = 0
+    changed: int = 0
+
+    def is_small(self, least: int) -> bool:
+        """Say whether it is about few people, on any side on which there are some."""
+        return any(0 < n < least for n in (self.new, self.gone, self.changed))
+
+
 @dataclass(frozen=True, eq=False)
 class Kept:
     """What is kept of an earlier table.
@@ -271,12 +381,65 @@ class Kept:
         rows: fingerprints over these columns.
         sketches: of these columns.
         shapes: of these columns, as far as they have any.
+        people: the different ids, in order of size, if the table had ids.
+        contents: a number for the values of each of them.
+        is_whole: whether these are all columns, so that equal values are one person.
     """
 
     columns: tuple[str, ...]
     rows: Words
     sketches: tuple[Sketch, ...]
     shapes: tuple[Sketch, ...] = ()
+    people: Words | None = None
+    contents: Words | None = None
+    is_whole: bool = True
+
+    def shares_people(self, now: Fingerprints) -> bool:
+        """Say whether a table has an id of an earlier one."""
+        if self.people is None or now.people is None:
+            return False
+        return bool(np.isin(self.people, now.people, assume_unique=True).any())
+
+    def difference(self, now: Fingerprints, asked: Sequence[str]) -> Difference:
+        """Return how many people are new, gone, or have other values than before.
+
+        By their ids if both tables have any in common, and otherwise by their rows: a
+        corrected row is then one that is gone, and a new one.
+        """
+        exact = {*self.columns} <= {*now.columns}
+        if self.shares_people(now):
+            return self._by_ids(now, asked, exact=exact)
+        changed = self.n_changed(now, asked)
+        if exact and (common := n_common_rows(now.rows(self.columns), self.rows)):
+            new, gone = now.n_rows - common, len(self.rows) - common
+            # What one column says by itself, if that is less.
+            return Difference(new, gone, changed if changed < max(new, gone) else 0)
+        return Difference(0, 0, changed)
+
+    def _by_ids(
+        self, now: Fingerprints, asked: Sequence[str], *, exact: bool
+    ) -> Difference:
+        assert self.people is not None
+        assert now.people is not None
+        here = np.isin(now.people, self.people, assume_unique=True)
+        still = np.isin(self.people, now.people, assume_unique=True)
+        new, gone = int((~here).sum()), int((~still).sum())
+        if exact and self.contents is not None:
+            contents = now.contents(self.columns)
+            changed = int((contents[here] != self.contents[still]).sum())
+            renamed = 0
+            if self.is_whole:
+                # The same values under another id are the same person.
+                renamed = n_common_rows(
+                    _numbered(contents[~here]), _numbered(self.contents[~still])
+                )
+            return Difference(new - renamed, gone - renamed, changed)
+        if new or gone:
+            return Difference(new, gone, 0)
+        moved = self._n_moved(now, asked) or []
+        pairs = self._pairs(now, self.columns)
+        estimates = [one.n_changed(two) for one, two in pairs] + moved
+        return Difference(0, 0, min((n for n in estimates if n), default=0))
 
     def shares_rows(self, now: Fingerprints) -> bool:
         """Say whether a table seems to be about some of the same rows.
@@ -284,6 +447,8 @@ class Kept:
         A row that is the same in all earlier columns is enough. A new column, or one
         whose values are all new, hides that; then what the columns hold is compared.
         """
+        if self.shares_people(now):
+            return True
         if {*self.columns} <= {*now.columns} and n_common_rows(
             now.rows(self.columns), self.rows
         ):
@@ -326,16 +491,6 @@ class Kept:
         ]
         # A column's number is rough: what counts is that it is far from the rows'.
         return min((found, *(n for n in fine if 2 * n < found)))
-
-    def knows(self, now: Fingerprints, asked: Sequence[str]) -> bool:
-        """Say whether any column is known again, be it by its values or its shape."""
-        if self._n_moved(now, asked) is not None:
-            return True
-        if {*self.columns} <= {*now.columns} and n_common_rows(
-            now.rows(self.columns), self.rows
-        ):
-            return True
-        return any(one.resembles(two) for one, two in self._pairs(now, self.columns))
 
     def _n_moved(self, now: Fingerprints, asked: Sequence[str]) -> list[int] | None:
         """Return in how many rows columns differ that are known by their shapes."""
@@ -476,6 +631,10 @@ def _of_numbers(values: Array[np.float64]) -> Words:
     return found
 
 
+# Whether no number and no truth begins with a character; the last stands for more.
+_NEVER_A_NUMBER = np.array(
+    [chr(k) in {*ascii_letters} - {*"fFiInNtT"} for k in range(129)]
+)
 # How a column of truths may have been written.
 _TRUTHS = {"true": "1", "false": "0"}
 
@@ -488,11 +647,17 @@ def _of_texts(pandas: Any, levels: Array[Any], keyed: Keyed) -> Words:
     # 128 bits cannot be handed over as letters; 96 can.
     key = b64encode(keyed(b"texts")[:12]).decode()
     found = pandas.util.hash_array(texts, hash_key=key, categorize=False)
-    plain = [_TRUTHS.get(one.lower(), one.replace(",", ".", 1)) for one in texts]
-    readable = pandas.to_numeric(pandas.Series(plain, dtype=object), errors="coerce")
-    for place in np.flatnonzero(readable.notna().to_numpy()).tolist():
-        try:
-            found[place] = _of_numbers(np.array([float(plain[place])]))[0]
-        except ValueError:
-            continue
-    return np.asarray(found, dtype=np.uint64)
+    first = np.minimum(texts.astype("U1").view(np.uint32), len(_NEVER_A_NUMBER) - 1)
+    plain = {
+        place: _TRUTHS.get(texts[place].lower(), texts[place].replace(",", ".", 1))
+        for place in np.flatnonzero(~_NEVER_A_NUMBER[first]).tolist()
+    }
+    series = pandas.Series(plain, dtype=object)
+    readable = pandas.to_numeric(series, errors="coerce").notna()
+    numbers = {}
+    for place, text in series[readable].items():
+        with suppress(ValueError):
+            numbers[place] = float(text)
+    found = np.array(found, dtype=np.uint64)
+    found[[*numbers]] = _of_numbers(np.array([*numbers.values()], dtype=np.float64))
+    return found
