@@ -35,6 +35,7 @@ from veilsum.reading import Names, Section, Whole, read
 from veilsum.sums.kinds import agreed_job, agreed_question_of
 from veilsum.sums.wording import exact_number_words
 from veilsum.surveys.terms import MINIMUM_GUESTS
+from veilsum.tables.derived import DerivedColumn
 from veilsum.tables.formula.reader import read_formula, read_surv
 from veilsum.tables.formula.syntax import FUNCTIONS, Applied, Node, Operation, Signed
 from veilsum.tables.rules import RANGES, Rules
@@ -322,6 +323,12 @@ def own_rules_in(folder: Path, given: Path | None = None) -> OwnRules:
 def columns_asked(consortium: Consortium) -> tuple[str, ...]:
     job = agreed_job(consortium)
     return () if job is None else job.schema.names
+
+
+def derived_columns_asked(consortium: Consortium) -> tuple[DerivedColumn, ...]:
+    """Return the derived columns that a question uses."""
+    job = agreed_job(consortium)
+    return () if job is None else job.schema.derived
 
 
 def own_rule_allowing_constants(consortium: Consortium) -> str:

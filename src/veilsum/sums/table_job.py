@@ -485,7 +485,11 @@ def run_on_frames(
     frames = {
         party: as_frame(table) for party, table in parties_data_by_name(data).items()
     }
+    options = options.copy()
+    derived = options.pop("derived", {})
     agreed = agreed_schema(schema, frames, options, inferred=partial(inferred, frames))
+    if schema is not None:
+        agreed = agreed.with_derived(derived)
     job, kept = job_of(agreed), agreed.rules(rules or Rules())
     if simulated := is_simulated_sum(options):
         check_width(job, kept, len(frames) - options.get("tolerate", 1))

@@ -131,6 +131,7 @@ def fit(
                 frames,
                 minimum_rows,
                 beside=weights.formula if isinstance(weights, Propensity) else None,
+                derived=options.get("derived"),
             ),
             formula.partition("~")[0].strip().strip("`"),
             kind,

@@ -35,6 +35,7 @@ from veilsum.tables.formula.checks import (
     factor_levels,
     formula_response,
     formula_variables,
+    with_derived,
 )
 from veilsum.tables.formula.contrasts import Expansion
 from veilsum.tables.formula.extents import (
@@ -79,6 +80,7 @@ class ModelFormula:
         response: the left side.
         variables: the schema's columns that a table needs for this formula.
         columns: the design's columns, in order.
+        derived: the schema's derived columns that it names.
         intercept: where the intercept is among them; None if there is none.
     """
 
@@ -87,6 +89,7 @@ class ModelFormula:
     response: str
     variables: tuple[str, ...]
     columns: tuple[str, ...]
+    derived: tuple[str, ...]
     intercept: int | None
     _left: Node = field(repr=False, compare=False)
     _right: Expansion = field(repr=False, compare=False)
@@ -110,9 +113,16 @@ class ModelFormula:
         read = read_formula(text)
         for node, code in read.written:
             FactorCheck(code, schema).factor(node)
+        for side in (read.left, read.right):
+            check_formula_size(text, side, schema)
+        named = {*read.columns}
+        read = replace(
+            read,
+            left=with_derived(read.left, schema),
+            right=with_derived(read.right, schema),
+        )
         response = formula_response(read, schema, levels)
         variables = formula_variables(read)
-        check_formula_size(text, read.right, schema)
         example = _example(schema, variables)
         try:
             with np.errstate(all="ignore"):
@@ -132,6 +142,7 @@ class ModelFormula:
         check_design_names(text, columns)
         return cls(
             *(text, schema, formula_text(response), variables, columns),
+            derived=tuple(one.name for one in schema.derived if one.name in named),
             intercept=made.intercept,
             _left=response,
             _right=made,

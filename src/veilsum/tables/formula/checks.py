@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import product, zip_longest
 from math import prod
 from typing import Literal, NoReturn, TypeAlias
 
@@ -20,6 +20,7 @@ from veilsum.tables.formula.syntax import (
     Applied,
     Chosen,
     Coded,
+    Derived,
     Level,
     Named,
     Node,
@@ -51,7 +52,8 @@ class FactorCheck:
     def factor(self, node: Node) -> None:
         """Refuse a factor that does not fit the schema."""
         if isinstance(node, Named):
-            self._column(node)
+            if node.name not in self.schema.derived_by_name:
+                self._column(node)
         elif isinstance(node, Coded):
             self._coded(node)
         else:
@@ -185,6 +187,22 @@ def contrast_options(node: Coded) -> dict[str, Option] | None:
     return made
 
 
+def with_derived(terms: Iterable[Term], schema: Schema) -> tuple[Term, ...]:
+    """Return terms in which derived columns stand by the numbers that they make."""
+    found: list[Term] = []
+    for term in terms:
+        choices = (_numbers_of(node, schema) for node in term)
+        found += product(*choices)
+    return tuple(found)
+
+
+def _numbers_of(node: Node, schema: Schema) -> tuple[Node, ...]:
+    column = schema.derived_by_name.get(node.name) if isinstance(node, Named) else None
+    if column is None:
+        return (node,)
+    return tuple(Derived(column, place) for place in range(column.width))
+
+
 def formula_response(read: ReadFormula, schema: Schema, allowed: Levels) -> Node:
     """Return what is on the left; refuse what is no response."""
     if len(read.left) != 1 or len(read.left[0]) > 1:
@@ -236,7 +254,9 @@ def factor_levels(node: Node, schema: Schema) -> tuple[str, ...]:
     """Return a factor's categories; none if it is a number."""
     if isinstance(node, Coded):
         node = node.column
-    return schema.column(node.name).categories if isinstance(node, Named) else ()
+    if not isinstance(node, Named) or node.name in schema.derived_by_name:
+        return ()
+    return schema.column(node.name).categories
 
 
 def formula_variables(read: ReadFormula) -> tuple[str, ...]:
@@ -275,7 +295,8 @@ def check_formula_size(text: str, terms: Iterable[Term], schema: Schema) -> None
                 code="too-many-categories-multiplied",
             )
         # A category with one level has a column, and takes part in the coding.
-        columns += prod(max(size, 2) for size in sizes)
+        made = prod(len(_numbers_of(node, schema)) for node in term)
+        columns += made * prod(max(size, 2) for size in sizes)
     if columns > MOST_DESIGN_COLUMNS:
         raise InvalidInputError(
             f"the formula {short_formula_text(text)} would give up to {columns:,} "

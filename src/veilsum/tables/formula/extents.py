@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor, gcd, inf, isfinite
@@ -14,6 +14,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.numbers import elementary
 from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.units import Measure
+from veilsum.tables.derived import DOMAINS, DerivedColumn
 from veilsum.tables.formula.syntax import (
     COMPARED,
     FUNCTIONS,
@@ -21,6 +22,7 @@ from veilsum.tables.formula.syntax import (
     SIGNS,
     Applied,
     Chosen,
+    Derived,
     Level,
     Named,
     Node,
@@ -45,13 +47,6 @@ _FUNCTION_ROUNDING = Fraction(1, 2**45)
 # Numbers of a formula that are longer are rounded outwards, units forgotten.
 _LONGEST = 500
 _LARGEST_TERM = Fraction(2) ** 1000
-# From where on a function has values, and whether also there.
-_DOMAINS: Mapping[str, tuple[int, bool]] = {
-    "log": (0, False),
-    "log10": (0, False),
-    "log1p": (-1, False),
-    "sqrt": (0, True),
-}
 
 
 @dataclass(frozen=True)
@@ -224,6 +219,8 @@ def _extent(node: Node, schema: Schema) -> Extent:
             unit, least, most = found.unit, found.least, found.most
             made = _settled(least * unit, most * unit, unit, 0.0)
             return Extent(made.low, made.high, unit, made.slack, own=found)
+        case Derived(column=column, place=place):
+            return _derived_extent(node, column, place, schema)
         case Number(value=value):
             if not isfinite(value):
                 raise _TooLargeError
@@ -269,14 +266,49 @@ def _extent(node: Node, schema: Schema) -> Extent:
     raise TypeError(f"{formula_text(node)} is a category")
 
 
-def _function_extent(name: str, inner: Extent, node: Applied) -> Extent:
+def _derived_extent(
+    node: Derived, column: DerivedColumn, place: int, schema: Schema
+) -> Extent:
+    """Return the extent of one number of a derived column."""
+    if column.form in {"intervals", "level"}:
+        return INDICATOR
+    inner = replace(_extent(Named(column.source.name), schema), own=None)
+    match column.form:
+        case "power":
+            assert column.exponent is not None
+            return inner.power(column.exponent)
+        case "scale":
+            assert column.unit is not None
+            unit = 1 / column.unit
+            return inner.times(_settled(unit, unit, unit, 0.0))
+        case "natural spline" if place == 0:
+            return inner
+        case "natural spline":
+            # A bend never falls.
+            low, high = (
+                column.smooth(place, inner.low),
+                column.smooth(place, inner.high),
+            )
+            return _settled(low, high, None, column.slack(place, inner.low, inner.high))
+        case "b-spline":
+            slack = column.slack(place, inner.low, inner.high)
+            return _settled(Fraction(0), Fraction(1), None, slack)
+    return _function_extent(column.form, inner, node)
+
+
+def _function_extent(name: str, inner: Extent, node: Applied | Derived) -> Extent:
     """Return the extent of a function that only grows."""
     low, high = inner.low - Fraction(inner.slack), inner.high + Fraction(inner.slack)
-    if name in _DOMAINS:
-        edge, included = _DOMAINS[name]
+    of = node.column.source.name if isinstance(node, Derived) else node.inner
+    if name in DOMAINS:
+        edge, included = DOMAINS[name]
         if inner.low < edge or (inner.low == edge and not included):
             _refuse_range(
-                *(node, f"takes {name} of {formula_text(node.inner)!r}", inner),
+                *(
+                    node,
+                    f"takes {name} of {of if isinstance(of, str) else formula_text(of)!r}",
+                    inner,
+                ),
                 f"may be {'below' if included else 'as low as'} {edge}",
                 f"a minimum {'of' if included else 'above'} {edge}",
             )
@@ -366,6 +398,13 @@ def exact_factor_values(node: Node, table: CheckedTable) -> Any:
             made = np.empty(len(counts), dtype=object)
             made[:] = [int(one) * measure.unit for one in counts]
             return made
+        case Derived(column=column) if column.form in ("intervals", "level"):
+            return np.asarray(evaluate(node, table.frame), dtype=np.int64)
+        case Derived(column=column):
+            exact = exact_factor_values(Named(column.source.name), table)
+            if column.exponent is not None:
+                return exact**column.exponent
+            return exact if column.unit is None else exact / column.unit
         case Number():
             return _fraction(node)
         case Chosen(condition=condition, yes=yes, no=no):

@@ -14,6 +14,7 @@ import numpy as np
 
 from veilsum.errors import printable
 from veilsum.numbers import elementary
+from veilsum.tables.derived import DerivedColumn
 
 # A design of p columns has p (p + 1) / 2 sums: half a million.
 MOST_DESIGN_COLUMNS = 1_000
@@ -140,7 +141,17 @@ class Coded:
     keyword: bool = False
 
 
-Node: TypeAlias = Named | Number | Level | Signed | Operation | Applied | Chosen | Coded
+@dataclass(frozen=True)
+class Derived:
+    """One number of a derived column, by its place."""
+
+    column: DerivedColumn
+    place: int = 0
+
+
+Node: TypeAlias = (
+    Named | Number | Level | Signed | Operation | Applied | Chosen | Coded | Derived
+)
 Term: TypeAlias = tuple[Node, ...]
 # A term is known by its factors in any order, and keeps the order it was written in.
 Terms: TypeAlias = dict[frozenset[Node], Term]
@@ -218,7 +229,12 @@ def walk_formula(node: Node) -> Iterator[Node]:
 
 
 def columns_named_in(node: Node) -> Iterator[str]:
-    return (part.name for part in walk_formula(node) if isinstance(part, Named))
+    """Yield the plain columns that a factor is made of."""
+    for part in walk_formula(node):
+        if isinstance(part, Named):
+            yield part.name
+        elif isinstance(part, Derived):
+            yield part.column.source.name
 
 
 def formula_text(node: Node, binding: int = 0) -> str:
@@ -245,6 +261,8 @@ def formula_text(node: Node, binding: int = 0) -> str:
             text = f"{formula_text(left, first)} {sign} {formula_text(right, second)}"
         case Applied(function=function, inner=inner):
             return f"{function}({formula_text(inner)})"
+        case Derived(column=derived, place=place):
+            return derived.labels[place]
         case Coded(column=column, contrast=None):
             return f"C({formula_text(column)})"
         case Coded(column=column, contrast=contrast, options=options):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.numbers import elementary
+from veilsum.tables.derived import DerivedColumn
 from veilsum.tables.formula.syntax import (
     COMPARED,
     FUNCTIONS,
@@ -16,6 +17,7 @@ from veilsum.tables.formula.syntax import (
     SIGNS,
     Applied,
     Chosen,
+    Derived,
     Level,
     Named,
     Node,
@@ -64,6 +66,8 @@ def evaluate(node: Node, frame: Frame) -> Any:
     match node:
         case Named(name=name):
             return frame[name].to_numpy()
+        case Derived(column=column, place=place):
+            return _derived(column, place, frame)
         case Number(value=value):
             return value
         case Chosen(condition=condition, yes=yes, no=no):
@@ -82,6 +86,30 @@ def evaluate(node: Node, frame: Frame) -> Any:
         case Applied(function=function, inner=inner):
             return FUNCTIONS[function.removeprefix("np.")](evaluate(inner, frame))
     raise TypeError(f"{formula_text(node)} is a category")
+
+
+def _derived(column: DerivedColumn, place: int, frame: Frame) -> Any:
+    """Return one number of a derived column in every row."""
+    own = frame[column.source.name]
+    if column.form == "level":
+        code = column.source.categories.index(str(column.level))
+        return 1.0 * (own.cat.codes.to_numpy() == code)
+    values = own.to_numpy()
+    match column.form:
+        case "power":
+            return _power(values, column.exponent)
+        case "scale":
+            assert column.unit is not None
+            top, bottom = column.unit.as_integer_ratio()
+            return values / top if bottom == 1 else values * bottom / top
+        case "intervals":
+            inside = values >= column.points[place]
+            if place + 1 < len(column.points):
+                inside &= values < column.points[place + 1]
+            return 1.0 * inside
+        case "natural spline" | "b-spline":
+            return column.smooth(place, values)
+    return FUNCTIONS[column.form](values)
 
 
 def values_by_condition(condition: Any, yes: Any, no: Any) -> Any:
