@@ -528,10 +528,6 @@ class FormulaJob(SchemaJob[FormulaRows]):
                 home.cells(*(list(one) for one in zip(*cells, strict=True)))
         for name, flags in formula.summed_with(table):
             home.summed(name, flags)
-        if (added := formula.addends(table)) is not None:
-            ones = np.ones((len(added), 1))
-            names = ["1", *(f"addend {k}" for k in range(1, added.shape[1] + 1))]
-            home.design(Rows(np.hstack([ones, added]), ones[:, 0]), names, intercept=0)
 
     def bring(self, table: CheckedTable) -> FormulaRows:
         """Return a party's table with the rows that the formula makes of it.

@@ -45,8 +45,8 @@ QUICK = 2_000_000
 SCHEMA_READ = limit("schema_read")
 
 HAS_CONSTANTS = (
-    "This question uses constants ({}); parties would have to allow them: constants = "
-    "true in veilsum.toml"
+    "The dictionary recodes numbers ({}); parties would have to allow that: constants "
+    "= true in veilsum.toml"
 )
 
 # What one party's table comes to, ready to be asked: its rows, or the table itself.

@@ -315,8 +315,8 @@ class Schema:
         """Return the column of this name."""
         if name in self.derived_by_name:
             raise InvalidInputError(
-                f"{name!r} is a derived column, which stands in formulas only; here a "
-                "plain column of the tables is needed",
+                f"{name!r} is a derived column, which stands among the terms of a "
+                "model only; here a plain column of the tables is needed",
                 code="derived-column-misplaced",
             )
         if name not in self:
