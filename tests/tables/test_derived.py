@@ -339,6 +339,15 @@ def test_a_simulation_takes_derived_columns_by_one_keyword():
         vs.fit("y ~ log_cost", tables, schema=other, **options)
 
 
+@each("given", ["log_cost", ["log_cost"], {1: {"of": "cost", "as": "log"}}, 5])
+def test_what_is_no_table_of_lines_is_refused(given):
+    with refusals.refused("derived-not-table"):
+        Schema(COLUMNS, derived=given)
+    tables = {f"h{k}": rows(k)[["y", "cost"]] for k in range(4)}
+    with refusals.refused("derived-not-table"):
+        vs.fit("y ~ log_cost", tables, derived=given, driver="vectorised")
+
+
 def test_derived_columns_are_for_tables():
     with refusals.refused("derived-without-table"):
         vs.sum({"a": [1], "b": [2], "c": [3], "d": [4]}, derived=LINES)

@@ -32,7 +32,7 @@ from veilsum.sums.terms import Terms
 from veilsum.sums.wording import PageRoom, quoted_for_release
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
-from veilsum.tables.derived import cut_points, source_of_line
+from veilsum.tables.derived import cut_points, derived_lines, source_of_line
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.formula.reader import read_formula
 from veilsum.tables.formula.syntax import (
@@ -71,7 +71,7 @@ def inferred_schema(
     derived columns become cut points.
     """
     formulas = [read_formula(one) for one in (formula, beside) if one is not None]
-    lines = dict(derived or {})
+    lines = derived_lines(derived or {})
     named_in = {name for one in formulas for name in one.columns}
     sources = {source_of_line(lines[name]) for name in named_in & {*lines}}
     words = {*used, *sources} | (named_in - {*lines})

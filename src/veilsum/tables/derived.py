@@ -244,10 +244,18 @@ def is_derived_line(line: object) -> bool:
 
 def derived_lines(derived: Any) -> dict[str, Any]:
     """Return lines of derived columns by name, from themselves or from a mapping."""
-    if isinstance(derived, Mapping):
+    if isinstance(derived, tuple) and all(
+        isinstance(one, DerivedColumn) for one in derived
+    ):
+        lines = {one.name: one.to_table() for one in derived}
+    elif isinstance(derived, Mapping) and all(isinstance(one, str) for one in derived):
         lines = dict(derived)
     else:
-        lines = {one.name: one.to_table() for one in derived}
+        raise InvalidInputError(
+            "derived columns are a table of names and lines, such as "
+            f'{{"log_cost": {{"of": "cost", "as": "log"}}}}, found {derived!r}',
+            code="derived-not-table",
+        )
     if len(lines) > MOST_DERIVED:
         raise InvalidInputError(
             f"a schema has at most {MOST_DERIVED:,} derived columns, found "

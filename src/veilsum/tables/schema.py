@@ -283,7 +283,7 @@ class Schema:
         Args:
             lines: by name, as in `[schema.columns]`.
         """
-        known = derived_lines(self.derived)
+        known, lines = derived_lines(self.derived), derived_lines(lines)
         twice = [name for name in lines if known.get(name, lines[name]) != lines[name]]
         if twice:
             raise InvalidInputError(
