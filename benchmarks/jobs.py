@@ -256,9 +256,8 @@ def formula(_: int) -> Iterator[Line]:
     each = range(200)
     written = {
         "columns": [f"x{k}" for k in each],
-        "expressions": [f"{{(x{k} - 60) / 10}}" for k in each],
-        "functions, a quarter times a category": [
-            f"log(x{k})" if k % 4 else f"C(c{k // 4 % 20}):x{k}" for k in each
+        "columns, a quarter times a category": [
+            f"x{k}" if k % 4 else f"C(c{k // 4 % 20}):x{k}" for k in each
         ],
     }
     for what, terms in written.items():

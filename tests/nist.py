@@ -134,7 +134,7 @@ def _polynomial(
     name: str, table: dict[str, list[str]], degree: int, *, least: int = 0
 ) -> Line:
     powers = range(least, degree + 1)
-    terms = ["x" if k == 1 else f"I(x**{k})" for k in powers if k]
+    terms = ["x" if k == 1 else f"x_{k}" for k in powers if k]
     formula = f"y ~ {' + '.join(terms)}{' - 1' if least else ''}"
     x = [Fraction(one) for one in table["x"]]
     return Line(name, formula, table, [[one**k for one in x] for k in powers])

@@ -24,9 +24,9 @@ N_ROWS, N_MISSING = 150, 2
 
 SCHEMA = vs.Schema(
     (
-        vs.Column("age", "integer", 18, 95),
+        vs.Column("age", "integer", 18, 95, cuts=(50,)),
         vs.Column("smoker", "integer", 0, 1),
-        vs.Column("bmi", "number", 10, 80),
+        vs.Column("bmi", "number", 10, 80, cuts=(22, 26, 30)),
         vs.Column("pressure", "number", 40, 260),
         vs.Column("visits", "integer", 0, 200),
         vs.Column("charge", "number", 0.05, 1000),
@@ -37,6 +37,22 @@ SCHEMA = vs.Schema(
     ),
     minimum_rows=FEWEST,
     missing="drop",
+    derived={
+        "log_charge": {"of": "charge", "as": "log"},
+        "log10_charge": {"of": "charge", "as": "log10"},
+        "log_share": {"of": "share", "as": "log"},
+        "log1p_share": {"of": "share", "as": "log1p"},
+        "log_bmi": {"of": "bmi", "as": "log"},
+        "root_bmi": {"of": "bmi", "as": "sqrt"},
+        "bmi_2": {"of": "bmi", "as": "power", "exponent": 2},
+        "bmi_3": {"of": "bmi", "as": "power", "exponent": 3},
+        "bmi_spline": {"of": "bmi", "as": "natural spline"},
+        "bmi_bumps": {"of": "bmi", "as": "b-spline", "knots": [26]},
+        "decades": {"of": "age", "as": "scale", "unit": 10},
+        "third": {"of": "share", "as": "scale", "unit": 3},
+        "old": {"of": "age", "as": "intervals"},
+        "ward_north": {"of": "ward", "as": "level", "level": "north"},
+    },
 )
 EDGES = [10.0, 20.0, 24.95, 25.0, 31.3, 80.0]
 
@@ -231,13 +247,11 @@ KINDS = {
     "with an offset": fit("pressure ~ age + bmi", offset="lift"),
     "with a ridge": fit("pressure ~ age + bmi", ridge=0.3),
     "categories and products": fit("pressure ~ C(ward) + age:bmi"),
-    "functions of columns": fit("log(charge) ~ sqrt(bmi) + I(bmi**2) + log(share)"),
+    "functions of columns": fit("log_charge ~ root_bmi + bmi_2 + log_share"),
     "more functions": fit(
-        "pressure ~ exp(lift) + expm1(share) + log1p(share) + log10(charge) + abs(lift)"
+        "pressure ~ log1p_share + log10_charge + bmi_spline + old + ward_north"
     ),
-    "quotients and roots": fit(
-        "pressure ~ I(1 / share) + I(bmi / age) + I(share**0.5)"
-    ),
+    "splines and scales": fit("pressure ~ bmi_bumps + decades + share"),
     "contrasts": fit("pressure ~ C(ward, contr.poly) + age"),
     "a constant apart from its last digits": fit("pressure ~ year"),
     "without a schema": fit("pressure ~ age + bmi", schema=None),
@@ -312,8 +326,8 @@ WITH_UNITS = {
         missing="groups",
         quantiles={"pressure": [0.5]},
     ),
-    "wide terms": fit("pressure ~ bmi + I(bmi**2) + I(bmi**3)", bits=70),
-    "wide functions": fit("pressure ~ I(share / 3) + log(bmi)", bits=60),
+    "wide terms": fit("pressure ~ bmi + bmi_2 + bmi_3", bits=70),
+    "wide functions": fit("pressure ~ third + log_bmi", bits=60),
     "costs": Kind(_minimise, amounts, _target),
     "cents": Kind(partial(vs.sum, unit=0.01, largest=1e6), amounts, _money),
 }

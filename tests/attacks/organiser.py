@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 import veilsum as vs
+from computed import computed
 
 SITES = ("ash", "birch", "cedar", "elm", "fir")
 WARDS = ("north", "south", "west", "isolation")
@@ -109,7 +110,10 @@ def asked(question, *words, **options):
 
 
 def fitted(formula, tables, **options):
-    return asked(vs.fit, formula, tables, **{"schema": SCHEMA, **options})
+    """Fit; a text in braces is a column that all tables have."""
+    schema = options.pop("schema", SCHEMA)
+    formula, tables, schema = computed(formula, tables, schema)
+    return asked(vs.fit, formula, tables, schema=schema, **options)
 
 
 def counted(tables, cells=(), **options):

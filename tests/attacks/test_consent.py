@@ -14,7 +14,7 @@ from attacks.offices import HASTY, Office, called
 from attacks.organiser import Found, patients
 from cases import each
 
-FORMULA = "hiv ~ age + {(bmi - 37.7)**2} + C(sex)"
+FORMULA = "hiv ~ age + bmi_2 + C(sex)"
 COLUMNS = {
     "age": {"kind": "integer", "minimum": 3, "maximum": 117},
     "bmi": {"kind": "number", "minimum": 11.5, "maximum": 61.5},
@@ -23,7 +23,8 @@ COLUMNS = {
     "ward": {"kind": "category", "categories": ["north", "south", "west"]},
     "death": {"kind": "category", "categories": ["no", "yes"]},
 }
-SCHEMA = {"minimum_rows": 50, "columns": COLUMNS}
+BMI_2 = {"bmi_2": {"of": "bmi", "as": "power", "exponent": 2}}
+SCHEMA = {"minimum_rows": 50, "columns": COLUMNS | BMI_2}
 
 
 def fit_plan(**more):
@@ -37,7 +38,7 @@ def table_plan():
 
 
 # What a careful reader would have to find.
-OF_A_FIT = ("hiv", "age + {(bmi - 37.7)**2} + C(sex)", "117", "61.5")
+OF_A_FIT = ("hiv", "age + bmi_2 + C(sex)", "exponent = 2", "117", "61.5")
 OF_TABLES = ("ward", "death", "18.5", "30.25")
 
 

@@ -26,6 +26,7 @@ from attacks.organiser import (
     patients as everybody,
 )
 from cases import each
+from computed import computed
 from refusals import refused
 from veilsum.models.dispersion import scatter_terms
 from veilsum.sums.releases import EXACT
@@ -52,7 +53,8 @@ def patients():
 
 def fitted(formula, tables=None, schema=WITH_VISITS):
     given = {"family": "negative-binomial", "schema": schema}
-    return asked(vs.fit, formula, tables or patients(), **given)
+    formula, tables, schema = computed(formula, tables or patients(), schema)
+    return asked(vs.fit, formula, tables, **{**given, "schema": schema})
 
 
 def rounds_of(found):
@@ -69,7 +71,7 @@ def rounds_of(found):
 
 def by_a_person():
     """A count out of the score's change with log theta, of a column of one person."""
-    newton, point, theta, sums = next(rounds_of(fitted(f"visits ~ I({PERSON})")))
+    newton, point, theta, sums = next(rounds_of(fitted(f"visits ~ {{{PERSON}}}")))
     measure = newton.scales.measures.design[1]
     # The column counts from its centre, which is given back: others have 0.
     change = float((sums.cross[1] + measure.centre * sums.cross[0]) * measure.unit)

@@ -34,7 +34,7 @@ THRESHOLDS = {
     "where, of a column": f"where(bmi >= {BMI}, age, 0) / {AGE}",
     "two thresholds": f"(bmi > {BMI - 0.1:.1f}) & (age == {AGE})",
     "a threshold of a sum": f"bmi + age / 1000 >= {BMI} + {AGE} / 1000",
-    "one more than a level": f'((sex == "f") | (bmi > {BMI - 0.1:.1f})) - (sex == "f")',
+    "one more than a level": f'(sex != "f") & (bmi > {BMI - 0.1:.1f})',
 }
 
 
@@ -179,7 +179,7 @@ TWINS = {
     "functions": of_everybody("salary ~ {log(bmi)} + {sqrt(age)} + {1/bmi}"),
     "a wide bump": of_everybody("salary ~ {exp(-((age - 50)/20)**2)}"),
     "thresholds": of_everybody(
-        'salary ~ (age > 60) + where(bmi > 26, 1, 0) + (bmi > 24) & (sex == "f")'
+        'salary ~ {age > 60} + {where(bmi > 26, 1, 0)} + {(bmi > 24) & (sex == "f")}'
     ),
     "a status": of_everybody("hiv ~ age + bmi"),
     "levels": of_everybody("salary ~ C(death)*C(sex)"),

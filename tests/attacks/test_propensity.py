@@ -24,6 +24,7 @@ from attacks.organiser import (
     refused_by as refused,
 )
 from attacks.test_the_ledger import Asking, asking, held, moments_of
+from computed import computed
 from veilsum.fits.formula_job import FormulaJob
 from veilsum.tables.rules import DisclosureError
 
@@ -46,9 +47,10 @@ def patients():
 
 def weighted(low, high, term=BUMP, formula="salary ~ C(sex)", **more):
     """A fit in which the odds of rows are e^low, and those of the one e^high."""
-    known = {"Intercept": low, f"I({term})": high - low}
-    weights = vs.Propensity(f"sex ~ I({term})", known, "overlap", largest=1)
-    return asked(vs.fit, formula, patients(), weights=weights, schema=SCHEMA, **more)
+    step, tables, schema = computed(f"{{{term}}}", patients(), SCHEMA)
+    known = {"Intercept": low, step: high - low}
+    weights = vs.Propensity(f"sex ~ {step}", known, "overlap", largest=1)
+    return asked(vs.fit, formula, tables, weights=weights, schema=schema, **more)
 
 
 def by_all_the_weight():
@@ -154,11 +156,14 @@ def by_two_propensities(organiser):
         table.loc[(table["age"] - AGE).abs() <= 10, "age"] = AGE + 11
         table.loc[10:19, "age"] = 22
     tables["c"].loc[3, ["age", "hiv"]] = [AGE, 1]
-    for at in (AGE - 5.5, AGE + 5.5):
-        step = f"I((age - {at}) / sqrt((age - {at}) ** 2 + 1e-06))"
+    ends = (AGE - 5.5, AGE + 5.5)
+    steps = [f"{{(age - {at}) / sqrt((age - {at}) ** 2 + 1e-06)}}" for at in ends]
+    steps, tables, schema = computed(" ".join(steps), tables, organiser.schema)
+    for step in steps.split():
         known = {"Intercept": 0.5, step: -1.0}
         weights = vs.Propensity(f"hiv ~ {step}", known)
         given = {"weights": weights, "errors": "model", "rules": LOOSE}
+        given["schema"] = schema
         sums.append(moments_of(organiser.fit("salary ~ bmi", tables, **given)))
     (squares, products), (others, rest) = sums
     found = (products - rest)[0] / (squares - others)[0, 0]

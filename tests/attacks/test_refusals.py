@@ -100,7 +100,7 @@ def by_minimum(office):
 @sent_to
 def by_many_questions(office):
     """How many rows, with a formula of its own in every file."""
-    words = iter(f"salary ~ age + {{age + {k}}}" for k in range(1, 100))
+    words = iter(f"salary ~ {' + '.join(['age'] * k)}" for k in range(1, 100))
 
     def takes_part(n):
         return office.takes_part(

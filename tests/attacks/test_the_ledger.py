@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import pytest
 import veilsum as vs
 from attacks.organiser import Found, refused_by
 from cases import each
+from computed import computed
 
 COLUMNS = (
     vs.Column("age", "integer", 0, 100),
@@ -75,7 +77,10 @@ class Asking:
         ).histograms
 
     def fit(self, formula, tables, **options):
-        return vs.fit(formula, tables, **self._options(tables, options))
+        """Fit; a text in braces is a column that all tables have."""
+        options = self._options(tables, options)
+        formula, tables, schema = computed(formula, tables, options.pop("schema"))
+        return vs.fit(formula, tables, schema=schema, **options)
 
 
 def asking(attack):
@@ -256,10 +261,11 @@ def by_two_steps(step):
 
     @asking
     def attack(organiser):
-        tables = around()
+        tables, ends = around(), (SALARY - 20, SALARY + 20)
+        computed(" ".join(f"{{{step.format(at)}}}" for at in ends), tables)
         low, high = (
             moments_of(organiser.fit(f"hiv ~ {{{step.format(at)}}}", tables))
-            for at in (SALARY - 20, SALARY + 20)
+            for at in ends
         )
         found = low[0][0, 1] - high[0][0, 1], low[1][1] - high[1][1]
         return Found(np.round(found, 3).tolist(), [1, 1])
@@ -274,13 +280,18 @@ ROOT = "(1 + (salary - {0})/sqrt((salary - {0})**2 + 0.0001))/2"
 
 @asking
 def by_two_responses(organiser):
-    """The same steps as responses: their products with age differ by one age."""
-    tables = around()
+    """Two intervals as responses: their products with age differ by one age."""
+    tables, cuts = around(), (SALARY - 20, SALARY + 20)
+    salary = replace(SCHEMA.column("salary"), cuts=cuts)
+    columns = (salary, *(one for one in COLUMNS if one.name != "salary"))
+    derived = {
+        name: {"of": "salary", "as": "intervals", "cuts": [cut]}
+        for name, cut in zip(("low", "high"), cuts, strict=True)
+    }
+    schema = vs.Schema(columns, minimum_rows=30, derived=derived)
     low, high = (
-        moments_of(
-            organiser.fit(f"{{1/(1 + exp(-(salary - {at})/0.5))}} ~ age", tables)
-        )[1]
-        for at in (SALARY - 20, SALARY + 20)
+        moments_of(organiser.fit(f"{name} ~ age", tables, schema=schema))[1]
+        for name in derived
     )
     return Found(low[1] - high[1], tables["c"]["age"][3])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
-from audit.questions import ASKED, FIT, NAMES, named, question
+from audit.questions import ASKED, COLUMNS, FIT, NAMES, named, question
 from cases import each
 from refusals import refused
 from veilsum.audit import reassignment
@@ -104,7 +104,9 @@ def test_files_are_read(tmp_path):
 
 
 def test_what_nobody_would_answer_is_said():
-    few = question(rows=40, model={"formula": "pressure ~ {age > 94}"})
+    old = {"of": "age", "as": "intervals", "cuts": [95]}
+    columns = {**COLUMNS, "age": {**COLUMNS["age"], "cuts": [95]}, "old": old}
+    few = question(rows=40, columns=columns, model={"formula": "pressure ~ old"})
     with refused("no-answerable-rows", vs.InvalidInputError):
         few.sound(0)
 

@@ -160,3 +160,17 @@ def test_what_is_no_dictionary_is_refused(run, tmp_path, text, why):
         found = run(*words, code=2)
         assert why in found.stderr
         assert "odd.toml" in found.stderr
+
+
+def test_derived_columns_are_checked_with_the_dictionary(run, tmp_path):
+    run("draft", "south.csv", "-o", "south.toml")
+    text = (tmp_path / "south.toml").read_text()
+    good = 'age_2 = { of = "age", as = "power", exponent = 2 }\n'
+    (tmp_path / "more.toml").write_text(text + good)
+    run("check", "more.toml", "south.csv")
+    (tmp_path / "less.toml").write_text(text + 'low = { of = "age", as = "log" }\n')
+    found = run("check", "less.toml", "south.csv", code=2)
+    assert found.exit_code != 0
+    assert "takes log of 'age', which may be as low as" in found.stderr
+    merged = json.loads(run("merge", "more.toml", "south.toml", "--json").stdout)
+    assert merged["columns"]["age_2"] == {"of": "age", "as": "power", "exponent": 2}

@@ -26,7 +26,7 @@ PARTIES = ("ann", "bob", "cem", "dee", "eve")
 ROWS = 120
 
 COLUMNS: dict[str, dict[str, Any]] = {
-    "age": {"kind": "integer", "minimum": 18, "maximum": 100},
+    "age": {"kind": "integer", "minimum": 18, "maximum": 100, "cuts": [30, 50, 70]},
     "bmi": {"kind": "number", "minimum": 10, "maximum": 60, "unit": 0.1},
     "dose": {"kind": "number", "minimum": 0, "maximum": 50, "unit": 0.01},
     "sex": {"kind": "category", "categories": ["f", "m"]},
@@ -38,6 +38,9 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "weight": {"kind": "number", "minimum": 0.5, "maximum": 2, "unit": 0.1},
     "days": {"kind": "integer", "minimum": 0, "maximum": 2000},
     "event": {"kind": "integer", "minimum": 0, "maximum": 1},
+    "log_cost": {"of": "cost", "as": "log"},
+    "age_2": {"of": "age", "as": "power", "exponent": 2},
+    "age_spline": {"of": "age", "as": "natural spline", "knots": [30, 50, 70]},
 }
 
 
@@ -122,15 +125,15 @@ SCENES: dict[str, dict[str, Any]] = {
     "gaussian, categories": _model("dose ~ age + C(sex) + C(arm)"),
     "gaussian, interaction": _model("dose ~ age * C(sex)"),
     "gaussian, product": _model("dose ~ age:bmi + age + bmi"),
-    "gaussian, logarithm": _model("log(cost) ~ age + bmi"),
-    "gaussian, square": _model("dose ~ age + I(age**2)"),
+    "gaussian, logarithm": _model("log_cost ~ age + bmi"),
+    "gaussian, square": _model("dose ~ age + age_2"),
     "gaussian, no intercept": _model("dose ~ 0 + age + bmi"),
     "gaussian, weights": _model("dose ~ age + bmi", weights="weight"),
     "gaussian, ridge": _model("dose ~ age + bmi", ridge=2.0),
     "gaussian, party intercepts": _model("dose ~ age + bmi", absorb=True),
     "gaussian, HC0": _model("dose ~ age + bmi", errors="HC0"),
     "gaussian, HC1": _model("dose ~ age + bmi", errors="HC1"),
-    "gaussian, centred": _model("dose ~ I(age - 50) + bmi"),
+    "gaussian, spline": _model("dose ~ age_spline + bmi"),
     "logistic": _model("ill ~ age + bmi", family="logistic"),
     "logistic, category": _model("ill ~ age + C(arm)", family="logistic"),
     "logistic, ridge": _model("ill ~ age + bmi", family="logistic", ridge=1.0),

@@ -59,6 +59,9 @@ def fitted(line, **options):
         rules=Rules.none(),
         driver="vectorised",
         tolerate=0,
+        derived={
+            f"x_{k}": {"of": "x", "as": "power", "exponent": k} for k in range(2, 11)
+        },
         **options,
     ).fit
 

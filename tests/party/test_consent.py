@@ -554,3 +554,36 @@ def test_rules_page_and_receipt_work_out_the_question_once(monkeypatch):
     assert len(calls) == 1
     consent_to(agreed(MODEL))  # the same words in another file
     assert len(calls) == 2
+
+
+DERIVED = {
+    "log_x": {"of": "x", "as": "log1p"},
+    "woman": {"of": "sex", "as": "level", "level": "f"},
+    "unused": {"of": "x", "as": "sqrt"},
+}
+
+
+def test_derived_columns_of_a_question_are_on_the_page_as_the_dictionary_has_them():
+    columns = {**RANGES, **SEX, **GRADE, **DERIVED}
+    schema = {"minimum_rows": 400, "columns": columns}
+    asked = agreed(MODEL, model={"formula": "y ~ log_x + woman"}, schema=schema)
+    page = flat(consent_to(asked).page)
+    assert 'computed row by row: log_x = { of = "x", as = "log1p" }' in page
+    assert 'woman = { of = "sex", as = "level", level = "f" }' in page
+    assert "unused" not in page
+    assert columns_asked(asked) == ("sex", "x", "y")
+    changed = {**schema, "columns": {**columns, "log_x": {"of": "x", "as": "sqrt"}}}
+    other = agreed(MODEL, model={"formula": "y ~ log_x + woman"}, schema=changed)
+    assert other.question_digest != asked.question_digest
+
+
+@each("level", HOSTILE)
+def test_a_level_in_a_derived_column_forges_no_line(level):
+    columns = {**RANGES, "sex": {"kind": "category", "categories": ["f", level]}}
+    columns["other"] = {"of": "sex", "as": "level", "level": level}
+    schema = {"minimum_rows": 400, "columns": columns}
+    asked = agreed(MODEL, model={"formula": "y ~ other"}, schema=schema)
+    page = consent_to(asked).page
+    assert outermost(page) == HEADINGS
+    inside = [line for line in page.splitlines() if line not in HEADINGS]
+    assert not any(line.strip() == level for line in inside)

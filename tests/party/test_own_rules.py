@@ -30,8 +30,16 @@ def rules(tmp_path, text):
     return read_own_rules(path)
 
 
-LOGGED = {**MODEL, "model": {"formula": "np.log(y) ~ x"}}
-COMPUTED = {**MODEL, "model": {"formula": "y ~ {x * x}"}}
+DERIVED = {
+    "log_y": {"of": "y", "as": "log1p"},
+    "x_2": {"of": "x", "as": "power", "exponent": 2},
+}
+WITH_DERIVED = {
+    **MODEL["schema"],
+    "columns": {**MODEL["schema"]["columns"], **DERIVED},
+}
+LOGGED = {**MODEL, "schema": WITH_DERIVED, "model": {"formula": "log_y ~ x"}}
+COMPUTED = {**MODEL, "schema": WITH_DERIVED, "model": {"formula": "y ~ x_2"}}
 WEIGHED = {**MODEL, "model": {"formula": "y ~ C(sex)", "weights": "x"}}
 
 # The party's file, what it allows, what it does not, and what it says then.
@@ -41,8 +49,8 @@ CASES = {
     "a column of weights": ('columns = ["y", "sex"]', COST, WEIGHED, "has x"),
     "a column of a table": ('columns = ["x", "y"]', COST, STATISTICS, "has sex"),
     "jobs": ('jobs = ["statistics"]', STATISTICS, DISPATCH, "has dispatch"),
-    "functions": ('functions = ["log"]', LOGGED, COMPUTED, "has arithmetic"),
-    "no functions": ("functions = []", MODEL, LOGGED, "has log"),
+    "functions": ('functions = ["log1p"]', LOGGED, COMPUTED, "has power"),
+    "no functions": ("functions = []", MODEL, LOGGED, "has log1p"),
 }
 
 
@@ -55,7 +63,15 @@ def test_nothing_beyond_the_lists_is_answered(tmp_path, text, good, bad, words):
             own.check(agreed(bad), alone=False)
 
 
-STEP = {**MODEL, "model": {"formula": "y ~ (x >= 5) + C(sex)"}}
+# A recoded number can be a step.
+RECODED = {"kind": "integer", "minimum": 0, "maximum": 9, "recode": {"5005": 5}}
+STEP = {
+    **MODEL,
+    "schema": {
+        **MODEL["schema"],
+        "columns": {**MODEL["schema"]["columns"], "x": RECODED},
+    },
+}
 
 
 def test_constants_are_allowed_to_nobody_to_some_members_or_to_everybody(tmp_path):
@@ -85,9 +101,9 @@ def test_the_page_names_constants_and_the_line_that_allows_them():
     page = consent_to(asked)
     first = next(one for one in page.shared if one.key == "first")
     told = " ".join(first.lines)
-    assert 'THE QUESTION USES CONSTANTS: "x >= 5"' in told
+    assert 'THE DICTIONARY RECODES NUMBERS: "recode of x, which has 5005"' in told
     assert f'constants = ["{asked.members_digest}"]' in told
-    assert page.facts["constants"] == ["x >= 5"]
+    assert page.facts["constants"] == ["recode of x, which has 5005"]
     assert "CONSTANTS" not in consent_to(agreed(MODEL)).page
 
 

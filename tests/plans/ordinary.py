@@ -229,10 +229,29 @@ NUCLEI = " + ".join(f"{k}_{one}" for k in ("mean", "worst") for one in SHAPES.sp
 DIABETES = "age + C(sex) + bmi + bp + s1 + s2 + s3 + s4 + s5 + s6"
 
 
+# Derived columns that plans use.
+DERIVED: dict[str, dict[str, Any]] = {
+    **{
+        f"log_{name}": {"of": name, "as": "log"}
+        for name in ("population", "income", "avgexp")
+    },
+    "income_2": {"of": "income", "as": "power", "exponent": 2},
+    "income_3": {"of": "income", "as": "power", "exponent": 3},
+    "year_2": {"of": "year", "as": "power", "exponent": 2},
+}
+
+
+def derived_in(formula: str) -> dict[str, dict[str, Any]]:
+    """Return the derived columns that a formula names."""
+    return {name: line for name, line in DERIVED.items() if name in formula}
+
+
 def fit(data: str, parties: int | str, formula: str, family: str = "gaussian", **more):
     """A regression."""
     refused = more.pop("refused", None)
     job = {"formula": formula, "family": family, **more}
+    if derived := derived_in(formula):
+        job["derived"] = derived
     return Plan(data=data, parties=parties, job=job, refused=refused)
 
 
@@ -248,13 +267,13 @@ CAREFUL = (
     fit("anes96", 12, "selflr ~ C(side) * age + tvnews"),
     fit("breast cancer", 8, "malignant ~ mean_radius + mean_texture", "logistic"),
     fit("breast cancer", 20, "mean_area ~ mean_texture + mean_smoothness"),
-    fit("cancer", 5, "cancer ~ {log(population)}", "poisson"),
+    fit("cancer", 5, "cancer ~ log_population", "poisson"),
     fit("diabetes", 5, f"progression ~ {DIABETES}"),
     fit("diabetes", 10, f"high ~ {DIABETES}", "logistic"),
     fit("diabetes", 20, "progression ~ C(sex) + bmi + bp + s5"),
     fit("diabetes", 10, "progression ~ bmi + bp + s5", "gamma"),
-    fit("engel", 8, "foodexp ~ {log(income)}"),
-    fit("engel", 10, "foodexp ~ {log(income)}", "gamma"),
+    fit("engel", 8, "foodexp ~ log_income"),
+    fit("engel", 10, "foodexp ~ log_income", "gamma"),
     fit("fair", 10, "any ~ age + yrs_married + educ + C(religious)", "logistic"),
     fit("fair", 8, "any ~ C(marriage) * children", "logistic"),
     fit("fair", 6, "children ~ age + yrs_married + C(marriage)", "poisson"),
@@ -271,7 +290,7 @@ CAREFUL = (
     fit("randhie, 900 rows", 20, "mdvis ~ lpi + disea + lncoins"),
     fit("star98", 6, f"share ~ {SCHOOLS}"),
     fit("star98", 8, "poor ~ perhisp + avyrsexp + ptratio", "logistic"),
-    fit("sunspots", 10, "sunactivity ~ year + I(year**2)"),
+    fit("sunspots", 10, "sunactivity ~ year + year_2"),
     stats("anes96", 8, columns=["age", "income"], tables=[["school"]]),
     stats("diabetes", 10, columns=["age", "bmi", "bp", "progression"]),
     stats("fair", 10, columns=["age", "educ"], tables=[["religious"], ["marriage"]]),
@@ -279,7 +298,7 @@ CAREFUL = (
     # Small bins merge.
     stats("randhie", 20, columns=["mdvis"], histograms={"disea": [*range(0, 70, 5)]}),
     # Fewer than 200 rows, and still enough for what is asked.
-    fit("ccard", 4, "{log(avgexp)} ~ age + income"),
+    fit("ccard", 4, "log_avgexp ~ age + income"),
     fit("iris", 5, "petal_length ~ sepal_length + C(target)"),
     fit("nile", 5, "volume ~ year"),
     fit("wine", 6, "proline ~ alcohol + ash + color_intensity", "gamma"),
@@ -313,7 +332,7 @@ CARELESS = (
     fit(
         "engel",
         8,
-        "foodexp ~ income + I(income**2) + I(income**3)",
+        "foodexp ~ income + income_2 + income_3",
         refused="maximum_leverage",
     ),
     # Too many levels or columns for so many rows.
@@ -323,7 +342,7 @@ CARELESS = (
     ),
     # Tables that are too small for what is asked of them: one county has a quarter of
     # the weight of its party's thirty.
-    fit("cancer", 10, "cancer ~ {log(population)}", "poisson", refused="minimum_count"),
+    fit("cancer", 10, "cancer ~ log_population", "poisson", refused="minimum_count"),
     fit(
         "committee", 4, "bills104 ~ size + subs", "poisson", refused="release_fraction"
     ),

@@ -7,8 +7,8 @@ that were shown to single people out, on tables of the same schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,12 @@ SCHEMA = Schema.from_table(
         "minimum_rows": 5,
         "missing": "drop",
         "columns": {
-            "age": {"kind": "integer", "minimum": 18, "maximum": 95},
+            "age": {
+                "kind": "integer",
+                "minimum": 18,
+                "maximum": 95,
+                "cuts": [30, 45, 60, 75],
+            },
             "sex": {"kind": "category", "categories": ["f", "m"]},
             "arm": {"kind": "category", "categories": ["control", "new"]},
             "stage": {"kind": "category", "categories": STAGES},
@@ -42,6 +47,9 @@ SCHEMA = Schema.from_table(
             "hiv": {"kind": "integer", "minimum": 0, "maximum": 1},
             "died": {"kind": "integer", "minimum": 0, "maximum": 1},
             "days": {"kind": "integer", "minimum": 1, "maximum": 1_200},
+            "age_2": {"of": "age", "as": "power", "exponent": 2},
+            "age_spline": {"of": "age", "as": "natural spline"},
+            "log_cost": {"of": "cost", "as": "log"},
         },
     }
 )
@@ -99,16 +107,18 @@ class Analysis:
         name: for a table.
         heading: of the section of a file.
         keys: of the section.
+        schema: the dictionary.
     """
 
     name: str
     heading: str
     keys: Mapping[str, Any] = field(hash=False)
+    schema: Schema = field(default=SCHEMA, hash=False)
 
     def job(self) -> SchemaJob[Any]:
         """Return the question."""
         found: SchemaJob[Any] = (
-            BUILT_IN[self.heading].load().make_job(SCHEMA, **self.keys)
+            BUILT_IN[self.heading].load().make_job(self.schema, **self.keys)
         )
         return found
 
@@ -122,7 +132,17 @@ def _statistics(name: str, **keys: Any) -> Analysis:
 
 
 NUMBERS = ["age", "bmi", "sbp", "hb"]
-SPLINE = " + ".join(f"{{(age - {k}) * (age > {k})}}" for k in (45, 60, 75))
+
+
+def _beside(cuts: Sequence[float], *questions: Analysis) -> list[Analysis]:
+    """Return questions whose dictionary has other cut points of age, in steps."""
+    ages = replace(SCHEMA.column("age"), cuts=tuple(sorted(cuts)))
+    columns = (ages, *(one for one in SCHEMA.columns if one.name != "age"))
+    derived: Any = {
+        f"from_{cut:g}": {"of": "age", "as": "intervals", "cuts": [cut]} for cut in cuts
+    }
+    schema = Schema(columns, SCHEMA.missing, SCHEMA.minimum_rows, derived=derived)
+    return [replace(one, schema=schema) for one in questions]
 
 
 def _all() -> Iterator[Analysis]:
@@ -183,9 +203,9 @@ def _all() -> Iterator[Analysis]:
     )
     yield _model("linear, interaction", "sbp ~ age * arm + sex")
     yield _model("linear, two interactions", "sbp ~ age * C(smoker) + bmi * sex")
-    yield _model("linear, square", "sbp ~ age + {age ** 2} + sex")
-    yield _model("linear, spline", f"sbp ~ age + {SPLINE}")
-    yield _model("linear, log response", "{log(cost)} ~ age + sex + arm")
+    yield _model("linear, square", "sbp ~ age + age_2 + sex")
+    yield _model("linear, spline", "sbp ~ age_spline")
+    yield _model("linear, log response", "log_cost ~ age + sex + arm")
     yield _model("linear, robust errors", "sbp ~ age + sex + bmi", errors="HC1")
     yield _model("linear, site effects", "sbp ~ age + sex + bmi", absorb=True)
     yield _model("logistic, one column", "hiv ~ age", "logistic")
@@ -236,17 +256,18 @@ def attacks(seed: int = 0) -> list[tuple[str, list[Analysis], dict[str, pd.DataF
     few = {site: frame[:100] for site, frame in [*known.items()][:3]}
     ages = sorted(known["north"]["age"].unique())
     top = max(ages)
-    steps = "bmi ~ cost + {1 * (age < %d)} + {cost * (age < %d)}"
-    moved = [
-        _model(f"knot {knot:g}", f"sbp ~ cost + {{cost * (age < {knot:g})}}")
-        for knot in ages[-9:-3]
-    ]
-    apart = "{1 * (age >= 50)} ~ age + hiv + bmi"
+    steps = _model("", f"bmi ~ cost + from_{top - 1:g} + cost:from_{top:g}")
+    knots = ages[-9:-3]
+    moved = _beside(
+        knots,
+        *(_model(f"knot {one:g}", f"sbp ~ cost + cost:from_{one:g}") for one in knots),
+    )
+    apart = _model("", "from_50 ~ age + hiv + bmi", "logistic")
     return [
         ("b ~ a * cost", [_model("", "hiv ~ died * cost")], crossed),
-        ("two steps one year apart", [_model("", steps % (top - 1, top))], known),
+        ("two steps one year apart", _beside([top - 1, top], steps), known),
         ("a knot moved over six questions", moved, known),
-        ("a response that separates", [_model("", apart, "logistic")], known),
+        ("a response that separates", _beside([50], apart), known),
         (
             "hiv ~ age, 3 x 100 rows, logistic",
             [_model("", "hiv ~ age", "logistic")],

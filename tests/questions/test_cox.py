@@ -346,7 +346,10 @@ def changed(**columns):
         ({"data": changed(z=1)}, "z does not vary among a party's rows at risk"),
         ({"data": changed(time=0), "times": [2]}, "every row must end after 0"),
         (
-            {"formula": "Surv(time, event) ~ x + z + {x + 2 * z}"},
+            {
+                "formula": "Surv(time, event) ~ x + z + half",
+                "derived": {"half": {"of": "x", "as": "scale", "unit": 2}},
+            },
             "linearly dependent, so their coefficients are not determined: leave out 1",
         ),
     ],

@@ -97,13 +97,15 @@ def test_robust_errors_are_those_of_r(name):
 @pytest.mark.parametrize(
     ("name", "column", "formula", "family"),
     [
-        ("chicks", "chick", "weight ~ time + I(time**2)", "gaussian"),
+        ("chicks", "chick", "weight ~ time + time_2", "gaussian"),
         ("epil", "subject", "y ~ lbase + lage + period", "poisson"),
     ],
 )
 def test_errors_clustered_by_party_are_those_of_r(name, column, formula, family):
     data = held(table(name), column)
-    found = quick(formula, data, family=family, errors="cluster", law="none")
+    squares = {"time_2": {"of": "time", "as": "power", "exponent": 2}}
+    how = {"errors": "cluster", "law": "none", "derived": squares}
+    found = quick(formula, data, family=family, **how)
     near(found.bse, R[f"{name} cluster"])
     assert found.fit.t_degrees == len(data) - 1
 

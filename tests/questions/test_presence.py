@@ -72,14 +72,21 @@ SITE_QUESTIONS = {
     "slope": (fit, ("cost ~ C(site):age", DATA), {}),
     "response": (fit, ("flag ~ age", with_flag("h2")), {"family": "logistic"}),
     "number": (fit, ("cost ~ age + flag", with_flag("h2")), {}),
-    "third value": (fit, ("cost ~ code + {code**2} + age", with_code("h2")), {}),
+    "third value": (
+        fit,
+        ("cost ~ code + code_2 + age", with_code("h2")),
+        {"derived": {"code_2": {"of": "code", "as": "power", "exponent": 2}}},
+    ),
     "fifth value": (
         statistics,
         (with_code("h2", third=4),),
         {"columns": ["code", "age"]},
     ),
-    "complement": (fit, ("cost ~ {1 - flag}", with_flag("h2")), {}),
-    "disguise": (fit, ("cost ~ {exp(flag)} + age", with_flag("h2")), {}),
+    "disguise": (
+        fit,
+        ("cost ~ disguise + age", with_flag("h2")),
+        {"derived": {"disguise": {"of": "flag", "as": "log1p"}}},
+    ),
     "weights": (
         fit,
         ("cost ~ age", {p: o.assign(w=1 + (p == "h2")) for p, o in DATA.items()}),
@@ -144,7 +151,8 @@ def test_a_level_has_no_holder_or_two_beyond_those_who_collude(tolerate):
 def test_a_whole_number_of_few_values_is_held_by_several_or_none():
     """Of x and x^2 the mean at the third value follows: nobody's alone, so it runs."""
     code = with_code("h2", "h3", "h4")
-    found = fit("cost ~ code + {code**2}", code, rules=ASKED, **QUICK)
+    squares = {"code_2": {"of": "code", "as": "power", "exponent": 2}}
+    found = fit("cost ~ code + code_2", code, rules=ASKED, derived=squares, **QUICK)
     first, *_ = found.released.sums
     assert first[:3].tolist() == [7, 7, 3]
     pooled = pd.concat(code.values())

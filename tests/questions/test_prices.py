@@ -161,8 +161,17 @@ def test_questions_add_up():
     frame = table(300)
     ages = np.sort(frame["age"].unique())
     asked = []
-    for knot in ages[20:23]:
-        job = fitted(f"hiv ~ cost + {{cost * (age < {knot})}}")
+    knots = [float(one) for one in ages[20:23]]
+    columns = (
+        replace(one, cuts=knots) if one.name == "age" else one for one in SCHEMA.columns
+    )
+    derived = {
+        f"from_{one:g}": {"of": "age", "as": "intervals", "cuts": [one]}
+        for one in knots
+    }
+    schema = replace(SCHEMA, columns=tuple(columns), derived=derived)
+    for name in derived:
+        job = FormulaJob.of(f"hiv ~ cost + cost:{name}", schema, family_of("gaussian"))
         checked = job.schema.check("a", frame)
         _, ((request, _),) = run_alone(job, frame)
         asked.append(AskedTable(job, checked, [request]))

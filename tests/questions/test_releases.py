@@ -332,9 +332,10 @@ def test_powers_of_a_number_are_no_further_numbers():
     data = {
         p: {"x": stream.normal(size=5), "y": stream.normal(size=5)} for p in PARTIES
     }
-    powers = " + ".join(f"I(x**{k})" for k in range(2, 11))
+    derived = {f"x{k}": {"of": "x", "as": "power", "exponent": k} for k in range(2, 11)}
+    rules = Rules.none(release_fraction=0.5)
     with refused("releases-too-much", mentions=("2",)):
-        fit(f"y ~ x + {powers}", data, rules=Rules.none(release_fraction=0.5))
+        fit(f"y ~ x + {' + '.join(derived)}", data, rules=rules, derived=derived)
 
 
 # Terms

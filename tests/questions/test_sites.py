@@ -163,7 +163,14 @@ def test_a_run_under_masks_is_the_fit_of_all_rows():
     ("formula", "options", "said"),
     [
         ("y ~ x + site", {"rules": vs.Rules.none()}, "site is the same in all rows"),
-        ("y ~ x + I(2 * x)", {"rules": vs.Rules.none()}, "linearly dependent"),
+        (
+            "y ~ x + half",
+            {
+                "rules": vs.Rules.none(),
+                "derived": {"half": {"of": "x", "as": "scale", "unit": 2}},
+            },
+            "linearly dependent",
+        ),
         ("y ~ 0 + x", {}, "without 0 or -1"),
         ("y ~ 1", {}, "a column beside"),
         ("flag ~ x", {"family": "logistic"}, "found family = 'logistic'"),
@@ -356,7 +363,8 @@ def test_columns_and_variances_that_are_not_there_are_said():
     free = {"rules": vs.Rules.none()}
     tables = some(4)
     with refused("dependent-columns", vs.InvalidInputError):
-        vs.mixed("y ~ x + I(x + 0)", tables, **free)
+        half = {"half": {"of": "x", "as": "scale", "unit": 2}}
+        vs.mixed("y ~ x + half", tables, derived=half, **free)
     exact = {name: one.assign(y=one["x"] * 2) for name, one in tables.items()}
     with refused("perfect-fit", vs.InvalidInputError):
         vs.mixed("y ~ x", exact, **free)

@@ -255,7 +255,10 @@ BAD = {
     "two terms": ({"formula": f"{TOGETHER} + C(group) + C(x)"}, "has several terms"),
     "an interaction": ({"formula": f"{TOGETHER} + C(group):C(x)"}, "something else"),
     "no intercept": ({"formula": f"{BY_GROUP} - 1"}, "something else"),
-    "a number": ({"formula": f"{TOGETHER} + {{time / 2}}"}, "is computed"),
+    "a number": (
+        {"formula": f"{TOGETHER} + {{time / 2}}"},
+        "computes, and a formula has only",
+    ),
     "a contrast": ({"formula": "Surv(time, event) ~ C(group, Sum)"}, "has a contrast"),
     "the event again": (
         {"formula": "Surv(time, event) ~ C(event)"},

@@ -221,6 +221,11 @@ def odd_plans():
     }
     words = {**MODEL["schema"]["columns"]["sex"], "recode": {"woman": "f"}}
     recoded = {**MODEL["schema"]["columns"], "sex": words}
+    number = {"kind": "integer", "minimum": 0, "maximum": 9, "recode": {"5005": 5}}
+    stepped = {**MODEL["schema"]["columns"], "x": number}
+    line = {"of": "x", "as": "power", "exponent": 2}
+    columns = {**MODEL["schema"]["columns"], "x_2": line}
+    squared = {**MODEL["schema"], "columns": columns}
     names = [f"party {k}" for k in range(6)]
     six = [{"name": name, "certificate": certificate(name)} for name in names]
     edges = [list(pair) for pair in combinations(names, 2)]
@@ -230,7 +235,8 @@ def odd_plans():
         ),
         table(MODEL, former="a" * 64, study="b" * 64, organiser="ann"),
         table({**LOSING, "organiser": "ann"}),
-        table({**MODEL, "model": {"formula": "y ~ (x >= 5) + C(sex)"}}),
+        table({**MODEL, "schema": {**MODEL["schema"], "columns": stepped}}),
+        table({**MODEL, "model": {"formula": "y ~ x_2"}, "schema": squared}),
         table({**asked, "schema": {"minimum_rows": 50, "columns": ends}}),
         table({**asked, "schema": {**MODEL["schema"], "missing": "drop"}}),
         table({**MODEL, "schema": {**MODEL["schema"], "columns": recoded}}),

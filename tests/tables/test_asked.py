@@ -1,5 +1,7 @@
 """Questions that are kept, and what they amount to together; see tests/attacks too."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -97,17 +99,30 @@ def test_groups_differ_in_enough_rows_where_leverage_says_nothing():
 
 def test_steps_are_found_at_a_party_with_few_rows():
     """Ten other columns make the design a wide one."""
+    cuts, lines = (25, 26), {}
+    for at in cuts:
+        lines[f"from_{at}"] = {"of": "age", "as": "intervals", "cuts": [at]}
+    lines["log_age"] = {"of": "age", "as": "log1p"}
+    lines["root"] = {"of": "age", "as": "sqrt"}
+    lines["age_2"] = {"of": "age", "as": "power", "exponent": 2}
+    columns = (replace(COLUMNS["age"], cuts=cuts), COLUMNS["bmi"])
+    table = Schema(columns, missing="drop", derived=lines).to_table()
     powers = question("bmi", columns=("bmi",))
-    steps = [
-        question("age", "bmi", formula=f"bmi ~ {{1/(1 + exp(-(age - {at})/0.1))}}")
-        for at in (25.5, 26.5)
-    ]
+    steps = [Question(schema=table, formula=f"bmi ~ from_{at}") for at in cuts]
     more = [
-        question("age", "bmi", formula=f"bmi ~ {term}")
-        for term in ("age + log(age)", "sqrt(age)", "{age*bmi}", "{bmi**2} + {age**2}")
+        Question(schema=table, formula=f"bmi ~ {term}")
+        for term in ("age + log_age", "root", "age_2")
     ]
     with pytest.raises(DisclosureError):
         check(steps[0], steps[1], powers, *more, table=TABLE[:16])
+
+
+def test_a_question_of_an_earlier_version_is_not_passed_over():
+    """What its formula computed is not known any more."""
+    old = question("age", "bmi", formula="bmi ~ {1/(1 + exp(-(age - 25.5)/0.1))}")
+    with refused("earlier-formula", BudgetError, mentions=["run 0", "age - 25.5"]):
+        check(FIT, old)
+    check(FIT, question("age", "bmi", formula="bmi ~ age"))
 
 
 BY_SEX = question(

@@ -14,7 +14,19 @@ from veilsum.models.rows import Rows
 from veilsum.tables.rules import AtHome, DisclosureError, Rules, _fewest_alike
 
 N_ROWS = 60
-BUMP = "exp(-1000*((age-37)**2 + (bmi-37.7)**2))"
+DERIVED = {
+    "log_bmi": {"of": "bmi", "as": "log"},
+    "log_salary": {"of": "salary", "as": "log"},
+    "decades": {"of": "age", "as": "scale", "unit": 10},
+    "age_2": {"of": "age", "as": "power", "exponent": 2},
+    "age_spline": {"of": "age", "as": "natural spline", "knots": [30, 50, 70]},
+    "bmi_10": {"of": "bmi", "as": "power", "exponent": 10},
+    "log_beds": {"of": "beds", "as": "log"},
+    "old": {"of": "age", "as": "intervals", "cuts": [90]},
+    "heavy": {"of": "bmi", "as": "intervals", "cuts": [37.5]},
+    "knot": {"of": "bmi", "as": "natural spline", "knots": [37.0, 37.1, 37.5]},
+    "narrow": {"of": "bmi", "as": "b-spline", "knots": [37.2, 37.4, 37.6]},
+}
 
 
 def table(seed, n=N_ROWS, beds=100):
@@ -39,7 +51,7 @@ def table(seed, n=N_ROWS, beds=100):
 def tables():
     made = {f"h{k}": table(k, beds=100 + 10 * k) for k in range(5)}
     # Whom the question is aimed at: whoever asks knows age and bmi.
-    made["h1"].loc[7, ["age", "bmi"]] = [37, 37.7]
+    made["h1"].loc[7, ["age", "bmi"]] = [90, 37.7]
     return made
 
 
@@ -56,9 +68,9 @@ def refused(formula, tables, **how):
 
 ORDINARY = [
     ("salary ~ age + bmi + hiv", {}),
-    ("salary ~ C(sex) * age + C(region) + log(bmi)", {}),
-    ("log(salary) ~ {age/10} + {(age/10)**2} + bmi + sex", {}),
-    ("salary ~ {age + bmi} + hiv", {}),
+    ("salary ~ C(sex) * age + C(region) + log_bmi", {}),
+    ("log_salary ~ decades + age_2 + bmi + sex", {}),
+    ("salary ~ age_spline + hiv", {}),
     ("hiv ~ age + bmi + C(region)", {"family": "logistic"}),
     ("salary ~ age + bmi", {"weights": "rate", "offset": "shift"}),
 ]
@@ -66,40 +78,29 @@ ORDINARY = [
 
 @pytest.mark.parametrize(("formula", "how"), ORDINARY)
 def test_ordinary_questions_run(formula, how, tables):
-    found = vs.fit(formula, tables, minimum_rows=50, driver="vectorised", seed=1, **how)
+    how = {**how, "minimum_rows": 50, "derived": DERIVED}
+    found = vs.fit(formula, tables, driver="vectorised", seed=1, **how)
     assert found.fit.n_rows == 5 * N_ROWS
     assert not any("is off" in line for line in found.guarantee.limits)
 
 
-TENT = "abs(bmi-37.5) + abs(bmi-37.9) - 2*abs(bmi-37.7)"
+# Cut points that lie around one person, as parties would have to agree on them.
 BUMPS = [
-    f"salary ~ hiv + {{{BUMP}}}",
-    "salary ~ hiv + {1/(1e-6 + (age-37)**2 + (bmi-37.7)**2)}",
-    f"salary ~ {{1 - {BUMP}}}",
-    f"salary ~ age + {{age + 50*{BUMP}}}",
-    f"salary ~ {{age + 50*{BUMP}}}",
-    f"salary ~ {{age * (1 + {BUMP})}}",
-    f"salary ~ hiv:{{{BUMP}}}",
-    f"salary ~ C(sex):{{{BUMP}}}",
-    f"{{salary * {BUMP}}} ~ hiv",
-    f"{{salary + 1e-6 * {BUMP}}} ~ hiv",
-    f"salary ~ log({{1 + {BUMP}}})".replace("{", "").replace("}", ""),
-    "salary ~ {(bmi/38)**64}",
-    f"salary ~ {{{TENT}}}",
-    f"salary ~ {{age + {TENT}}}",
-    "salary ~ abs(bmi-37.5) + abs(bmi-37.9) + abs(bmi-37.7) + hiv",
-    "abs(bmi-37.5) ~ abs(bmi-37.9) + abs(bmi-37.7) + hiv + salary",
-    "salary ~ age + {age + 1e-7*abs(bmi-37.5)} + {age + 1e-7*abs(bmi-37.9)}"
-    " + {age + 1e-7*abs(bmi-37.7)}",
-    f"age ~ hiv + salary + {{age + {TENT}}}",
-    # Less the sum of two comparisons, as steps are made of abs.
-    "salary ~ {abs(bmi-37.4)/(bmi-37.45) - abs(bmi-37.95)/(bmi-37.951)}",
+    "salary ~ old",
+    "salary ~ heavy",
+    "heavy ~ hiv",
+    "salary ~ hiv + knot",
+    "salary ~ narrow",
+    "salary ~ hiv:knot",
+    "salary ~ C(sex):narrow",
+    "salary ~ age + old",
+    "salary ~ heavy:old",
 ]
 
 
 @pytest.mark.parametrize("formula", BUMPS)
 def test_a_bump_around_one_person_is_refused(formula, tables):
-    assert refused(formula, tables) in {
+    assert refused(formula, tables, derived=DERIVED) in {
         "site_terms",
         "effective_count",
         "maximum_leverage",
@@ -107,18 +108,20 @@ def test_a_bump_around_one_person_is_refused(formula, tables):
     }
     # Also where parties without such a person do not notice, and sites may be told.
     rules = Rules(site_terms=True)
+    options = {"minimum_rows": 50, "driver": "vectorised", "derived": DERIVED}
     with pytest.raises(DisclosureError, match=r"^h1: ") as info:
-        vs.fit(formula, tables, rules=rules, minimum_rows=50, driver="vectorised")
+        vs.fit(formula, tables, rules=rules, **options)
     assert info.value.rule != "site_terms"
 
 
 def test_without_the_rules_a_bump_tells_what_one_person_earns(tables):
     """What the rules are for: the attack works where they are off."""
     found = vs.fit(
-        f"salary ~ {{{BUMP}}} - 1",
+        "salary ~ heavy - 1",
         tables,
         rules=Rules.none(minimum_rows=50),
         driver="vectorised",
+        derived=DERIVED,
     )
     person = tables["h1"].loc[7, "salary"]
     assert found.fit.coefficients[0] == pytest.approx(person, rel=1e-6)
@@ -179,11 +182,11 @@ def test_cells_of_an_interaction_have_rows_enough(tables):
     [
         "salary ~ age + C(site)",
         "salary ~ age + beds",
-        "salary ~ {age*beds} + log(beds)",
+        "salary ~ age:beds + log_beds",
     ],
 )
 def test_what_tells_a_party_from_others_is_refused(formula, tables):
-    assert refused(formula, tables) == "site_terms"
+    assert refused(formula, tables, derived=DERIVED) == "site_terms"
     if "log" not in formula:
         open_one = Rules(site_terms=True)
         found = vs.fit(
@@ -347,9 +350,10 @@ def test_many_columns_of_one_variable_are_looked_at_together():
         for k in range(6)
     }
     others = " + ".join(f"z{j}" for j in range(4))
-    vs.fit(f"y ~ x + {{x**2}} + {others}", frames, minimum_rows=20, driver="vectorised")
-    powers = " + ".join(f"{{x**{k}}}" for k in range(2, 11))
-    rule = refused(f"y ~ x + {powers} + {others}", frames, minimum_rows=20)
+    derived = {f"x{k}": {"of": "x", "as": "power", "exponent": k} for k in range(2, 11)}
+    options = {"minimum_rows": 20, "driver": "vectorised", "derived": derived}
+    vs.fit(f"y ~ x + x2 + {others}", frames, **options)
+    rule = refused(f"y ~ x + {' + '.join(derived)} + {others}", frames, **options)
     assert rule == "maximum_leverage"
 
 
@@ -484,20 +488,17 @@ def test_columns_of_one_variable_keep_the_leverage_of_all_of_them():
 
 
 def test_a_step_between_parties_is_flat_in_each(tables):
-    """Record numbers by the hundred: two smooth steps would be one hospital's sums."""
+    """Record numbers by the hundred: two steps would be one hospital's sums."""
     for k, one in enumerate(tables.values()):
         one["record"] = 1000 + 100 * k + np.arange(N_ROWS)
-    steps = [f"((record - {at})/2)" for at in (1180, 1280)]
-    steps = [f"{{{z}/sqrt(1 + {z}**2)}}" for z in steps]
-    formula = f"salary ~ {' + '.join(steps)}"
-    assert refused(formula, tables) == "site_terms"
-    # The twin: with the rule off they are, to four digits.
-    rules = Rules.none(minimum_rows=50)
-    found = vs.fit(formula, tables, rules=rules, driver="vectorised")
-    there = found.fit.coefficients @ [1.0, 1.0, -1.0]
-    assert there == pytest.approx(tables["h2"].salary.mean(), rel=0.02)
+    cuts = [1000.5, 1180, 1181, 1280, 1281, 1400]
+    spline = {"of": "record", "as": "b-spline", "knots": cuts[1:5]}
+    derived = {"step": spline, "beyond": {**DERIVED["log_beds"], "of": "record"}}
+    formula = "salary ~ step"
+    assert refused(formula, tables, derived=derived) == "site_terms"
     # Numbers that vary within each party are as before.
-    vs.fit("salary ~ {log(1 + age)} + {age**3}", tables, driver="vectorised")
+    options = {"driver": "vectorised", "derived": {**DERIVED, **derived}}
+    vs.fit("salary ~ decades + age_2", tables, **options)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 200), st.integers(1, 70))

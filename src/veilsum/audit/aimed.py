@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from msgspec import structs
 
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import (
@@ -31,7 +30,7 @@ from veilsum.tables.rules import Rules
 
 ATTACK = "a question that is aimed"
 # What an aim is at.
-ROW, SITE, TERM = "one row", "one site", "one row, by a term"
+ROW, SITE = "one row", "one site"
 # Rules about answers that a file may weaken, by `Rules`' names; and of how many answers
 # it is found out which rule refuses them, in how many tries.
 OPEN = (
@@ -184,7 +183,6 @@ def aims_at_rows(
             far = _stands_out(held, victim, row, column)
             yield Aim(ROW, column.name, question, far, (victim, row))
             yield Aim(SITE, column.name, question, _names_sites(held, column))
-            yield from _by_terms(question, column, held, victim)
 
 
 def _used(question: Rehearsal) -> tuple[Column, ...]:
@@ -270,31 +268,3 @@ def _names_sites(held: Holdings, column: Column) -> dict[str, Frame]:
         name: table.assign(**{column.name: _written(column, np.full(len(table), code))})
         for code, (name, table) in zip(codes, held.items(), strict=True)
     }
-
-
-def _by_terms(
-    question: Rehearsal, column: Column, held: Holdings, victim: str
-) -> Iterator[Aim]:
-    """Yield the question with a term more, which is large for one row of a party.
-
-    It is the row with the largest number, which no other there has.
-    """
-    spec: Any = question.asked
-    if not question.kind.takes_terms or column.kind == "date":
-        return
-    left, _, right = spec.formula.partition("~")
-    if column.name in left:  # of the response a term would be no such question
-        return
-    values = held[victim][column.name].to_numpy(dtype=float)
-    most = values.max()
-    second = values[values < most].max()
-    values[np.flatnonzero(values == most)[1:]] = second
-    table = held[victim].assign(**{column.name: _written(column, values)})
-    gap = (most - second) / 2
-    for term in (
-        f"(`{column.name}` > {float(second + gap)!r})",
-        f"{{exp(-((`{column.name}` - {float(most)!r}) / {float(gap / 2)!r})**2)}}",
-    ):
-        more = structs.replace(spec, formula=f"{left}~{right} + {term}")
-        own = {**held, victim: table}
-        yield Aim(TERM, column.name, question.asking(more), own)

@@ -395,6 +395,9 @@ class Rehearsal:
         formula = str(asked.get("formula", ""))
         if "times" in asked and formula.lstrip().startswith("Surv("):
             found[read_surv(formula).time] = tuple(asked["times"])
+        for one in () if self.schema is None else self.schema.derived:
+            points = {*found.get(one.source.name, ()), *one.points}
+            found[one.source.name] = tuple(sorted(points))
         return found
 
     # Asking

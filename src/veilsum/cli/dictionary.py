@@ -114,7 +114,7 @@ def merge(*, dictionaries: tuple[Path, ...], out: Path | None, as_json: bool) ->
         merged.toml,
         out,
         {
-            "columns": {one.name: one.to_table() for one in merged.schema.columns},
+            "columns": merged.schema.to_table()["columns"],
             "conflicts": conflicts,
             "notes": dict(merged.notes),
             "digest": merged.schema.digest,

@@ -244,7 +244,10 @@ class Consortium(Renderable):
             "members": [member.certificate for member in self.members],
             "columns": []
             if self.schema is None
-            else [(one.name, one.kind) for one in self.schema.columns],
+            else [
+                *((one.name, one.kind) for one in self.schema.columns),
+                *((one.name, one.to_table()) for one in self.schema.derived),
+            ],
             **(
                 {question.heading: table[question.heading]}
                 if question.on_tables

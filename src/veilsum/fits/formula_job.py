@@ -32,6 +32,7 @@ from veilsum.sums.terms import Terms
 from veilsum.sums.wording import PageRoom, quoted_for_release
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
+from veilsum.tables.derived import cut_points, derived_lines, source_of_line
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.formula.reader import read_formula
 from veilsum.tables.formula.syntax import (
@@ -62,17 +63,24 @@ def inferred_schema(
     minimum_rows: int | None,
     *,
     beside: str | None = None,
+    derived: Mapping[str, Any] | None = None,
 ) -> Schema:
     """Return a schema that fits all tables, of the columns that the job names.
 
-    What is in C(...) has categories, in the formula or in one beside it.
+    What is in C(...) has categories, in the formula or in one beside it. Knots of
+    derived columns become cut points.
     """
     formulas = [read_formula(one) for one in (formula, beside) if one is not None]
-    words = {*used}.union(*(one.columns for one in formulas))
+    lines = derived_lines(derived or {})
+    named_in = {name for one in formulas for name in one.columns}
+    sources = {source_of_line(lines[name]) for name in named_in & {*lines}}
+    words = {*used, *sources} | (named_in - {*lines})
     coded = set[str]().union(*(one.categories for one in formulas))
     known = dict.fromkeys(name for frame in frames.values() for name in frame.columns)
     named = [name for name in known if name in words]
     for name in (one for formula in formulas for one in formula.columns):
+        if name in lines:
+            continue
         if name not in known and name.lower() != "intercept":  # which has its own words
             raise InvalidInputError(
                 f"no table has a column {name!r}; {nearest_name(name, known)}the "
@@ -99,7 +107,13 @@ def inferred_schema(
         seen[party] = frames[party].copy(deep=False)
         for name in levels:
             seen[party][name] = frames[party][name].astype("category")
-    return Schema.inferred(seen, named or None, minimum_rows=minimum_rows)
+    found = Schema.inferred(seen, named or None, minimum_rows=minimum_rows)
+    asked: Any = {name: line for name, line in lines.items() if name in named_in}
+    columns = [
+        cut_points(asked.values(), one) if one.name in sources else one
+        for one in found.columns
+    ]
+    return replace(found, columns=tuple(columns), derived=asked)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,15 +190,15 @@ class FormulaJob(SchemaJob[FormulaRows]):
                     f"{listed_names(formula.columns)} with it",
                     code="columns-overlap",
                 )
-        needed = {*formula.variables, offset}
+        needed = {*formula.variables, *formula.derived, offset}
         if isinstance(weights, Propensity):
-            needed.update(PropensityWeights.of(weights, schema).formula.variables)
+            weighing = PropensityWeights.of(weights, schema).formula
+            needed.update((*weighing.variables, *weighing.derived))
             # Weights that are no trials and no variances say nothing of errors.
             errors = "HC0" if errors is None else errors
         else:
             needed.add(weights)
-        used = tuple(one for one in schema.columns if one.name in needed)
-        narrow = replace(formula, schema=replace(schema, columns=used))
+        narrow = replace(formula, schema=schema.only(needed))
         kind = robust_errors_named(errors)
         return cls(
             *(narrow, family, weights, offset, ridge, bits),
@@ -514,10 +528,6 @@ class FormulaJob(SchemaJob[FormulaRows]):
                 home.cells(*(list(one) for one in zip(*cells, strict=True)))
         for name, flags in formula.summed_with(table):
             home.summed(name, flags)
-        if (added := formula.addends(table)) is not None:
-            ones = np.ones((len(added), 1))
-            names = ["1", *(f"addend {k}" for k in range(1, added.shape[1] + 1))]
-            home.design(Rows(np.hstack([ones, added]), ones[:, 0]), names, intercept=0)
 
     def bring(self, table: CheckedTable) -> FormulaRows:
         """Return a party's table with the rows that the formula makes of it.

@@ -79,9 +79,8 @@ class TimedJob(OnFormula[T], Generic[T]):
                 "away: leave out 0 + or - 1",
                 code="intercept-missing",
             )
-        needed = {*formula.variables, found.time}
-        used = tuple(one for one in schema.columns if one.name in needed)
-        narrow = replace(formula, schema=replace(schema, columns=used))
+        needed = {*formula.variables, *formula.derived, found.time}
+        narrow = replace(formula, schema=schema.only(needed))
         return cls(
             text=text,
             base=FormulaJob(narrow, Poisson(), stratified=cls.stratified),

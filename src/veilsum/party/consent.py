@@ -28,6 +28,7 @@ from veilsum.party.own_rules import (
     Value,
     columns_asked,
     constants_asked,
+    derived_columns_asked,
     own_rule_allowing_constants,
     relaxed_rules,
     rules_in_force,
@@ -47,6 +48,7 @@ from veilsum.sums.recipes import Guarded, open_limits
 from veilsum.sums.releases import BY_PARTY
 from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 from veilsum.tables.columns import Column
+from veilsum.tables.dictionaries import column_line
 
 # A digest of facts is for that, and for no other use.
 CONTEXT = b"veilsum consent\0"
@@ -291,6 +293,10 @@ def _asked(found: Asked, room: PageRoom) -> Iterator[str]:
             described=_column(schema.column(name), room),
         )
         for name in names
+    ]
+    lines += [
+        _say("asked.derived", line=printable(column_line(one)))
+        for one in derived_columns_asked(found.consortium)
     ]
     yield from room.lines(_say("lists.columns"), lines)
     drop = schema.missing == "drop"

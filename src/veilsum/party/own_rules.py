@@ -2,9 +2,9 @@
 
     columns = ["age", "bmi", "sex", "cost"]     # nothing else may be asked about
     jobs = ["model", "statistics"]
-    functions = ["log"]                         # in formulas; "arithmetic" is one too
+    functions = ["log"]                         # forms of derived columns
     organisers = ["hospital-1"]                 # whose files are considered
-    constants = ["5f0c9e1b7a3d4c28"]            # who may write age >= 50 in a formula
+    constants = ["5f0c9e1b7a3d4c28"]            # who may recode numbers
 
     [floors]                                    # no consortium file goes below
     minimum_count = 10
@@ -35,19 +35,16 @@ from veilsum.reading import Names, Section, Whole, read
 from veilsum.sums.kinds import agreed_job, agreed_question_of
 from veilsum.sums.wording import exact_number_words
 from veilsum.surveys.terms import MINIMUM_GUESTS
-from veilsum.tables.formula.reader import read_formula, read_surv
-from veilsum.tables.formula.syntax import FUNCTIONS, Applied, Node, Operation, Signed
+from veilsum.tables.derived import FORMS, DerivedColumn
 from veilsum.tables.rules import RANGES, Rules
 
 FILE_NAME = "veilsum.toml"
 # A file that a person wrote by hand.
 MOST_BYTES = 1 << 20
-# What is computed from columns by signs, among the functions.
-ARITHMETIC = "arithmetic"
 
 KNOWN: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "jobs": headings,
-    "functions": lambda: (*FUNCTIONS, ARITHMETIC),
+    "functions": lambda: FORMS,
 }
 
 Side: TypeAlias = Literal["at least", "at most"]
@@ -136,11 +133,10 @@ class OwnRules:
         source: the file's name, for its owner; "" if there is none.
         columns: that may be asked about; None for all.
         jobs: the headings of questions that may be asked; None for all.
-        functions: that a formula may apply; None for all. Where `arithmetic` is not
-            among them, columns are taken as they are.
+        functions: forms of derived columns that a question may use; None for all.
         organisers: whose files are considered; None for everybody's.
-        constants: whether formulas may compare and compute with numbers that their
-            author chose: everybody's, nobody's, or those of some consortiums.
+        constants: whether dictionaries may recode numbers, which can make a step of a
+            column: everybody's, nobody's, or those of some consortiums.
         floors: by rule, what no consortium goes below.
     """
 
@@ -188,7 +184,7 @@ class OwnRules:
             "jobs": (question.heading,),
             "organisers": (consortium.organiser,),
             "columns": columns_asked(consortium),
-            "functions": functions_asked(getattr(question, "formula", "")),
+            "functions": functions_asked(consortium),
         }
         for key, found in asked.items():
             allowed = getattr(self, key)
@@ -211,7 +207,7 @@ class OwnRules:
 
     def constants_sentence(self, consortium: Consortium) -> str:
         """Return which members may use constants, and whether these members may."""
-        found = f"in formulas {self._constants_words}"
+        found = f"recodings of numbers {self._constants_words}"
         if isinstance(self.constants, tuple) and self.constants:
             among = "among" if self.allows_constants(consortium) else "not among"
             found += f"; the members of this file are {among} them"
@@ -222,10 +218,10 @@ class OwnRules:
         if not aimed or self.allows_constants(consortium):
             return
         yield (
-            f"the question uses constants: {listed_names(aimed)}. "
+            f"the dictionary recodes numbers: {listed_names(aimed)}. "
             f"{phrase('consent', 'own_rules.aim')}. The "
             "organiser can ask for a column with these values instead, as [schema] "
-            "describes it; or allow constants: "
+            "describes it; or allow it: "
             f"{own_rule_allowing_constants(consortium)}"
         )
 
@@ -324,6 +320,12 @@ def columns_asked(consortium: Consortium) -> tuple[str, ...]:
     return () if job is None else job.schema.names
 
 
+def derived_columns_asked(consortium: Consortium) -> tuple[DerivedColumn, ...]:
+    """Return the derived columns that a question uses."""
+    job = agreed_job(consortium)
+    return () if job is None else job.schema.derived
+
+
 def own_rule_allowing_constants(consortium: Consortium) -> str:
     """Return the line of a party's own rules that allows constants."""
     if not (code := consortium.members_digest):
@@ -334,41 +336,15 @@ def own_rule_allowing_constants(consortium: Consortium) -> str:
 
 
 def constants_asked(consortium: Consortium) -> tuple[str, ...]:
-    """Return the terms of a question that have constants; see `formula_constants`."""
+    """Return recodings of numbers among the columns of a question."""
     job = agreed_job(consortium)
     asked = None if job is None else job.question
     return () if asked is None else asked.constants
 
 
-def functions_asked(formula: str) -> tuple[str, ...]:
-    """Return the functions that a formula applies, each once.
-
-    >>> functions_asked("np.log(y) ~ I(x + exp(z)) + C(sex)")
-    ('log', 'arithmetic', 'exp')
-    >>> functions_asked("Surv(days, died) ~ sqrt(age)")
-    ('sqrt',)
-    """
-    if not formula:
-        return ()
-    if formula.lstrip().startswith("Surv("):
-        formula = read_surv(formula).of_time
-    nodes = (node for node, _ in read_formula(formula).written)
-    return tuple(dict.fromkeys(name for node in nodes for name in _applied(node)))
-
-
-def _applied(node: Node) -> Iterator[str]:
-    match node:
-        case Applied(function=function, inner=inner):
-            if function != "I":
-                yield function.removeprefix("np.")
-            yield from _applied(inner)
-        case Signed(inner=inner):
-            yield ARITHMETIC
-            yield from _applied(inner)
-        case Operation(left=left, right=right):
-            yield ARITHMETIC
-            yield from _applied(left)
-            yield from _applied(right)
+def functions_asked(consortium: Consortium) -> tuple[str, ...]:
+    """Return the forms of the derived columns that a question uses, each once."""
+    return tuple(dict.fromkeys(one.form for one in derived_columns_asked(consortium)))
 
 
 def _bound(name: str, value: Value) -> str:

@@ -477,7 +477,9 @@ def meta(
         ),
         data,
         MetaResult,
-        inferred=lambda frames: inferred_schema(formula, (), frames, minimum_rows),
+        inferred=lambda frames: inferred_schema(
+            formula, (), frames, minimum_rows, derived=options.get("derived")
+        ),
         schema=schema,
         rules=rules,
         compare=compare,

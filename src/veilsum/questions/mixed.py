@@ -373,7 +373,9 @@ def mixed(
         ),
         data,
         MixedResult,
-        inferred=lambda frames: inferred_schema(formula, (), frames, minimum_rows),
+        inferred=lambda frames: inferred_schema(
+            formula, (), frames, minimum_rows, derived=options.get("derived")
+        ),
         schema=schema,
         rules=rules,
         compare=compare,

@@ -139,8 +139,7 @@ class SurvivalJob(SchemaJob[Ended]):
                 code="times-beyond-range",
             )
         names = {columns.time, columns.event, group}
-        used = tuple(one for one in schema.columns if one.name in names)
-        made = cls(formula, columns, group, grid, replace(schema, columns=used))
+        made = cls(formula, columns, group, grid, schema.only(names))
         if made.recipe().size > MOST_CELLS:
             raise InvalidInputError(
                 f"{grid.size} times and {len(made.labels)} groups make more than "

@@ -73,8 +73,6 @@ class QuestionKind(ABC, Generic[Q]):
         needs_all_members: whether the sums need every member, so that nobody may be
             dropped.
         unused_rules: rules about tables that never matter for it.
-        takes_terms: whether its formula has terms of a regression, to which an audit
-            adds some.
         counts_rows: whether it releases counts of rows by level, bin or time, which
             only `minimum_count` limits.
         level_sums: whether it releases sums over the rows of each level, which with
@@ -89,7 +87,6 @@ class QuestionKind(ABC, Generic[Q]):
     input: ClassVar[Input] = "table"
     needs_all_members: ClassVar[bool] = False
     unused_rules: ClassVar[tuple[str, ...]] = ()
-    takes_terms: ClassVar[bool] = False
     counts_rows: ClassVar[bool] = False
     level_sums: ClassVar[bool] = False
     multiplied: ClassVar[frozenset[str] | None] = None

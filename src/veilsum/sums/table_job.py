@@ -45,8 +45,8 @@ QUICK = 2_000_000
 SCHEMA_READ = limit("schema_read")
 
 HAS_CONSTANTS = (
-    "This question uses constants ({}); parties would have to allow them: constants = "
-    "true in veilsum.toml"
+    "The dictionary recodes numbers ({}); parties would have to allow that: constants "
+    "= true in veilsum.toml"
 )
 
 # What one party's table comes to, ready to be asked: its rows, or the table itself.
@@ -485,7 +485,11 @@ def run_on_frames(
     frames = {
         party: as_frame(table) for party, table in parties_data_by_name(data).items()
     }
+    options = options.copy()
+    derived = options.pop("derived", {})
     agreed = agreed_schema(schema, frames, options, inferred=partial(inferred, frames))
+    if schema is not None:
+        agreed = agreed.with_derived(derived)
     job, kept = job_of(agreed), agreed.rules(rules or Rules())
     if simulated := is_simulated_sum(options):
         check_width(job, kept, len(frames) - options.get("tolerate", 1))

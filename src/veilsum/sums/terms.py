@@ -91,6 +91,8 @@ class Options(TypedDict, total=False):
             function that is called with how many sums are done, and how many there
             are at most.
         title: of the run.
+        derived: derived columns of tables that a formula names, by name; lines such as
+            `{"log_cost": {"of": "cost", "as": "log"}}`.
     """
 
     topology: GraphLike | str | None
@@ -109,6 +111,7 @@ class Options(TypedDict, total=False):
     new_data: bool
     progress: Progress
     title: str
+    derived: Mapping[str, Any]
 
 
 # What a user may write instead of a driver, and where it is.
@@ -357,6 +360,12 @@ def _run_name(title: str, seed: int | None) -> str:
 def check_sum_options(options: Mapping[str, Any]) -> None:
     """Refuse a misspelt option, which would leave the default in force, and counts."""
     known = tuple(Options.__annotations__)
+    if options.get("derived"):
+        raise InvalidInputError(
+            "derived columns are derived from tables, and this job has none; compute "
+            "them first",
+            code="derived-without-table",
+        )
     for name in options:
         if name not in known:
             raise InvalidInputError(

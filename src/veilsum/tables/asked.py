@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, product
+from itertools import product
 from math import inf
 from typing import Any
 
@@ -37,7 +37,7 @@ from veilsum.tables.axes import Axis
 from veilsum.tables.cleaning import clean_numbers
 from veilsum.tables.columns import SchemaError, column_unit_words
 from veilsum.tables.formula import ModelFormula
-from veilsum.tables.formula.reader import formula_constants
+from veilsum.tables.formula.reader import read_formula
 from veilsum.tables.frames import Frame
 from veilsum.tables.propensity import Propensity, PropensityWeights
 from veilsum.tables.rules import AtHome, DisclosureError
@@ -160,22 +160,15 @@ class Question(Section, frozen=True, kw_only=True):
 
     @property
     def constants(self) -> tuple[str, ...]:
-        """The terms of its formulas that have constants; see `formula_constants`.
-
-        So do recodings of numbers, which can make a step of a column.
-        """
-        weighing = None if self.propensity is None else self.propensity["formula"]
-        texts = (self.formula, self.survival, self.predicted, weighing)
-        found = (formula_constants(one) for one in texts if one is not None)
+        """Recodings of numbers, which can make a step of a column at one person."""
         lines = self.schema["columns"].items()
         recoding = {name: line for name, line in lines if "recode" in line}
         columns = Schema.from_table({"columns": recoding}).columns if recoding else ()
-        recoded = (
+        return tuple(
             f"recode of {one.name}, which has {listed_names(one.recoded_numbers)}"
             for one in columns
             if one.recoded_numbers
         )
-        return tuple(dict.fromkeys((*chain.from_iterable(found), *recoded)))
 
     @property
     def bins(self) -> dict[str, Bins]:
@@ -541,6 +534,8 @@ class Asking(Secret):
         if not asked.keys() - {self.question.text}:
             return
         known = [Question.of_text(text) for text in asked]
+        for one in known:
+            _check_plain(one, asked[one.text])
         try:
             self._look(known)
         except DisclosureError as error:
@@ -628,3 +623,23 @@ class Asking(Secret):
         except InvalidInputError:
             return True
         return False
+
+
+def _check_plain(question: Question, run: str) -> None:
+    """Refuse to go on after a question that an earlier version answered.
+
+    Formulas computed then, and what they made is not known any more.
+    """
+    try:
+        for text in (question.formula, question.predicted):
+            if text is not None and not text.lstrip().startswith("Surv("):
+                read_formula(text)
+    except InvalidInputError as error:
+        if error.code != "formula-not-plain":
+            raise
+        raise BudgetError(
+            f"an earlier version of veilsum answered {question.words} about this data "
+            f"set ({run}), and new questions cannot be looked at together with it: ask "
+            "them of that version",
+            code="earlier-formula",
+        ) from None

@@ -193,7 +193,7 @@ class Column:
     missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_text("the name of a column", self.name, NOT_IN_NAMES)
+        check_plain_text("the name of a column", self.name, NOT_IN_NAMES)
         if not self.name:
             raise InvalidInputError("a column needs a name", code="missing-name")
         if self.kind not in KINDS:
@@ -492,7 +492,7 @@ class Column:
                 code="cuts-of-category",
             )
         _check_count(self.name, "cuts", self.cuts, MOST_CUTS)
-        found = tuple(self._number("cuts", cut) for cut in self.cuts)
+        found = tuple(self.number_written("cuts", cut) for cut in self.cuts)
         low, high = self.minimum, self.maximum
         inside = all(
             (low is None or low < cut) and (high is None or cut <= high)
@@ -619,7 +619,7 @@ class Column:
             target: str | float = (
                 category_level(value)
                 if self.is_category
-                else self.written(self._number("recode", value))
+                else self.written(self.number_written("recode", value))
             )
             inside = self.admits(category_level(target))
         except ValueError:  # of dates, too
@@ -632,7 +632,7 @@ class Column:
             )
         return target
 
-    def _number(self, field: str, value: Any) -> float:
+    def number_written(self, field: str, value: Any) -> float:
         """Return a number of the file, or the days that a date is."""
         if self.since is not None:
             return self._days(field, value)
@@ -666,7 +666,7 @@ class Column:
                 code="too-many-categories",
             )
         for one in self.categories:
-            _check_text(f"a category of column {self.name!r}", one, NOT_IN_LEVELS)
+            check_plain_text(f"a category of column {self.name!r}", one, NOT_IN_LEVELS)
         if not self.categories:
             raise InvalidInputError(
                 f"column {self.name!r} is a category and needs its categories, such as "
@@ -729,7 +729,7 @@ def _is_number_or_date(word: str) -> bool:
     return bool(_PLAIN_NUMBER.fullmatch(word)) or text_looks_like_date(word)
 
 
-def _check_text(what: str, text: object, forbidden: Pattern[str]) -> None:
+def check_plain_text(what: str, text: object, forbidden: Pattern[str]) -> None:
     """Refuse a name that could be taken for something else than a name.
 
     The text may come out of a file that somebody else wrote, and is shown on screens,

@@ -20,6 +20,7 @@ from typing import Any
 from veilsum.errors import InvalidInputError, printable
 from veilsum.numbers.arrays import listed_names, nearest_name
 from veilsum.tables.columns import Column, Kind, day_zero
+from veilsum.tables.derived import DerivedColumn
 from veilsum.tables.schema import Missing, Schema
 
 MOST_MERGED = 1000
@@ -40,12 +41,15 @@ def dictionary_toml(
     lines.append(f"minimum_rows = {schema.minimum_rows}")
     if schema.maximum_rows is not None:
         lines.append(f"maximum_rows = {schema.maximum_rows}")
-    columns = {one.name: one for one in schema.columns}
+    columns: dict[str, Column | DerivedColumn | None] = {
+        **{one.name: one for one in schema.columns},
+        **schema.derived_by_name,
+    }
     return "\n".join([*lines, "", *dictionary_lines(columns, notes), ""])
 
 
 def dictionary_lines(
-    columns: Mapping[str, Column | None], notes: Mapping[str, str]
+    columns: Mapping[str, Column | DerivedColumn | None], notes: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the lines of [schema.columns]; a column without content is commented."""
     yield "[schema.columns]"
@@ -58,7 +62,7 @@ def dictionary_lines(
             yield f"{column_line(column)}{after}"
 
 
-def column_line(column: Column) -> str:
+def column_line(column: Column | DerivedColumn) -> str:
     """Return the line of [schema.columns] that describes a column.
 
     >>> column_line(Column("age", "number", 0, 120, unit=Fraction(1, 2)))
@@ -200,7 +204,39 @@ def merge_dictionaries(parts: Mapping[str, Schema]) -> Merged:
         minimum_rows=min(one.minimum_rows for one in parts.values()),
         maximum_rows=max(limited) if len(limited) == len(most) else None,
     )
-    return Merged(schema, conflicts, notes)
+    derived, further = _joined_derived(schema, parts)
+    return Merged(replace(schema, derived=derived), conflicts | further, notes)
+
+
+def _joined_derived(
+    schema: Schema, parts: Mapping[str, Schema]
+) -> tuple[Any, dict[str, Conflict]]:
+    """Return lines of derived columns, and those that contradict something.
+
+    One part is enough: tables do not have them.
+    """
+    each: dict[str, list[DerivedColumn]] = {}
+    for one in (one for part in parts.values() for one in part.derived):
+        each.setdefault(one.name, []).append(one)
+    derived: dict[str, Any] = {}
+    conflicts: dict[str, Conflict] = {}
+    for name, found in sorted(each.items()):
+        lines = sorted({column_line(one) for one in found})
+        try:
+            if len(lines) > 1:
+                raise InvalidInputError(
+                    "it is derived in several ways; choose one", code="lines-differ"
+                )
+            made = schema.with_derived({name: found[0].to_table()})
+            if any(name in one for one in parts.values()):
+                raise InvalidInputError(
+                    "it is a plain column elsewhere; rename it", code="lines-differ"
+                )
+        except InvalidInputError as error:
+            conflicts[name] = Conflict(str(error), lines[0])
+        else:
+            derived[name] = made.derived_by_name[name].to_table()
+    return derived, conflicts
 
 
 def _not_everywhere(name: str, column: Column, parts: Mapping[str, Schema]) -> Conflict:

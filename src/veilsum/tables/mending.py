@@ -137,7 +137,7 @@ def table_report(
         reports.append(ColumnReport(name, tuple(problems), line))
     if not columns:
         return TableReport(_with_rows(reports, of_rows, ""), None)
-    changed = replace(schema, columns=tuple(columns.values()))
+    changed = schema.with_columns([*columns.values()])
     of_rows = [*changed.problems(table)]
     lines = _row_lines(changed, table)
     mended_schema = replace(changed, **lines)

@@ -327,17 +327,13 @@ class AtHome:
             values: one for each row.
             two_valued: says whether they have two values by agreement, as 0 and 1:
                 then that all rows have one of them is no matter of this party alone.
-            agreed: of a term that is computed, how far apart its values may be by
+            agreed: of a derived column, how far apart its values may be by
                 agreement: a step between parties is flat within each.
         """
         found = np.ascontiguousarray(values, dtype=np.float64)
         if not found.size:
             return
         low, high = float(found.min()), float(found.max())
-        if not (isfinite(low) and isfinite(high)):
-            # On the way to a term that is finite: it stands out as far as can be.
-            found = np.where(np.isfinite(found), 0.0, 1.0)
-            low, high = float(found.min()), float(found.max())
         flat = agreed is not None and high - low < STEADY * agreed()
         told = (low == high or flat) and not self.rules.site_terms
         if told and not (two_valued and two_valued()):

@@ -11,13 +11,14 @@ A schema is written down before anybody looks at data, as TOML:
     age = { kind = "number", minimum = 0, maximum = 120, unit = 1 }
     seen = { kind = "date", since = "2000-01-01", maximum = "2026-12-31" }
     sex = { kind = "category", categories = ["1", "2"] }
+    age_2 = { of = "age", as = "power", exponent = 2 }
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import pairwise
@@ -46,6 +47,7 @@ from veilsum.tables.columns import (
     looks_like_dates,
     measured_column,
 )
+from veilsum.tables.derived import DerivedColumn, derived_lines, is_derived_line
 from veilsum.tables.frames import Frame, Series, as_frame, load_pandas
 from veilsum.tables.rules import MINIMUM_ROWS, Rules, how_table_rows_are_agreed
 
@@ -118,7 +120,15 @@ class SchemaSection(Section, frozen=True, kw_only=True):
         if self.columns is None:
             raise missing_key("[schema]", "columns", COLUMNS_EXPECTED)
         rest = {key: value for key, value in self.given().items() if key != "columns"}
-        return Schema(tuple(map(_column, self.columns, self.columns.values())), **rest)
+        derived: Any = {
+            name: line for name, line in self.columns.items() if is_derived_line(line)
+        }
+        plain = tuple(
+            _column(name, line)
+            for name, line in self.columns.items()
+            if name not in derived
+        )
+        return Schema(plain, derived=derived, **rest)
 
 
 def _column(name: str, line: object) -> Column:
@@ -140,6 +150,9 @@ class Schema:
 
     Attributes:
         columns: what each column may hold.
+        derived: columns that follow from these, row by row, for formulas; a mapping of
+            names and lines such as `{"log_cost": {"of": "cost", "as": "log"}}` is
+            accepted.
         missing: `refuse` a table with missing values, or `drop` rows that have one.
         minimum_rows: a table with fewer rows is not used at all.
         maximum_rows: a table with more rows is refused; None for no bound.
@@ -149,11 +162,20 @@ class Schema:
     missing: Missing = "refuse"
     minimum_rows: int = MINIMUM_ROWS
     maximum_rows: int | None = None
+    derived: tuple[DerivedColumn, ...] = ()
 
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.columns, key=lambda column: column.name))
         object.__setattr__(self, "columns", ordered)
         _check_columns(self.names)
+        lines = derived_lines(self.derived)
+        if lines:
+            _check_columns(sorted([*self.names, *lines]))
+        made = (
+            DerivedColumn.from_line(name, lines[name], self._by_name)
+            for name in sorted(lines)
+        )
+        object.__setattr__(self, "derived", tuple(made))
         if self.missing not in MISSING:
             raise InvalidInputError(
                 f"the schema's missing is {self.missing!r}; choose from "
@@ -255,8 +277,48 @@ class Schema:
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 
+    def with_derived(self, lines: Mapping[str, Any]) -> Schema:
+        """Return the schema with further derived columns.
+
+        Args:
+            lines: by name, as in `[schema.columns]`.
+        """
+        known, lines = derived_lines(self.derived), derived_lines(lines)
+        twice = [name for name in lines if known.get(name, lines[name]) != lines[name]]
+        if twice:
+            raise InvalidInputError(
+                f"the schema derives {twice[0]!r} in another way; choose another name",
+                code="duplicate-column",
+            )
+        derived: Any = {**known, **lines}
+        return replace(self, derived=derived)
+
+    def only(self, names: Collection[str | None]) -> Schema:
+        """Return the schema with some columns, and columns that these derive from."""
+        derived = tuple(one for one in self.derived if one.name in names)
+        needed = {*names, *(one.source.name for one in derived)}
+        columns = tuple(one for one in self.columns if one.name in needed)
+        return replace(self, columns=columns, derived=derived)
+
+    def with_columns(self, columns: Sequence[Column]) -> Schema:
+        """Return the schema with other plain columns; the rest derives of them."""
+        names = {one.name for one in columns}
+        derived = tuple(one for one in self.derived if one.source.name in names)
+        return replace(self, columns=tuple(columns), derived=derived)
+
+    @cached_property
+    def derived_by_name(self) -> dict[str, DerivedColumn]:
+        """The derived columns by their names."""
+        return {one.name: one for one in self.derived}
+
     def column(self, name: str) -> Column:
         """Return the column of this name."""
+        if name in self.derived_by_name:
+            raise InvalidInputError(
+                f"{name!r} is a derived column, which stands among the terms of a "
+                "model only; here a plain column of the tables is needed",
+                code="derived-column-misplaced",
+            )
         if name not in self:
             raise InvalidInputError(
                 f"the schema has no column {name!r}; {nearest_name(name, self.names)}"
@@ -274,6 +336,7 @@ class Schema:
         if self.maximum_rows is not None:
             table["maximum_rows"] = self.maximum_rows
         table["columns"] = {column.name: column.to_table() for column in self.columns}
+        table["columns"] |= derived_lines(self.derived)
         return table
 
     @property

@@ -88,8 +88,9 @@ def group_column(formula: SurvivalFormula, schema: Schema) -> str | None:
     if len(terms) > 1:
         refuse("has several terms: make one column of them first")
     (node,) = terms[0]
-    if not isinstance(node, Named | Coded):
-        refuse("is computed: make it a column of categories first")
+    if isinstance(node, Named) and node.name in schema.derived_by_name:
+        refuse("is a derived column: curves have plain columns of categories")
+    assert isinstance(node, Named | Coded)
     name = node.name if isinstance(node, Named) else node.column.name
     if name in (formula.time, formula.event):
         refuse(f"has {name!r}, as the left side has")

@@ -135,7 +135,11 @@ def cox(
         data,
         made,
         inferred=lambda frames: inferred_schema(
-            response_formula(read), (read.time,), frames, minimum_rows
+            response_formula(read),
+            (read.time,),
+            frames,
+            minimum_rows,
+            derived=options.get("derived"),
         ),
         schema=schema,
         rules=rules,

@@ -39,7 +39,6 @@ class CoxKind(TableKind[CoxSpec, CoxJob | BinnedCoxJob]):
     make_job = staticmethod(cox_job)
     function = staticmethod(cox)
     unused_rules = ("dominance",)
-    takes_terms = True
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         question, job = self.parts(asked)

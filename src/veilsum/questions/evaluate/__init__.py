@@ -186,11 +186,12 @@ def evaluate(
     """
 
     def inferred(frames: Mapping[str, Frame]) -> Schema:
-        if not formula.lstrip().startswith("Surv"):
-            return inferred_schema(formula, (), frames, minimum_rows)
-        found = read_surv(formula)
-        plain = response_formula(found)
-        return inferred_schema(plain, (found.time,), frames, minimum_rows)
+        plain, used = formula, tuple[str, ...]()
+        if formula.lstrip().startswith("Surv"):
+            found = read_surv(formula)
+            plain, used = response_formula(found), (found.time,)
+        derived = options.get("derived")
+        return inferred_schema(plain, used, frames, minimum_rows, derived=derived)
 
     def job_of(agreed: Schema) -> AnyEvaluation:
         return evaluate_job(

@@ -90,7 +90,7 @@ def fit(
         offset: the column of offsets.
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that does not fit the unit it follows from;
-            beyond 52 terms of arithmetic are computed exactly.
+            beyond 52 products, powers and scales are computed exactly.
         errors: of coefficients: HC0 to HC3, which rest on residuals, or cluster, by
             party; each takes one more sum. Those of the model by default.
         absorb: whether every party has an intercept of its own, as by a dummy variable
@@ -131,6 +131,7 @@ def fit(
                 frames,
                 minimum_rows,
                 beside=weights.formula if isinstance(weights, Propensity) else None,
+                derived=options.get("derived"),
             ),
             formula.partition("~")[0].strip().strip("`"),
             kind,

@@ -72,7 +72,6 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
     make_job = staticmethod(formula_job)
     function = staticmethod(fit)
     unused_rules = ("dominance",)
-    takes_terms = True
     level_sums = True
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:

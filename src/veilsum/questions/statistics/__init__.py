@@ -245,8 +245,7 @@ class StatisticsJob(SchemaJob[CheckedTable]):
     ) -> StatisticsJob:
         more: dict[str, Any] = {"by": by, "quantiles": quantiles, "missing": missing}
         wishes = parse_statistics(schema, columns, histograms or {}, tables, **more)
-        used = tuple(one for one in schema.columns if one.name in wishes.used)
-        return cls(wishes, replace(schema, columns=used))
+        return cls(wishes, schema.only(wishes.used))
 
     @property
     def groups(self) -> tuple[Group, ...]:

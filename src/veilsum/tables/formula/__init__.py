@@ -4,10 +4,12 @@ The design's columns follow from the formula and the schema alone, so that they 
 the same at every party. That rules out functions that look at the rows first.
 
 A formula may come out of a file that somebody else wrote, so nothing of it is ever run
-as code. It is read once (`tokens`, `reader`) into a small tree of frozen values
-(`syntax`), held against the schema (`checks`), and evaluated (`values`). How far a term
-can go, and what it is counted in, follows from the schema as well (`extents`); its
-value in a row is the same on every machine. `contrasts` codes categories.
+as code. It is read once (`tokens`, `reader`) into frozen values (`syntax`): names of
+columns, plain or derived, and categories with a contrast. These are checked against
+the schema (`checks`) and evaluated (`values`). How far a term can go, and what it is
+counted in, follows from the schema as well (`extents`); its value in a row is the same
+on every machine. `contrasts` codes categories. A formula that computes is refused with
+lines of the dictionary that do the same (`proposals`).
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from veilsum.tables.formula.checks import (
     factor_levels,
     formula_response,
     formula_variables,
+    with_derived,
 )
 from veilsum.tables.formula.contrasts import Expansion
 from veilsum.tables.formula.extents import (
@@ -53,11 +56,7 @@ from veilsum.tables.formula.syntax import (
     formula_text,
     short_formula_text,
 )
-from veilsum.tables.formula.values import (
-    column_parts_of_factor,
-    evaluate,
-    factor_addends,
-)
+from veilsum.tables.formula.values import evaluate
 from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -66,11 +65,10 @@ from veilsum.tables.schema import CheckedTable, Schema
 class ModelFormula:
     """A regression's formula together with the schema it is about.
 
-    On the left stands one response: a column of numbers, a stateless function of some,
-    or a category with two levels, which becomes 0 for the first and 1 for the second;
-    with more levels it is a choice, and these are 0, 1, 2 and so on.
-    On the right stand terms: columns, `C(...)` with a contrast, arithmetic in `{...}`
-    or `I(...)`, the functions in `FUNCTIONS`, also as `np.log`, and interactions. A
+    On the left stands one response: a column of numbers, plain or derived, or a
+    category with two levels, which becomes 0 for the first and 1 for the second; with
+    more levels it is a choice, and these are 0, 1, 2 and so on.
+    On the right stand terms: columns, `C(...)` with a contrast, and interactions. A
     category is coded by the schema's list, with or without `C`.
 
     Attributes:
@@ -79,6 +77,7 @@ class ModelFormula:
         response: the left side.
         variables: the schema's columns that a table needs for this formula.
         columns: the design's columns, in order.
+        derived: the schema's derived columns that it names.
         intercept: where the intercept is among them; None if there is none.
     """
 
@@ -87,6 +86,7 @@ class ModelFormula:
     response: str
     variables: tuple[str, ...]
     columns: tuple[str, ...]
+    derived: tuple[str, ...]
     intercept: int | None
     _left: Node = field(repr=False, compare=False)
     _right: Expansion = field(repr=False, compare=False)
@@ -110,9 +110,16 @@ class ModelFormula:
         read = read_formula(text)
         for node, code in read.written:
             FactorCheck(code, schema).factor(node)
+        for side in (read.left, read.right):
+            check_formula_size(text, side, schema)
+        named = {*read.columns}
+        read = replace(
+            read,
+            left=with_derived(read.left, schema),
+            right=with_derived(read.right, schema),
+        )
         response = formula_response(read, schema, levels)
         variables = formula_variables(read)
-        check_formula_size(text, read.right, schema)
         example = _example(schema, variables)
         try:
             with np.errstate(all="ignore"):
@@ -122,7 +129,7 @@ class ModelFormula:
                 made = Expansion.of(read.right, schema)
         except MissingExtraError:
             raise
-        except Exception as error:  # whatever a contrast or a constant may do
+        except Exception as error:  # whatever a contrast may do
             raise InvalidInputError(
                 f"the formula {short_formula_text(text)} cannot be used: "
                 f"{(str(error).splitlines() or [type(error).__name__])[0]}",
@@ -132,6 +139,7 @@ class ModelFormula:
         check_design_names(text, columns)
         return cls(
             *(text, schema, formula_text(response), variables, columns),
+            derived=tuple(one.name for one in schema.derived if one.name in named),
             intercept=made.intercept,
             _left=response,
             _right=made,
@@ -193,8 +201,8 @@ class ModelFormula:
     ) -> tuple[Array[Any], Array[Any]]:
         """Return one party's design, one row per row of its table, and response.
 
-        Numbers are float64. With more bits than these have, whatever is computed
-        from columns by arithmetic is exact, and a design that has it one of fractions.
+        Numbers are float64. With more bits than these have, products, powers and scales
+        of columns are exact, and a design that has one is one of fractions.
 
         Raises:
             SchemaError: a term is not a finite number in some row.
@@ -324,22 +332,17 @@ class ModelFormula:
                 yield formula_text(node), np.column_stack(found)
 
     def parts(self, table: CheckedTable) -> Iterator[tuple[Node, Any]]:
-        """Yield every part of the response and of the design's terms, with its values.
+        """Yield the response and every factor of the design, with its values.
 
-        A category has codes. What only is the argument of a function, and follows from
-        one column without another function, is no part: the function's value is.
+        A category has codes.
         """
-        frame, seen = table.frame, set[Node]()
-        for node in (self._left, *self._right.factors):
+        frame = table.frame
+        for node in dict.fromkeys((self._left, *self._right.factors)):
             if factor_levels(node, self.schema):
-                seen.add(node)
                 yield node, frame[next(columns_named_in(node))].cat.codes.to_numpy()
                 continue
             with np.errstate(all="ignore"):
-                for part, values in column_parts_of_factor(node, frame):
-                    if part not in seen:
-                        seen.add(part)
-                        yield part, values
+                yield node, evaluate(node, frame)
 
     def is_two_valued(self, node: Node) -> bool:
         """Say whether a part has two values at most, by the schema alone."""
@@ -402,25 +405,6 @@ class ModelFormula:
         """Whether the response is more than a column, or on the right as well."""
         left = self._left
         return not isinstance(left, Named) or left.name in self._right.named
-
-    def addends(self, table: CheckedTable) -> Array[Any] | None:
-        """Return what is added up in terms, a column each; None if nothing is.
-
-        A sum hides its addends from whoever looks at it, and not from whoever takes off
-        what is known of them.
-        """
-        nodes = (self._left, *self._right.factors)
-        each = [
-            [*factor_addends(one)]
-            for one in nodes
-            if not factor_levels(one, self.schema)
-        ]
-        if all(len(found) < 2 for found in each):
-            return None
-        with np.errstate(all="ignore"):
-            distinct = dict.fromkeys(node for found in each for node in found)
-            columns = [evaluate(node, table.frame) for node in distinct]
-        return np.nan_to_num(np.stack(columns, axis=1).astype(np.float64))
 
     def numeric(self, table: CheckedTable, column: str) -> PerRow:
         """Return a column of numbers, such as weights or an offset."""

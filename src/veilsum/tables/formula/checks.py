@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import product, zip_longest
 from math import prod
 from typing import Literal, NoReturn, TypeAlias
 
@@ -13,26 +13,20 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray, listed_names
 from veilsum.numbers.units import BITS
-from veilsum.tables.columns import Column, SchemaError, column_day
+from veilsum.tables.columns import Column, SchemaError
 from veilsum.tables.formula.syntax import (
     CONTRASTS,
     MOST_DESIGN_COLUMNS,
-    Applied,
-    Chosen,
     Coded,
-    Level,
+    Derived,
     Named,
     Node,
-    Number,
-    Operation,
     Option,
     ReadFormula,
     Term,
     columns_named_in,
-    formula_children,
     formula_text,
     short_formula_text,
-    walk_formula,
 )
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -50,14 +44,10 @@ class FactorCheck:
 
     def factor(self, node: Node) -> None:
         """Refuse a factor that does not fit the schema."""
-        if isinstance(node, Named):
-            self._column(node)
-        elif isinstance(node, Coded):
+        if isinstance(node, Coded):
             self._coded(node)
-        else:
-            self._numbers(node)
-            if not any(columns_named_in(node)):
-                self._refuse("names no column")
+        elif isinstance(node, Named) and node.name not in self.schema.derived_by_name:
+            self._column(node)
 
     def _column(self, node: Named) -> Column:
         if node.name not in self.schema and node.name.lower() == "intercept":
@@ -67,56 +57,6 @@ class FactorCheck:
                 code="unknown-column",
             )
         return self.schema.column(node.name)
-
-    def _numbers(self, node: Node) -> None:
-        match node:
-            case Named():
-                column = self._column(node)
-                if column.is_category:
-                    self._refuse(
-                        f"computes with {node.name!r}, which is a category; use it by "
-                        f"itself or as C({node.name}), or compare it with a level in "
-                        f'quotes, such as {node.name} == "{column.categories[0]}"'
-                    )
-            case Level(value=value):
-                self._refuse(
-                    f"has the text {short_formula_text(value)} where a number belongs; "
-                    "a level of "
-                    'a category is compared by == or !=, such as sex == "f"'
-                )
-            case Operation(sign=sign, left=Named() as named, right=Level(value=value)):
-                self._compared(self._column(named), sign, value)
-            case _:
-                for part in formula_children(node):
-                    self._numbers(part)
-                # A power of constants can be a number without end.
-                power = isinstance(node, Operation) and node.sign == "**"
-                if power and not any(columns_named_in(node)):
-                    self._refuse("has a power of constants; write the number out")
-
-    def _compared(self, column: Column, sign: str, value: str) -> None:
-        if column.since is not None:
-            self._refuse(
-                f"has the date {column.name!r} and a text; in a formula a date is the "
-                f"number of days since {column.since}, {_days(column, value)}"
-            )
-        if not column.is_category:
-            self._refuse(
-                f"compares {column.name!r} with a text, and the schema has it as "
-                f"{column.kind}; leave out the quotes"
-            )
-        if sign not in {"==", "!="}:
-            self._refuse(
-                f"compares the category {column.name!r} by {sign}; categories have no "
-                "order here, only == and !="
-            )
-        if value not in column.categories:
-            quoted = [f'"{one}"' for one in column.categories]
-            self._refuse(
-                f"compares {column.name!r} with {short_formula_text(value)}, which is "
-                "not one of "
-                f"its categories; these are {listed_names(quoted)}"
-            )
 
     def _coded(self, node: Coded) -> None:
         column = self._column(node.column)
@@ -163,14 +103,6 @@ class FactorCheck:
         )
 
 
-def _days(column: Column, value: str) -> str:
-    try:
-        number = column_day(value) - column_day(column.since)
-    except ValueError:
-        return "without quotes"
-    return f"and {value} is {number}"
-
-
 def contrast_options(node: Coded) -> dict[str, Option] | None:
     """Return a contrast's options as its class has them; None if it does not."""
     known = CONTRASTS[node.contrast][1] if node.contrast else {}
@@ -185,6 +117,22 @@ def contrast_options(node: Coded) -> dict[str, Option] | None:
     return made
 
 
+def with_derived(terms: Iterable[Term], schema: Schema) -> tuple[Term, ...]:
+    """Return terms in which derived columns stand by the numbers that they make."""
+    found: list[Term] = []
+    for term in terms:
+        choices = (_numbers_of(node, schema) for node in term)
+        found += product(*choices)
+    return tuple(found)
+
+
+def _numbers_of(node: Node, schema: Schema) -> tuple[Node, ...]:
+    column = schema.derived_by_name.get(node.name) if isinstance(node, Named) else None
+    if column is None:
+        return (node,)
+    return tuple(Derived(column, place) for place in range(column.width))
+
+
 def formula_response(read: ReadFormula, schema: Schema, allowed: Levels) -> Node:
     """Return what is on the left; refuse what is no response."""
     if len(read.left) != 1 or len(read.left[0]) > 1:
@@ -194,11 +142,11 @@ def formula_response(read: ReadFormula, schema: Schema, allowed: Levels) -> Node
             f"{listed_names(terms) or 'none'}",
             code="not-one-response",
         )
-    node = read.left[0][0] if read.left[0] else Number(1)
-    if isinstance(node, Number | Coded):
+    (node,) = read.left[0] or (None,)
+    if node is None or isinstance(node, Coded):
         raise InvalidInputError(
-            "the left side must be a column or a function of one, found "
-            f"{formula_text(node)}",
+            "the left side must be a column, found "
+            f"{'1' if node is None else formula_text(node)}",
             code="response-not-column",
         )
     if read.left[0] in read.right:
@@ -236,7 +184,9 @@ def factor_levels(node: Node, schema: Schema) -> tuple[str, ...]:
     """Return a factor's categories; none if it is a number."""
     if isinstance(node, Coded):
         node = node.column
-    return schema.column(node.name).categories if isinstance(node, Named) else ()
+    if not isinstance(node, Named) or node.name in schema.derived_by_name:
+        return ()
+    return schema.column(node.name).categories
 
 
 def formula_variables(read: ReadFormula) -> tuple[str, ...]:
@@ -244,14 +194,9 @@ def formula_variables(read: ReadFormula) -> tuple[str, ...]:
     factors = [node for term in (*read.left, *read.right) for node in term]
     found = dict.fromkeys(name for node in factors for name in columns_named_in(node))
     called = set[str]()
-    for part in (part for node in factors for part in walk_formula(node)):
-        match part:
-            case Applied(function=function):
-                called.update(function.split("."))
-            case Chosen():
-                called.add("where")
-            case Coded(contrast=contrast):
-                called.update(("C", *(contrast or "").split(".")))
+    for node in factors:
+        if isinstance(node, Coded):
+            called.update(("C", *(node.contrast or "").split(".")))
     clash = [name for name in found if name in called]
     if clash:
         raise InvalidInputError(
@@ -275,7 +220,8 @@ def check_formula_size(text: str, terms: Iterable[Term], schema: Schema) -> None
                 code="too-many-categories-multiplied",
             )
         # A category with one level has a column, and takes part in the coding.
-        columns += prod(max(size, 2) for size in sizes)
+        made = prod(len(_numbers_of(node, schema)) for node in term)
+        columns += made * prod(max(size, 2) for size in sizes)
     if columns > MOST_DESIGN_COLUMNS:
         raise InvalidInputError(
             f"the formula {short_formula_text(text)} would give up to {columns:,} "

@@ -1,43 +1,34 @@
-"""Reads the text of a formula into terms; nothing of it is ever run as code."""
+"""Reads the text of a formula into terms; nothing of it is ever run as code.
+
+A formula is plain: names of columns, products, nesting and C(...). What else stands in
+one is refused, with the lines of the dictionary that do the same (`proposals`).
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from math import comb
 from typing import NoReturn
 
 from veilsum.errors import InvalidInputError, printable
+from veilsum.tables.formula.proposals import Computed, refuse_computed
 from veilsum.tables.formula.syntax import (
-    COMPARED,
     CONTRASTS,
-    FUNCTIONS,
     INTERCEPT,
-    JOINED,
     MOST_DESIGN_COLUMNS,
     SIGNS,
-    Applied,
-    Chosen,
     Coded,
-    Level,
     Named,
     Node,
-    Number,
-    Operation,
     Option,
     ReadFormula,
-    Signed,
     SurvivalFormula,
     Term,
     Terms,
-    formula_children,
-    is_formula_condition,
     short_formula_text,
 )
 from veilsum.tables.formula.tokens import (
     CLOSING,
     END,
-    NO_COLUMN,
     TILDE,
     Token,
     check_formula_text,
@@ -58,8 +49,8 @@ def read_formula(text: str) -> ReadFormula:
 def read_surv(text: str) -> SurvivalFormula:
     """Return the parts of a formula whose left side is `Surv(time, event)`.
 
-    Time and event are columns, with backticks where a name needs them. What stands on
-    the right is not looked at, but that it is there and has no `Surv` in it.
+    Time and event are columns, with backticks where a name needs them. The right side
+    is plain and has no `Surv` in it; its text is returned as it was written.
 
     >>> read_surv("Surv(days, died) ~ age + C(sex)")
     SurvivalFormula(time='days', event='died', right='age + C(sex)')
@@ -72,19 +63,11 @@ def read_surv(text: str) -> SurvivalFormula:
 
 
 # Bounds on what a formula may ask for; each is checked before the work is done.
-LONGEST_NUMBER = 40
 LARGEST_POWER = 5
 DEEPEST_NESTING = 20
-MOST_OPERATIONS = 100
 MOST_FACTORS_IN_A_TERM = 20
 MOST_TERMS = MOST_DESIGN_COLUMNS
-# These learn a centre, knots or an order from the rows they are given.
-STATEFUL = (
-    *("center", "scale", "standardize", "poly", "lag", "hashed"),
-    *("bs", "cs", "cr", "cc", "ns", "te"),
-)
-# Operations between comparisons and signs, the loosest first.
-_LEVELS = (("|",), ("&",), ("+", "-"), ("*", "/"))
+COMPARED = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
 class _Reader:
@@ -97,8 +80,9 @@ class _Reader:
         # Where the factor ends that is being read, and its own text for refusals.
         self.stop = len(self.tokens)
         self.code = ""
-        self.depth = self.operations = self.made = 0
+        self.depth = self.made = 0
         self.written: list[tuple[Node, str]] = []
+        self.computed: list[Computed] = []
 
     def formula(self) -> ReadFormula:
         if not self.tokens or self._sign() == "~":
@@ -114,6 +98,8 @@ class _Reader:
             self._refuse_sides()
         if self._next() is not END:
             self._unexpected()
+        if self.computed:
+            refuse_computed(self.text, self.computed)
         by_degree = sorted(right.values(), key=len)
         return ReadFormula(tuple(left.values()), tuple(by_degree), tuple(self.written))
 
@@ -157,6 +143,10 @@ class _Reader:
         time, event = (one.text for one in columns)
         if time == event:
             self._refuse_survival("has one column for both time and event")
+        self.place = after
+        self._sum({frozenset(): INTERCEPT})
+        if self.computed:
+            refuse_computed(self.text, self.computed)
         return SurvivalFormula(
             time, event, self.text[self.tokens[after].start :].strip()
         )
@@ -227,7 +217,8 @@ class _Reader:
             if len(token.text) > 1 or int(token.text) > LARGEST_POWER:
                 raise InvalidInputError(
                     f"a power of terms is at most {LARGEST_POWER}, found "
-                    f"{token.text[:9]}; for the power of a number write {{x ** 8}}",
+                    f"{token.text[:9]}; for the power of a number the dictionary has "
+                    'as = "power"',
                     code="power-too-large",
                 )
             power = int(token.text)
@@ -270,7 +261,7 @@ class _Reader:
             raise InvalidInputError(
                 f"the formula {short_formula_text(self.text)} multiplies more than "
                 f"{MOST_FACTORS_IN_A_TERM} factors in one term; leave some out, or "
-                "compute the column first",
+                "merge columns first",
                 code="too-many-factors",
             )
 
@@ -288,9 +279,8 @@ class _Reader:
                 self._unreadable("a number other than 0 and 1 is not a term")
             self.place += 1
             return {frozenset(): INTERCEPT}
-        last = self._condition_end() if self._sign() == "(" else None
-        if self._sign() != "(" or last is not None:
-            node = self._factor(last)
+        if self._sign() != "(" or self._compares(self.place):
+            node = self._factor()
             self.written.append((node, self.code))
             return {frozenset({node}): (node,)}
         self.place += 1
@@ -301,43 +291,21 @@ class _Reader:
             self._unexpected()
         return terms
 
-    def _condition_end(self) -> int | None:
-        """Return where the comparisons in brackets end that begin here, if they do."""
-        last = self._closing(self.place)
-        depth, inside = 0, []
-        for token in self.tokens[self.place : last + 1]:
+    def _compares(self, opening: int) -> bool:
+        """Say whether a bracket has a comparison right inside it, not further in."""
+        depth = 0
+        for token in self.tokens[opening : self._closing(opening)]:
             sign = token.text if token.kind == "sign" else ""
             depth -= sign in CLOSING.values()
-            if depth == 1 and sign:
-                inside.append(sign)
+            if depth == 1 and sign in {*COMPARED, "&"}:
+                return True
             depth += sign in CLOSING
-        joined = self._joined(last)
-        bars = "|" in inside and "(" in inside  # (1 | site) is something else
-        if not ({*inside} & {*COMPARED, "&"} or bars or joined):
-            return None
-        while joined:
-            last = self._closing(last + 2)
-            joined = self._joined(last)
-        return last
+        return False
 
-    def _joined(self, last: int) -> bool:
-        """Say whether a bracket that ends there is joined with another by & or |."""
-        signs = [t.text for t in self.tokens[last + 1 : last + 3] if t.kind == "sign"]
-        return len(signs) == 2 and signs[0] in JOINED and signs[1] == "("
+    # Factors: a column, or a category with a contrast
 
-    # Factors: a column, a function or arithmetic on columns, a category
-
-    def _factor(self, end: int | None = None) -> Node:
-        """Return the factor that begins here; `end` is where comparisons do."""
+    def _factor(self) -> Node:
         token = self._next()
-        if end is not None:
-            self.code = self.text[token.start : self.tokens[end].end]
-            self.operations, self.stop = 0, end + 1
-            node = self._expression()
-            if self.place < self.stop:
-                self._refuse_expression()
-            self.stop = len(self.tokens)
-            return node
         call = token.kind == "name" and self._sign(1) == "("
         self.code = self.text[token.start : token.end]
         if token.kind in {"name", "quoted"} and not call:
@@ -347,27 +315,45 @@ class _Reader:
             raise InvalidInputError(
                 "write the columns out; '.' does not say which", code="dot-in-formula"
             )
-        if not call and self._sign() != "{":
+        if not call and self._sign() not in {"{", "("}:
             self._unexpected()
         last = self._closing(self.place + call)
-        if call:
-            if token.end != self._next(1).start:
-                self._unreadable(f"there is a space after {token.text}")
-            self.code = self.text[token.start : self.tokens[last].end]
+        self.code = self.text[token.start : self.tokens[last].end]
+        if call and token.end != self._next(1).start:
+            self._unreadable(f"there is a space after {token.text}")
+        if call and token.text == "C":
+            self.stop = last + 1
+            node: Node = self._coded()
+            if self.place < self.stop:
+                self._refuse("must name a column inside C(...), and nothing else")
         else:
-            self.place += 1
-            self.code = self.text[token.end : self.tokens[last].start].strip()
-        self.operations, self.stop = 0, last + call
-        coded = self._next().text == "C" and self._sign(1) == "("
-        node = self._coded() if coded else self._expression()
-        if self.place < self.stop:
-            self._refuse_expression()
+            return self._compute(self.place, last)
         self.place, self.stop = last + 1, len(self.tokens)
-        return Named(node.name) if isinstance(node, Named) else node
+        return node
+
+    def _compute(self, first: int, last: int) -> Named:
+        """Note something computed, which is refused at the end, and read on."""
+        while self._joined(last):
+            last = self._closing(last + 2)
+        start, end = self.tokens[first].start, self.tokens[last].end
+        self.code = self.text[start:end]
+        if self.code.startswith("Surv("):
+            self._refuse(
+                "is about times until an event, which are no response of a [model]: "
+                "ask for a regression of them with [cox], for curves with [survival]"
+            )
+        self.computed.append(Computed(start, end, tuple(self.tokens[first : last + 1])))
+        self.place = last + 1
+        return Named(f"computed {len(self.computed)}")
+
+    def _joined(self, last: int) -> bool:
+        """Say whether a bracket that ends there is joined with another by & or |."""
+        signs = [t.text for t in self.tokens[last + 1 : last + 3] if t.kind == "sign"]
+        return len(signs) == 2 and signs[0] in {"&", "|"} and signs[1] == "("
 
     def _closing(self, opening: int) -> int:
         """Return where the bracket is closed that is opened here."""
-        expected = []
+        expected: list[str] = []
         for place, token in enumerate(self.tokens[opening:], opening):
             if token.kind == "sign" and token.text in CLOSING:
                 expected.append(CLOSING[token.text])
@@ -377,113 +363,6 @@ class _Reader:
                 if not expected:
                     return place
         return self._unreadable("a bracket is not closed")
-
-    def _expression(self) -> Node:
-        node = self._chain()
-        if self._sign() in COMPARED:
-            sign = self._take().text
-            other = self._chain()
-            if self._sign() in COMPARED:
-                self._refuse(
-                    "compares more than two things; write (18 < age) & (age < 60)"
-                )
-            if isinstance(node, Level):  # a level stands behind its category
-                turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-                node, other, sign = other, node, turned.get(sign, sign)
-            node = self._operation(node, sign, other)
-        return node
-
-    def _chain(self, level: int = 0) -> Node:
-        """Return operations that bind as tightly as a level, or more."""
-        if level == len(_LEVELS):
-            return self._signed()
-        node = self._chain(level + 1)
-        while self._sign() in _LEVELS[level]:
-            sign, right = self._take().text, self._chain(level + 1)
-            if sign in JOINED and not (
-                is_formula_condition(node) and is_formula_condition(right)
-            ):
-                self._refuse(
-                    f"joins something else than comparisons by {sign}; each stands in "
-                    'brackets, such as (age > 60) & (sex == "f")'
-                )
-            node = self._operation(node, sign, right)
-        return node
-
-    def _signed(self) -> Node:
-        # Whatever is nested comes through here.
-        self._deeper()
-        if self._sign() in SIGNS:
-            node: Node = Signed(self._take().text, self._signed())
-        else:
-            node = self._atom()
-            if self._took("**"):
-                node = self._operation(node, "**", self._signed())
-        self.depth -= 1
-        return node
-
-    def _operation(self, left: Node, sign: str, right: Node) -> Node:
-        self.operations += 1
-        if self.operations > MOST_OPERATIONS:
-            self._refuse(
-                f"has more than {MOST_OPERATIONS} operations; compute the column first"
-            )
-        return Operation(sign, left, right)
-
-    def _atom(self) -> Node:
-        token = self._next()
-        if token.kind == "name" and self._sign(1) == "(":
-            return self._applied()
-        self.place += 1
-        if token.kind == "number":
-            return self._number(token.text)
-        if token.kind == "quoted":
-            return Named(token.text, quoted=True)
-        if token.kind in {"single", "double"}:
-            return Level(token.text)
-        if token.kind == "name" and not NO_COLUMN.search(token.text):
-            return Named(token.text)
-        if token[:2] == ("sign", "("):
-            node = self._expression()
-            if self._took(")"):
-                return node
-        return self._refuse_expression()
-
-    def _number(self, text: str) -> Number:
-        if len(text) > LONGEST_NUMBER:
-            self._refuse(f"has a number of more than {LONGEST_NUMBER} characters")
-        return Number(int(text) if text.isdigit() else float(text))
-
-    def _applied(self) -> Node:
-        name = self._next().text
-        if name == "C":
-            self._refuse("has C(...) inside; a category cannot be computed with")
-        if name in {"where", "np.where"}:
-            return self._where()
-        if name != "I" and name.removeprefix("np.") not in FUNCTIONS:
-            self._refuse_function(name)
-        self.place += 2
-        if self._sign() != ")" and self._sign(1) != "=":
-            node = self._expression()
-            if self._took(")"):
-                return Applied(name, node)
-            if self._sign() != ",":
-                self._refuse_expression()
-        return self._refuse(
-            f"gives {name} more than one argument, a named one, or none"
-        )
-
-    def _where(self) -> Node:
-        self.place += 2
-        parts = [self._expression()]
-        while self._took(","):
-            parts.append(self._expression())
-        if len(parts) != 3 or not is_formula_condition(parts[0]) or not self._took(")"):
-            self._refuse(
-                "cannot be used: where takes a comparison and two things to choose "
-                "from, such as where(bmi > 30, 1, 0)"
-            )
-        return Chosen(*parts)
 
     def _coded(self) -> Node:
         self.place += 2
@@ -555,17 +434,15 @@ class _Reader:
         if self.depth > DEEPEST_NESTING:
             raise InvalidInputError(
                 f"the formula {short_formula_text(self.text)} nests more than "
-                f"{DEEPEST_NESTING} "
-                "brackets, signs or powers; compute the column first",
+                f"{DEEPEST_NESTING} brackets; leave some out",
                 code="nested-too-deep",
             )
 
     def _refuse_multiple(self) -> NoReturn:
         raise InvalidInputError(
             f"the formula {short_formula_text(self.text)} multiplies a term by a "
-            "number; write it "
-            "in braces, such as {2 * age}",
-            code="number-times-term",
+            'number; a column that is scaled stands in the dictionary, as = "scale"',
+            code="formula-not-plain",
         )
 
     def _unexpected(self) -> NoReturn:
@@ -575,11 +452,11 @@ class _Reader:
                 'are asked for by [mixed], random = ["1"], and effects of parties are '
                 "taken off a gaussian fit by [model] absorb = true"
             )
-        if self._sign() == "=" or self._sign() in {*COMPARED, "&"}:
-            self._unreadable(
-                f"{self._sign()} is not expected where it stands; a comparison is "
-                "written in brackets, such as (age > 60), and two of them as "
-                '(age > 60) & (sex == "f")'
+        if self._sign() in {*COMPARED, "&"}:
+            raise InvalidInputError(
+                f"the formula {short_formula_text(self.text)} compares; intervals of a "
+                'column stand in the dictionary, as = "intervals"',
+                code="formula-not-plain",
             )
         found = (
             short_formula_text(self._next().text)
@@ -615,43 +492,6 @@ class _Reader:
             f"the term {short_formula_text(self.code)} {why}", code="term-refused"
         )
 
-    def _refuse_expression(self) -> NoReturn:
-        self._refuse(
-            "cannot be used: it holds more than arithmetic on columns and functions; a "
-            "column's name that has a dot in it, or a space, is written in backticks"
-        )
-
-    def _refuse_function(self, name: str) -> NoReturn:
-        if name == "Surv":
-            self._refuse(
-                "is about times until an event, which are no response of a [model]: "
-                "ask for a regression of them with [cox], for curves with [survival]"
-            )
-        rest = self.tokens[self.place : self.stop]
-        if any(token[:2] == ("sign", ".") for token in rest):
-            self._refuse_expression()
-        if "." in name and not name.startswith("np."):
-            self._refuse(
-                "cannot be read: it calls something with a dot in it; a column's name "
-                "that has one is written in backticks"
-            )
-        what = f"{name} is not known here, and might look at each party's own rows"
-        if name in STATEFUL:
-            what = f"{name} would learn its constants from each party's own rows"
-        names = (
-            printable(token.text)
-            for token, after in zip(rest, [*rest[1:], END], strict=True)
-            if token.kind == "quoted" or (token.kind == "name" and after.text != "(")
-        )
-        self._refuse(
-            f"cannot be used: {what}, and the column would not mean the same "
-            "everywhere; put the constants into the formula, such as "
-            f"{{({next(names, 'age')} - 60) / 10}}, round ones or those that veilsum "
-            f"stats finds for all parties together; real parties have to allow "
-            "constants in their veilsum.toml. Functions are C, I, where, "
-            f"{', '.join(FUNCTIONS)}"
-        )
-
 
 def _union(*parts: Terms) -> Terms:
     made: Terms = {}
@@ -659,49 +499,3 @@ def _union(*parts: Terms) -> Terms:
         for key, term in part.items():
             made.setdefault(key, term)
     return made
-
-
-def formula_constants(text: str) -> tuple[str, ...]:
-    """Return the factors of a formula by which its author can aim at one person.
-
-    These are comparisons of numbers, numbers written into an expression, and
-    expressions that use a column twice, of which a number can be made: `(x + x) / x` is
-    2. Squares, cubes and the level of a category point at nobody.
-
-    >>> formula_constants("(age >= 50) ~ {cost * 2} + log(bmi) + I(age**2)")
-    ('age >= 50', 'cost * 2')
-    >>> formula_constants('Surv(days, died) ~ (sex == "f") + {weight / height**2}')
-    ()
-    """
-    if text.lstrip().startswith("Surv("):
-        text = read_surv(text).of_time
-    aimed = (code for node, code in read_formula(text).written if _aims(node))
-    return tuple(dict.fromkeys(_OUTER_BRACKETS.sub(r"\1", one) for one in aimed))
-
-
-_OUTER_BRACKETS = re.compile(r"^\(([^()]*)\)$")
-_SQUARES = (Number(2), Number(3))
-
-
-def _aims(node: Node) -> bool:
-    """Say whether a factor has a constant, or could be one."""
-    steps = [*_steps(node)]
-    columns = [one.name for one in steps if isinstance(one, Named)]
-    return len({*columns}) < len(columns) or any(
-        isinstance(one, Number) or (isinstance(one, Operation) and one.sign in COMPARED)
-        for one in steps
-    )
-
-
-def _steps(node: Node) -> Iterator[Node]:
-    """Yield all parts of a factor but comparisons with a level, and a square's 2."""
-    if isinstance(node, Operation) and isinstance(node.right, Level):
-        return
-    yield node
-    parts = formula_children(node)
-    if isinstance(node, Operation) and node.sign == "**" and node.right in _SQUARES:
-        powers = (one for one in _steps(node.left) if isinstance(one, Operation))
-        if not any(one.sign == "**" for one in powers):
-            parts = (node.left,)
-    for part in parts:
-        yield from _steps(part)

@@ -5,7 +5,6 @@ A formula is a sum of terms, a term a product of factors, and a factor a small t
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -14,6 +13,7 @@ import numpy as np
 
 from veilsum.errors import printable
 from veilsum.numbers import elementary
+from veilsum.tables.derived import DerivedColumn
 
 # A design of p columns has p (p + 1) / 2 sums: half a million.
 MOST_DESIGN_COLUMNS = 1_000
@@ -24,10 +24,7 @@ FUNCTIONS: Mapping[str, Any] = {
     "log": elementary.log,
     "log1p": elementary.log1p,
     "log10": elementary.log10,
-    "exp": elementary.exp,
-    "expm1": elementary.expm1,
     "sqrt": np.sqrt,
-    "abs": np.abs,
 }
 # A contrast depends on the list of categories only, and that is the schema's. Each is a
 # class of formulaic, with its options as they are written and as the class has them.
@@ -46,80 +43,15 @@ CONTRASTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "contr.diff": _DIFF,
     "contr.poly": ("PolyContrasts", {}),
 }
-SIGNS: Mapping[str, Any] = {"+": operator.pos, "-": operator.neg}
-# What is true is 1, and what is not is 0.
-COMPARED: Mapping[str, Any] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-}
-JOINED: Mapping[str, Any] = {"&": np.minimum, "|": np.maximum}
-# How tightly each binds, as in Python: a sign stands between a product and a power.
-_BINDING = {
-    **dict.fromkeys(COMPARED, 1),
-    **dict(zip("|&+-*/", (2, 3, 4, 4, 5, 5), strict=True)),
-    "sign": 6,
-    "**": 7,
-}
+SIGNS = frozenset({"+", "-"})
 
 
 @dataclass(frozen=True)
 class Named:
-    """A column; `quoted` if its name stood in backticks inside an expression."""
+    """A column; `quoted` if its name stood in backticks inside C(...)."""
 
     name: str
     quoted: bool = False
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number that was written into the formula."""
-
-    value: float
-
-
-@dataclass(frozen=True)
-class Level:
-    """A category's level, in quotes, that the category is compared with."""
-
-    value: str
-
-
-@dataclass(frozen=True)
-class Signed:
-    """Plus or minus something."""
-
-    sign: str
-    inner: Node
-
-
-@dataclass(frozen=True)
-class Operation:
-    """Two things with a sign of arithmetic or comparison between them, or `&`, `|`."""
-
-    sign: str
-    left: Node
-    right: Node
-
-
-@dataclass(frozen=True)
-class Applied:
-    """A function of one argument; `I` is the one that changes nothing."""
-
-    function: str
-    inner: Node
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """`where(condition, yes, no)`: one thing in some rows, another in the rest."""
-
-    condition: Node
-    yes: Node
-    no: Node
 
 
 class Option(NamedTuple):
@@ -140,7 +72,15 @@ class Coded:
     keyword: bool = False
 
 
-Node: TypeAlias = Named | Number | Level | Signed | Operation | Applied | Chosen | Coded
+@dataclass(frozen=True)
+class Derived:
+    """One number of a derived column, by its place."""
+
+    column: DerivedColumn
+    place: int = 0
+
+
+Node: TypeAlias = Named | Coded | Derived
 Term: TypeAlias = tuple[Node, ...]
 # A term is known by its factors in any order, and keeps the order it was written in.
 Terms: TypeAlias = dict[frozenset[Node], Term]
@@ -192,68 +132,33 @@ class SurvivalFormula(NamedTuple):
         return f"`{self.event}` ~ {self.right}"
 
 
-def is_formula_condition(node: Node) -> bool:
-    """Say whether a factor is true or not in a row, which is 1 or 0."""
-    return isinstance(node, Operation) and node.sign in {*COMPARED, *JOINED}
-
-
-def formula_children(node: Node) -> tuple[Node, ...]:
-    """Return the nodes that a node is made of, from left to right."""
-    match node:
-        case Signed(inner=inner) | Applied(inner=inner):
-            return (inner,)
-        case Operation(left=left, right=right):
-            return left, right
-        case Chosen(condition=condition, yes=yes, no=no):
-            return condition, yes, no
-        case Coded(column=column):
-            return (column,)
-    return ()
-
-
-def walk_formula(node: Node) -> Iterator[Node]:
-    yield node
-    for part in formula_children(node):
-        yield from walk_formula(part)
-
-
 def columns_named_in(node: Node) -> Iterator[str]:
-    return (part.name for part in walk_formula(node) if isinstance(part, Named))
-
-
-def formula_text(node: Node, binding: int = 0) -> str:
+    """Yield the plain column that a factor is made of."""
     match node:
-        case Named(name=name, quoted=quoted):
-            return f"`{name}`" if quoted else name
-        case Number(value=value):
-            return repr(value).replace("inf", "1e309")
-        case Level(value=value):
-            return f'"{value}"'
-        case Chosen(condition=condition, yes=yes, no=no):
-            return (
-                f"where({formula_text(condition)}, {formula_text(yes)}, "
-                f"{formula_text(no)})"
-            )
-        case Signed(sign=sign, inner=inner):
-            own, text = (
-                _BINDING["sign"],
-                f"{sign}{formula_text(inner, _BINDING['sign'])}",
-            )
-        case Operation(sign=sign, left=left, right=right):
-            own = _BINDING[sign]
-            first, second = (own + 1, own) if sign == "**" else (own, own + 1)
-            text = f"{formula_text(left, first)} {sign} {formula_text(right, second)}"
-        case Applied(function=function, inner=inner):
-            return f"{function}({formula_text(inner)})"
+        case Named(name=name) | Coded(column=Named(name=name)):
+            yield name
+        case Derived(column=column):
+            yield column.source.name
+
+
+def formula_text(node: Node) -> str:
+    match node:
+        case Named(name=name):
+            return name
+        case Derived(column=derived, place=place):
+            return derived.labels[place]
         case Coded(column=column, contrast=None):
-            return f"C({formula_text(column)})"
+            return f"C({_in_call(column)})"
         case Coded(column=column, contrast=contrast, options=options):
             made = f"{'contrasts=' if node.keyword else ''}{contrast}"
             if options is not None:
                 each = (f"{key}={text}" if key else text for key, _, text in options)
                 made = f"{made}({', '.join(each)})"
-            return f"C({formula_text(column)}, {made})"
-    return f"({text})" if own < binding else text
+            return f"C({_in_call(column)}, {made})"
+
+
+def _in_call(column: Named) -> str:
+    return f"`{column.name}`" if column.quoted else column.name
 
 
 def short_formula_text(text: str) -> str:
