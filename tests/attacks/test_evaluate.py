@@ -26,18 +26,24 @@ from attacks.organiser import (
 )
 from attacks.test_the_ledger import Asking, asking, held
 from cases import each
+from computed import computed
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 BY_AGE = {"Intercept": -25.0, "age": 0.5}  # a chance of a half at 50
 
 
 def evaluated(formula, tables, coefficients, **options):
-    given = {"schema": SCHEMA, "family": "logistic", "calibration": False, **options}
-    return asked(vs.evaluate, formula, tables, coefficients=coefficients, **given)
+    """Evaluate; a text in braces is a column that all tables have."""
+    given = {"family": "logistic", "calibration": False, **options}
+    names = {key: computed(key, tables)[0] for key in coefficients}
+    known = {names[key]: value for key, value in coefficients.items()}
+    formula, tables, schema = computed(formula, tables, given.pop("schema", SCHEMA))
+    given["schema"] = schema
+    return asked(vs.evaluate, formula, tables, coefficients=known, **given)
 
 
 # A chance of nearly 1 for whoever has that age and weight, and 0 for others.
-BUMP = (f"I((age - {AGE}) ** 2)", f"I((bmi - {BMI}) ** 2)")
+BUMP = (f"{{(age - {AGE}) ** 2}}", f"{{(bmi - {BMI}) ** 2}}")
 NEAR = {"Intercept": 30.0, **dict.fromkeys(BUMP, -100.0)}
 
 
@@ -101,13 +107,13 @@ def by_records():
 
 def by_a_risk():
     """The one patient above an edge of risk, and in which interval the row ends."""
-    tables = patients()
+    bumps, tables, schema = computed(" + ".join(BUMP), patients(), SCHEMA)
     found = asked(
         vs.evaluate,
-        "Surv(record, hiv) ~ " + " + ".join(BUMP),
+        f"Surv(record, hiv) ~ {bumps}",
         tables,
-        schema=SCHEMA,
-        coefficients=dict.fromkeys(BUMP, -100.0),
+        schema=schema,
+        coefficients=dict.fromkeys(bumps.split(" + "), -100.0),
         edges=[-1.0],
         times=[1150, 1250, 9000],
     ).found

@@ -195,7 +195,7 @@ BAD = [
     ({"coefficients": {"age": "1"}}, "coefficients must be numbers by column"),
     ({"formula": "age ~ treated"}, "'age', which must be 0 or 1 by agreement"),
     ({"formula": "treated ~ treated + age"}, "the response explains itself"),
-    ({"formula": "log(1 + treated) ~ age"}, "none of those that the propensity"),
+    ({"formula": "log_treated ~ age"}, "none of those that the propensity"),
     ({"stabilised": True}, "the part of all rows that is treated"),
     ({"stabilised": 0.4, "kind": "att"}, "stabilised belongs to kind"),
     ({"largest": 0}, "largest must be a number above 0"),
@@ -206,8 +206,9 @@ BAD = [
 @each(("wrong", "message"), BAD)
 def test_what_cannot_be_used_is_a_sentence(wrong, message):
     given = {"formula": "treated ~ age", "coefficients": KNOWN, **wrong}
+    schema = SCHEMA.with_derived({"log_treated": {"of": "treated", "as": "log1p"}})
     with pytest.raises(InvalidInputError, match=message):
-        PropensityWeights.of(vs.Propensity(**given), SCHEMA)
+        PropensityWeights.of(vs.Propensity(**given), schema)
 
 
 @pytest.mark.parametrize(
