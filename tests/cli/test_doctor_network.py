@@ -145,10 +145,10 @@ def test_machines_get_json_and_nothing_else(clinics):
 @pytest.mark.parametrize(
     ("rule", "shown"),
     [
-        (None, "in formulas allowed to nobody (no veilsum.toml)"),
-        ("true", "in formulas allowed to everybody"),
-        ("[]", "in formulas allowed to nobody"),
-        ('["{}"]', "in formulas allowed to {}; the members of this file are among"),
+        (None, "recodings of numbers allowed to nobody (no veilsum.toml)"),
+        ("true", "recodings of numbers allowed to everybody"),
+        ("[]", "recodings of numbers allowed to nobody"),
+        ('["{}"]', "recodings of numbers allowed to {}; the members of this file are among"),
         (
             '["0123456789abcdef"]',
             "allowed to 0123456789abcdef; the members of this file are not among",

@@ -52,7 +52,7 @@ def test_the_page_says_what_carriers_see(folders):
             "--cost",
             str(folders.folder("a") / "cost.toml"),
             *("--out", str(folders.folder("a") / "out")),
-            *("--drop", str(folders.letters("a")), "--once"),
+            *("--drop", str(folders.letters("a")), "--once", "--long"),
         ],
         input="n\n",
     )

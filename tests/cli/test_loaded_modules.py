@@ -105,4 +105,4 @@ def test_what_local_parties_need_is_loaded_before_they_are_forked():
     )
     run = [sys.executable, "-c", LATE.format(heavy=heavy, needed=needed)]
     found = subprocess.run(run, check=True, capture_output=True, text=True)
-    assert found.stdout == "set() set() [2, 1]\n"
+    assert found.stdout == "set() set() [3, 1]\n"

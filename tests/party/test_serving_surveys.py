@@ -145,7 +145,7 @@ def test_a_person_agrees_to_a_survey_at_home(house, monkeypatch):
         app, [*map(str, words), "--agree", str(house.place / "closed.toml")]
     )
     assert told.exit_code == 0, told.output
-    text = " ".join(shown[0].text().split())
+    text = " ".join(shown[0].text(long=True).split())
     assert "in it are 20 guests" in text
     assert "- store: passed" in text
     assert house.home.has_agreed(house.company.consortium.run, shown[0].digest)

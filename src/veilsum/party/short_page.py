@@ -204,7 +204,7 @@ def _question(page: Page, language: str) -> str:
 
 
 def _one_question(asked: Asked, language: str) -> str:
-    (question,) = asked.consortium.questions
+    question = asked.question
     heading, job = question.heading, asked.job
     if heading not in catalogue(language, "page")["questions"]:
         described = next(question_kind_of(question).describe(asked, _no_room()))
@@ -216,7 +216,7 @@ def _one_question(asked: Asked, language: str) -> str:
         ),
         "formula": quoted_for_release(getattr(question, "formula", None) or ""),
         "columns": ", ".join(map(quoted_for_release, columns)),
-        "title": quoted_for_release(asked.consortium.title),
+        "title": quoted_for_release(asked.title),
     }
     return phrase_in(language, "page", f"questions.{heading}", **values)
 
@@ -228,7 +228,7 @@ def _no_room() -> Any:
 
 
 def _people(asked: Asked, language: str) -> str:
-    parties = asked.consortium.topology.parties
+    parties = asked.parties
     values: dict[str, Any] = {"n": len(parties), "names": ", ".join(parties)}
     if _is_survey(asked):
         guests = len(asked.recipe.survey.roster)  # type: ignore[attr-defined]
@@ -289,7 +289,7 @@ def _price_words(
 
 def _learns(asked: Asked, language: str) -> str:
     terms = asked.terms
-    tolerate = asked.consortium.rules.policy.tolerate
+    tolerate = asked.max_colluders
     if _is_survey(asked):
         key = "guests" if tolerate else "guests_0"
         key = "guests_1" if tolerate == 1 else key
@@ -325,12 +325,12 @@ def _you(page: Page, language: str) -> str:
     if known.looked:
         return say("you.passed")
     first = next(iter(page.questions.values()), page).asked
-    kind = question_kind_of(first.consortium.questions[0])
+    kind = question_kind_of(first.question)
     return say(f"you.unchecked_{kind.input}")
 
 
 def _is_survey(asked: Asked) -> bool:
-    return question_kind_of(asked.consortium.questions[0]).input == "folder"
+    return question_kind_of(asked.question).input == "folder"
 
 
 # The groups below them
@@ -544,7 +544,7 @@ def _identity(page: Page, language: str) -> Iterator[str]:
     people = say("answers.people") + _people(asked, language)
     found = _shortened(head[:1], language, joined=False)
     if len(printable(people)) > WIDTH:
-        names = ", ".join(asked.consortium.topology.parties)
+        names = ", ".join(asked.parties)
         found.append(say("lines.members", names=names))
     yield "; ".join(filter(None, found))
     yield say("lines.digest", digest=page.digest)

@@ -8,7 +8,7 @@ for questions to tables with an agreed schema; a new one overrides a few methods
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
@@ -62,6 +62,24 @@ class Asked:
     terms: Terms
     rules: Rules | None = None
     job: SchemaJob[Any] | None = None
+
+    @property
+    def question(self) -> Any:
+        """The first section of a question in the file; most files have one."""
+        return self.consortium.questions[0]
+
+    @property
+    def parties(self) -> Sequence[str]:
+        return self.consortium.topology.parties
+
+    @property
+    def title(self) -> str:
+        return self.consortium.title
+
+    @property
+    def max_colluders(self) -> int | None:
+        """The number of parties that may collude, as the file has it."""
+        return self.consortium.rules.policy.tolerate
 
 
 class QuestionKind(ABC, Generic[Q]):
