@@ -31,14 +31,14 @@ import numpy as np
 from clocks import machine, sized
 from veilsum.audit.attack import Scene
 from veilsum.audit.auditing import (
-    _guessers,
+    _likelihood_guessers,
     audit_question,
     executions_per_batch,
-    play,
-    scene_of,
+    play_attacks,
+    scene_of_audit,
 )
-from veilsum.audit.likelihood import distance_for
-from veilsum.audit.question import Rehearsal
+from veilsum.audit.likelihood import distance_for_attack_success
+from veilsum.audit.question import AuditRehearsal
 from veilsum.audit.weak_randomness import _TABLES
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
@@ -66,13 +66,13 @@ def main() -> None:
     print(json.dumps({"machine": machine()}))
     for masks in (Masks("gaussian", 1.0), Masks("lattice", 1.0, 20)):
         scene = Scene(topology=graph, law=masks.on(graph), width=WIDTH)
-        distance = distance_for(scene, pairs[0], SUCCESS)
-        players = _guessers(scene, pairs, distance, 0)
+        distance = distance_for_attack_success(scene, pairs[0], SUCCESS)
+        players = _likelihood_guessers(scene, pairs, distance, 0)
         found = {}
         for count in (executions // 10, executions):
             with ThreadPoolExecutor(WORKERS) as pool:
                 before = time.perf_counter()
-                play(scene, players, count, seed=1, what="play", on=pool)
+                play_attacks(scene, players, count, seed=1, what="play", on=pool)
                 found[count] = time.perf_counter() - before
         numbers = executions * WIDTH * graph.n_edges * 2
         before = time.perf_counter()
@@ -95,8 +95,8 @@ def main() -> None:
 
 def shared(executions: int, repeats: int, kind: str) -> None:
     """Print how well two processors share an audit, as JSON."""
-    question = Rehearsal.read(EXAMPLE)
-    scene = scene_of(question)
+    question = AuditRehearsal.read(EXAMPLE)
+    scene = scene_of_audit(question)
     groups = list(combinations(scene.topology.parties, 1))
     found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
     said = set()
@@ -142,7 +142,11 @@ def all_processors() -> float:
 def warmed(key: int, seed: int) -> int:
     """Have a worker import all that it needs."""
     time.sleep(0.3)
-    return executions_per_batch(scene_of(Rehearsal.read(EXAMPLE))) + key + seed % 1
+    return (
+        executions_per_batch(scene_of_audit(AuditRehearsal.read(EXAMPLE)))
+        + key
+        + seed % 1
+    )
 
 
 if __name__ == "__main__":

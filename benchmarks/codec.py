@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from clocks import Action, clock, machine, side_by_side, sized
-from veilsum.numbers.limbs import from_integers
+from veilsum.numbers.limbs import limbs_from_integers
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Confirm, Message, Round, Up
 
@@ -31,7 +31,7 @@ def arrays(size: int) -> dict[str, np.ndarray]:
         "float64": stream.standard_normal(size),
         "int64": whole,
         "uint64": whole.view(np.uint64),
-        "2 limbs": from_integers(whole.astype(object) << 38, 2),
+        "2 limbs": limbs_from_integers(whole.astype(object) << 38, 2),
     }
 
 

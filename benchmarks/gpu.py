@@ -33,13 +33,13 @@ import gpu_dispatch
 from clocks import sized
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.minimise.device_masks import device_masks, unbalanced
-from veilsum.minimise.engines.engine import Engine, Task
+from veilsum.minimise.device_masks import device_masks, unbalanced_device_masks
+from veilsum.minimise.engines.engine import Engine, EngineTask
 from veilsum.minimise.engines.jax import JaxEngine
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
@@ -75,14 +75,14 @@ def weights(neighbours: np.ndarray) -> sparse.csr_array:
     return sparse.csr_array((values, heard, starts), shape=(n, n))
 
 
-def task(method: Any, matrix: sparse.csr_array, dim: int, precision: Any) -> Task:
+def task(method: Any, matrix: sparse.csr_array, dim: int, precision: Any) -> EngineTask:
     """Return squared distances to random points, under no masks: as fast as any."""
     stream = np.random.default_rng(1)
     theta = stream.standard_normal((matrix.shape[0], dim))
     cost = EffectiveCost(Affine(dim), theta, SquaredNorm(1.0))
     start = np.zeros_like(theta)
     kinds = {"symmetric": matrix}
-    return Task(
+    return EngineTask(
         method=method, weights=kinds, cost=cost, start=start, precision=precision
     )
 
@@ -205,7 +205,7 @@ def show_masks(agents: int, dim: int, graph: Callable[[int], Any]) -> None:
             drawn.block_until_ready()
             times.append(time.perf_counter() - begun)
         begun = time.perf_counter()
-        draw_shares(small, law, ShareStreams(1), size=dim)
+        draw_mask_shares(small, law, ShareStreams(1), size=dim)
         host = (time.perf_counter() - begun) * heard.size / (2 * small.n_edges)
         line = {
             "phase": "I",
@@ -214,7 +214,7 @@ def show_masks(agents: int, dim: int, graph: Callable[[int], Any]) -> None:
             "dim": dim,
             "s": round(statistics.median(times[1:]), 4),
             "s with compiling": round(times[0], 3),
-            "largest sum of masks": float(np.abs(unbalanced(drawn)).max()),
+            "largest sum of masks": float(np.abs(unbalanced_device_masks(drawn)).max()),
             f"on the host, scaled from {FEW} agents, s": round(host),
         }
         print(json.dumps(line), flush=True)

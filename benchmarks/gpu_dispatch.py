@@ -38,8 +38,12 @@ import numpy as np
 
 from clocks import sized
 from veilsum.minimise.costs.differentiated import in_64_bits
-from veilsum.minimise.device_masks import arc_key, key_of, threefry
-from veilsum.models.price import Price, PriceSearch, Settled, Site, State
+from veilsum.minimise.device_masks import (
+    device_key_of_arc,
+    device_key_of_seed,
+    threefry_on_device,
+)
+from veilsum.models.price import PriceSearch, PriceSettled, Site, State, TriedPrice
 
 # Powers are in watts, prices in cents for a kilowatt hour.
 SEARCH = PriceSearch(low=0.0, high=200.0, tolerance=1.0, unit=Fraction(1))
@@ -83,9 +87,9 @@ class Homes:
 
     def columns(self, agent: Any) -> dict[str, Any]:
         """Return what agents hold at all hours, one number each."""
-        key, none = key_of(self.seed, purpose=HOMES), agent * np.uint32(0)
-        load, kind = threefry(key, (agent, none))
-        size, cost = threefry(key, (agent, none + np.uint32(1)))
+        key, none = device_key_of_seed(self.seed, purpose=HOMES), agent * np.uint32(0)
+        load, kind = threefry_on_device(key, (agent, none))
+        size, cost = threefry_on_device(key, (agent, none + np.uint32(1)))
         sunny = kind & np.uint32(3) == np.uint32(0)
         cents = np.uint32(1023) & cost
         cents = sunny * cents + ~sunny * (np.uint32(5120) + cost % np.uint32(30720))
@@ -100,8 +104,8 @@ class Homes:
 
     def watts(self, agent: Any, columns: Any, hour: Any, shapes: Any) -> Any:
         """Return demands and greatest outputs of agents, by rows, at hours."""
-        key = key_of(self.seed, purpose=DEMANDS)
-        noise, _ = threefry(key, (agent[:, None], hour[None, :]))
+        key = device_key_of_seed(self.seed, purpose=DEMANDS)
+        noise, _ = threefry_on_device(key, (agent[:, None], hour[None, :]))
         use, sun = shapes
         load, most, sunny = (
             columns[name][:, None] for name in ("load", "most", "sunny")
@@ -198,7 +202,9 @@ def shares_of(homes: Homes, key: Any, agent: Any) -> Any:
             ends.append((jnp.stack([agent, other]), jnp.stack([other, agent])))
     senders, receivers = (jnp.stack(one) for one in zip(*ends, strict=True))
     shape = (len(homes.strides), 4, len(agent), 1)
-    return tuple(half.reshape(shape) for half in arc_key(key, senders, receivers))
+    return tuple(
+        half.reshape(shape) for half in device_key_of_arc(key, senders, receivers)
+    )
 
 
 def noises(ends: Any, strides: Any, at: Any) -> tuple[Any, Any]:
@@ -211,7 +217,7 @@ def noises(ends: Any, strides: Any, at: Any) -> tuple[Any, Any]:
 
     def of_stride(stride: Any, sums: Any) -> Any:
         for k in range(keys[1]):
-            words = threefry(tuple(half[stride, k] for half in ends), counter)
+            words = threefry_on_device(tuple(half[stride, k] for half in ends), counter)
             sign = 1 - 2 * (k % 2)
             sums = tuple(
                 one + sign * word.astype(np.int64)
@@ -257,7 +263,7 @@ class Device:
 
     def ask(self, epoch: int, hours: Sequence[int], prices: Sequence[float]) -> Any:
         """Return three whole totals for each of these hours, at its price."""
-        key, width = key_of(self.homes.seed, epoch=epoch), self.tile[1]
+        key, width = device_key_of_seed(self.homes.seed, epoch=epoch), self.tile[1]
         sums = []
         for low in range(0, len(hours), width):
             # Hours that fill a tile are asked for again, and dropped.
@@ -294,7 +300,7 @@ class Device:
         hour, price = np.zeros(self.tile[1], np.uint32), np.full(self.tile[1], 20.0)
         for _ in range(2):
             begun = time.perf_counter()
-            for one in self.tiles(key_of(0), hour, price, 1):
+            for one in self.tiles(device_key_of_seed(0), hour, price, 1):
                 one.block_until_ready()
         return time.perf_counter() - begun
 
@@ -313,7 +319,7 @@ class Year:
         searching: seconds of the search itself.
     """
 
-    settled: list[Settled]
+    settled: list[PriceSettled]
     sums: list[list[list[int]]]
     asked: int
     searching: float
@@ -365,7 +371,7 @@ def asked_by_sites(homes: Homes, hours: int) -> Any:
 
     def ask(_: int, left: Sequence[int], prices: Sequence[float]) -> list[list[int]]:
         return [
-            sum(SEARCH.response(site, Price(price)) for site in held[k]).tolist()
+            sum(SEARCH.response(site, TriedPrice(price)) for site in held[k]).tolist()
             for k, price in zip(left, prices, strict=True)
         ]
 

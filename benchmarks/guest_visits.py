@@ -104,8 +104,8 @@ def main() -> None:
     import threading
     from dataclasses import replace
 
-    from veilsum.surveys.collection import GuestCollection
-    from veilsum.web.collecting import SurveyHost, page_bounds
+    from veilsum.surveys.collection import SurveyGuestCollection
+    from veilsum.web.collecting import SurveyWebHost, survey_page_bounds
     from veilsum.web.pages import PageServer, listening_page_socket
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -136,11 +136,11 @@ def main() -> None:
     ]
     made = time.process_time() - begun
     with tempfile.TemporaryDirectory() as place:
-        store = GuestCollection.open(Path(place) / "collection.sqlite", terms)
+        store = SurveyGuestCollection.open(Path(place) / "collection.sqlite", terms)
         listener = listening_page_socket(Address(HOST, 0))
         address = Address(HOST, listener.getsockname()[1])
-        bounds = replace(page_bounds(terms), burst=1e9, per_second=1e9)
-        host = SurveyHost(
+        bounds = replace(survey_page_bounds(terms), burst=1e9, per_second=1e9)
+        host = SurveyWebHost(
             agreed,
             store,
             Path(place),

@@ -39,20 +39,20 @@ from pathlib import Path
 import numpy as np
 
 from clocks import Action, clock, machine, sized
-from veilsum.drivers.driver import Assignment
+from veilsum.drivers.driver import DriverAssignment
 from veilsum.drivers.loopback import Loopback
 from veilsum.models.least_squares import statistics as exact_sums
 from veilsum.models.newton import SMALL
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.numbers.layout import Layout, array
-from veilsum.numbers.units import Measure
+from veilsum.numbers.layout import NumberLayout, layout_array
+from veilsum.numbers.units import UnitMeasure
 from veilsum.questions.cox import cox as stratified
 from veilsum.questions.regression import fit_arrays
 from veilsum.questions.regression.result import FitResult
 from veilsum.questions.sums import OneSum, sum as private_sum
 from veilsum.questions.survival import survival
-from veilsum.sums.recipes import Contribution, PartyWork, Sums
-from veilsum.sums.terms import Terms
+from veilsum.sums.recipes import SumContribution, SumPartyWork, Sums
+from veilsum.sums.terms import SumTerms
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Column, Schema
@@ -184,10 +184,10 @@ def ols(n_rows: int) -> Iterator[Line]:
     """
     stream, slopes = np.random.default_rng(2), coefficients()
     size = f"{len(PARTIES)} x {n_rows:,} rows, {COLUMNS} columns"
-    reals = Measure.of(-8, 8)
+    reals = UnitMeasure.of(-8, 8)
     for bits, unit, condition in (
         (40, reals, "at most 5"),
-        (20, Measure(Fraction(1), -(2**20), 2**20), "at most 2"),
+        (20, UnitMeasure(Fraction(1), -(2**20), 2**20), "at most 2"),
     ):
         data = {}
         for party, design in designs(n_rows).items():
@@ -502,7 +502,7 @@ class ManySums(OneSum):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TimedWork(PartyWork):
+class TimedWork(SumPartyWork):
     """A party that notes when it was asked for each vector, and for none."""
 
     times: dict[int, tuple[float, float]] = field(default_factory=dict)
@@ -521,15 +521,15 @@ def our_sums(n_parties: int, size: int, repeats: int) -> Seconds:
     the last party was asked for it, so that everybody holds the total of the former.
     """
     data = vectors(n_parties, size)
-    layout = Layout((array("sum", size, bits=64),))
-    terms = Terms.of(list(data), counts=layout.counts, options=options(n_parties))
+    layout = NumberLayout((layout_array("sum", size, bits=64),))
+    terms = SumTerms.of(list(data), counts=layout.counts, options=options(n_parties))
     recipe = ManySums(layout, "a sum", count=repeats + 1)
     works = {
-        party: TimedWork(recipe, Contribution(lambda _, own=own: own, (own,)))
+        party: TimedWork(recipe, SumContribution(lambda _, own=own: own, (own,)))
         for party, own in data.items()
     }
     plan = terms.plan(size=size, answer_size=size, terms={})
-    task = Assignment(plan=plan, works=works, foresee=lambda: terms.guarantee)
+    task = DriverAssignment(plan=plan, works=works, foresee=lambda: terms.guarantee)
     found = Loopback().carry_out(task)
     expected = np.sum(list(data.values()), axis=0)
     assert all(np.array_equal(one, expected) for one in found.sums)

@@ -28,7 +28,7 @@ from veilsum.files.graphs import topology_from
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.engines.engine import EngineTask
 from veilsum.minimise.engines.registry import engine_for
 from veilsum.minimise.large_graphs import (
     DGD_POWER,
@@ -43,7 +43,7 @@ REACH = 10.0
 ITERATIONS, LOOPED = 4, 2
 
 
-def looped(task: Task) -> np.ndarray:
+def looped(task: EngineTask) -> np.ndarray:
     """Return estimates after a few iterations of a loop over scipy's product."""
     weights, theta, x = (
         task.weights["symmetric"],
@@ -109,7 +109,7 @@ def against_scipy(
             b.processor / a.processor for a, b in pairs
         ),
         "wanted": "at least 3 times as fast" if method == "dgd" else None,
-        "peak_gb": (memory.peak() or 0) / 1e9,
+        "peak_gb": (memory.peak_memory() or 0) / 1e9,
     }
 
 

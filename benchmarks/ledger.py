@@ -24,8 +24,8 @@ import pandas as pd
 from clocks import clocked, in_turn, sized
 from veilsum.files.tables import read_table
 from veilsum.privacy.accountant import Budget
-from veilsum.privacy.spans import given_away
-from veilsum.tables.fingerprints import Fingerprints
+from veilsum.privacy.spans import parties_given_away_by_sums
+from veilsum.tables.fingerprints import TableFingerprints
 
 
 def span_test(parties: int, releases: int, tolerate: int) -> dict[str, float]:
@@ -39,8 +39,8 @@ def span_test(parties: int, releases: int, tolerate: int) -> dict[str, float]:
         chosen = np.flatnonzero(draw.random(len(blocks)) < 0.7)
         sets.append(tuple(one for k in chosen for one in blocks[k].tolist()))
     found = [one for one in sets if one]
-    given_away(dict.fromkeys(found), few)  # a warm start
-    lap = clocked(lambda: given_away(dict.fromkeys(found), few))
+    parties_given_away_by_sums(dict.fromkeys(found), few)  # a warm start
+    lap = clocked(lambda: parties_given_away_by_sums(dict.fromkeys(found), few))
     return {
         "different sets": len(set(found)),
         "wall_s": lap.wall,
@@ -64,7 +64,7 @@ def fingerprints(rows: int, columns: int, repeats: int) -> dict[str, float]:
         laps = in_turn(
             {
                 "fingerprints": lambda: clocked(
-                    lambda: Fingerprints(table, keyed).data
+                    lambda: TableFingerprints(table, keyed).data
                 ),
                 "reading": lambda: clocked(lambda: read_table(path)),
             },

@@ -32,7 +32,7 @@ from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.minimise.engines.engine import Engine, Task
+from veilsum.minimise.engines.engine import Engine, EngineTask
 from veilsum.minimise.engines.mpi import MpiEngine
 from veilsum.minimise.engines.numba import FusedEngine
 from veilsum.minimise.methods.dgd import Dgd
@@ -47,11 +47,11 @@ METHODS: dict[str, Callable[[int], Any]] = {
 }
 
 
-def task(method: str, parties: int, dim: int) -> Task:
+def task(method: str, parties: int, dim: int) -> EngineTask:
     """Return squared distances to random points, on the graph."""
     graph = Topology.family(f"geometric:{parties}:{DEGREE}")
     slopes = np.random.default_rng(2).standard_normal((parties, dim))
-    return Task(
+    return EngineTask(
         method=METHODS[method](dim),
         weights={"symmetric": mixing_weights(graph, "lazy-metropolis")},
         cost=EffectiveCost(Affine(dim), slopes, SquaredNorm(0.5)),

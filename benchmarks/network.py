@@ -224,7 +224,7 @@ def ours() -> dict[str, float]:
     from veilsum.net.identity import read_identity
     from veilsum.net.relay_tokens import own_token
     from veilsum.party.inputs import party_contribution
-    from veilsum.party.networked import Networked
+    from veilsum.party.networked import NetworkedParty
 
     times: list[float] = []
 
@@ -238,7 +238,7 @@ def ours() -> dict[str, float]:
 
     (key,) = Path.cwd().glob("*.key")
     agreed = read_consortium(Path("consortium.toml"))
-    driver = Networked(
+    driver = NetworkedParty(
         identity=read_identity(key),
         consortium=agreed,
         state=Path("state.run"),
@@ -255,7 +255,7 @@ async def links_of(identity, agreed, over: asyncio.Event) -> list:
     from websockets.asyncio.client import connect
     from websockets.asyncio.server import serve
 
-    from veilsum.net.trust import client_context, server_context
+    from veilsum.net.trust import tls_client_context, tls_server_context
 
     me, trusted = identity.name, agreed.certificates
     near = agreed.topology.neighbours(me)
@@ -268,14 +268,14 @@ async def links_of(identity, agreed, over: asyncio.Event) -> list:
 
     async def dial(name: str):
         where = f"wss://{agreed.member(name).address}"
-        context = client_context(identity, trusted)
+        context = tls_client_context(identity, trusted)
         while True:
             try:
                 return await connect(where, ssl=context, proxy=None, **plain)
             except OSError:
                 await asyncio.sleep(0.05)
 
-    own, context = agreed.member(me).address, server_context(identity, trusted)
+    own, context = agreed.member(me).address, tls_server_context(identity, trusted)
     await serve(answer, own.host, own.port, ssl=context, **plain)
     called = [await dial(name) for name in near if agreed.dials(me, name)]
     return [*called, *[await answered.get() for _ in range(len(near) - len(called))]]

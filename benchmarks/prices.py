@@ -24,12 +24,21 @@ import numpy as np
 import pandas as pd
 
 from clocks import sized
-from veilsum.disclosure.influence import success
+from veilsum.disclosure.influence import influence_attack_success
 from veilsum.errors import VeilsumError
-from veilsum.sums.presence import Screened, places_with_rows, screened_recipe
-from veilsum.sums.prices import AskedTable, OwnInfluence, ReleasePrice, own_influence
+from veilsum.sums.presence import (
+    PresenceScreenedRecipe,
+    places_with_rows,
+    presence_screened_recipe,
+)
+from veilsum.sums.prices import (
+    AskedTable,
+    OwnInfluence,
+    ReleasePrice,
+    own_influence_on_sums,
+)
 from veilsum.sums.recipes import release_of_residues
-from veilsum.sums.table_job import SchemaJob
+from veilsum.sums.table_job import SchemaTableJob
 from veilsum.tables.rules import Rules
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -76,11 +85,11 @@ class Priced:
 
 
 def published(
-    job: SchemaJob[Any], own: Mapping[str, Any]
+    job: SchemaTableJob[Any], own: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], ...]:
     """Return column sets whose tables may be published, as the first sum decides."""
     rules = Rules()
-    recipe = screened_recipe(
+    recipe = presence_screened_recipe(
         job.recipe(),
         job.groups,
         TOLERATED,
@@ -88,7 +97,7 @@ def published(
         parties=len(own),
         targets=job.targets,
     )
-    if not isinstance(recipe, Screened):
+    if not isinstance(recipe, PresenceScreenedRecipe):
         return ()
     counts = [
         places_with_rows(recipe.groups, partial(job.look, one), recipe.enough)
@@ -133,7 +142,7 @@ def priced(
         prices.append(price)
         for site, one in checked.items():
             asked.setdefault(site, []).append(AskedTable(job, one, requests))
-    found = [own_influence(few, rows) for few in asked.values()]
+    found = [own_influence_on_sums(few, rows) for few in asked.values()]
     return Priced(rows, tuple(prices), max(found, key=lambda one: one.largest))
 
 
@@ -176,7 +185,7 @@ def main() -> None:
             continue
         covered = f"{attack.influence.covered} of {attack.influence.sums}"
         value = attack.largest
-        right = "-" if value is None else f"{success(value):.1%}"
+        right = "-" if value is None else f"{influence_attack_success(value):.1%}"
         line([name, *attack.cells, covered, shown(value), right])
         if value is not None:
             found_attacks[name] = value
@@ -188,7 +197,7 @@ def main() -> None:
         passing = sum(one <= limit for one in known)
         still = sum(one <= limit for one in found_attacks.values())
         cells = f"{passing} of {len(known)}", f"{still} of {len(found_attacks)}"
-        line([f"{limit:.2f}", *cells, f"{success(limit):.1%}"])
+        line([f"{limit:.2f}", *cells, f"{influence_attack_success(limit):.1%}"])
 
 
 if __name__ == "__main__":

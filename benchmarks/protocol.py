@@ -23,30 +23,30 @@ from collections import Counter, deque
 import numpy as np
 
 from clocks import machine, sized
-from veilsum.drivers.loopback import World, identities
+from veilsum.drivers.loopback import LoopbackWorld, loopback_identities
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import Law, Masks
+from veilsum.masks.laws import MaskLaw, Masks
 from veilsum.masks.masking import ShareStreams
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.methods.settings import Settings
-from veilsum.minimise.question import public_facts
-from veilsum.minimise.rounds import MethodRounds, Schedules
+from veilsum.minimise.question import public_facts_of_costs
+from veilsum.minimise.rounds import MethodRounds, MethodSchedules
 from veilsum.protocol.effects import Effect, Send
 from veilsum.protocol.machine import Machine
-from veilsum.protocol.plan import Plan
+from veilsum.protocol.plan import ProtocolPlan
 from veilsum.protocol.work import SumWork
 
 SIZE = 10
 REPEATS = sized(5, 1)
 
 
-def a_world(graph: str, iterations: int = 0) -> World:
+def a_world(graph: str, iterations: int = 0) -> LoopbackWorld:
     """Return parties with vectors of ten numbers, ready to run."""
     topology = Topology.family(graph)
     law = Masks("lattice", sigma=10.0, grid=30).on(topology)
-    plan = Plan(
+    plan = ProtocolPlan(
         terms=b"benchmark",
         topology=topology,
         law=law,
@@ -64,24 +64,24 @@ def a_world(graph: str, iterations: int = 0) -> World:
         for name in topology.parties
     }
     plan.digest, topology.neighbours("0")  # reckoned once, at the start-up
-    return World(plan, works, ShareStreams(0), record=False)
+    return LoopbackWorld(plan, works, ShareStreams(0), record=False)
 
 
-def dgd(topology: Topology, law: Law, iterations: int) -> MethodRounds:
+def dgd(topology: Topology, law: MaskLaw, iterations: int) -> MethodRounds:
     basis, remainder, start = Affine(SIZE), SquaredNorm(1.0), np.zeros(SIZE)
     domain = Box(-100.0, 100.0, dim=SIZE)
-    facts = public_facts(topology, domain, law, basis, remainder)
+    facts = public_facts_of_costs(topology, domain, law, basis, remainder)
     settings = Settings(method="dgd", step=0.5, iterations=iterations)
-    schedules = Schedules(settings, facts)
+    schedules = MethodSchedules(settings, facts)
     return MethodRounds(schedules, law, basis, remainder, start)
 
 
-def per_second(world: World) -> float:
+def per_second(world: LoopbackWorld) -> float:
     spent = timed(world)
     return world.frames / spent
 
 
-def timed(world: World) -> float:
+def timed(world: LoopbackWorld) -> float:
     start = time.perf_counter()
     world.run()
     spent = time.perf_counter() - start
@@ -89,7 +89,7 @@ def timed(world: World) -> float:
     return spent
 
 
-def queued_per_second(world: World) -> float:
+def queued_per_second(world: LoopbackWorld) -> float:
     """Return messages a second where nothing but a queue stands between the parties."""
     machines = {name: a_machine(world, name) for name in world.nodes}
     queue: deque[tuple[str, Send]] = deque()
@@ -103,8 +103,8 @@ def queued_per_second(world: World) -> float:
     return frames / (time.perf_counter() - start)
 
 
-def a_machine(world: World, name: str) -> Machine:
-    keys = identities(world.plan.parties, 0)(name, 1)
+def a_machine(world: LoopbackWorld, name: str) -> Machine:
+    keys = loopback_identities(world.plan.parties, 0)(name, 1)
     work = world.works[name]
     return Machine(world.plan, name, keys=keys, streams=world.streams, work=work)
 

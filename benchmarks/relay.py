@@ -153,7 +153,7 @@ class End(asyncio.Protocol):
 
 
 def request(token: str, run: str, me: str, to: str) -> bytes:
-    from veilsum.net.relay_tokens import RELAY_PATH, Pass
+    from veilsum.net.relay_tokens import RELAY_PATH, RelayPass
 
     lines = {
         "Host": HOST,
@@ -161,7 +161,7 @@ def request(token: str, run: str, me: str, to: str) -> bytes:
         "Connection": "Upgrade",
         "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-        **Pass(run, me, to).headers(token),
+        **RelayPass(run, me, to).headers(token),
     }
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     return f"GET {RELAY_PATH} HTTP/1.1\r\n{head}\r\n".encode()

@@ -61,7 +61,7 @@ def study(folder: Path, parties: int) -> dict[str, object]:
 
 
 def main(parties: int) -> None:
-    from veilsum.report.run_report import report
+    from veilsum.report.run_report import report_of_run
 
     print(machine())
     with tempfile.TemporaryDirectory() as place:
@@ -73,7 +73,7 @@ def main(parties: int) -> None:
         spent = []
         for _ in range(REPEATS):
             start = time.perf_counter(), time.process_time()
-            found = report(made.out(), receipts=receipts)
+            found = report_of_run(made.out(), receipts=receipts)
             end = time.perf_counter(), time.process_time()
             spent.append(
                 [after - before for before, after in zip(start, end, strict=True)]

@@ -18,7 +18,7 @@ import numpy as np
 
 from clocks import clocked, in_turn, sized
 from veilsum.models.rows import Rows
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.rules import Rules, TableRulesAtHome
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     design[:, 1] = draw.random(chosen.rows) < 0.1
     rows = Rows.of(design, draw.normal(size=chosen.rows))
     names = tuple(f"x{k}" for k in range(chosen.columns))
-    home = AtHome("a", Rules())
+    home = TableRulesAtHome("a", Rules())
 
     def keep() -> None:
         home.column("y", rows.response)

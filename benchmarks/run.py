@@ -23,19 +23,19 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from clocks import clock, machine, side_by_side, sized
-from veilsum.graphs.connectivity import components, vertex_connectivity
-from veilsum.graphs.mixing import metropolis
+from veilsum.graphs.connectivity import graph_components, vertex_connectivity
+from veilsum.graphs.mixing import metropolis_weights
 from veilsum.graphs.spectrum import certified_mu2
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.engines.engine import EngineTask
 from veilsum.minimise.engines.registry import engine_for
 from veilsum.minimise.executions import simulate
 from veilsum.minimise.methods.dgd import Dgd
-from veilsum.privacy.remaining import mu2_without
+from veilsum.privacy.remaining import mu2_without_coalitions
 from veilsum.privacy.worst_case import worst_case, worst_mu2
 
 
@@ -87,13 +87,15 @@ def dgd(
 ) -> dict[str, object]:
     """One DGD iteration against scipy's CSR product and three passes (at most 1)."""
     topology = Topology.family(f"regular:{n}:6:seed=0")
-    weights = metropolis(topology)
+    weights = metropolis_weights(topology)
     stream = np.random.default_rng(0)
     theta = stream.standard_normal((n, dim))
     x = stream.standard_normal((n, dim))
     effective = EffectiveCost(Affine(dim), theta, SquaredNorm(1.0))
     method = Dgd(Box(-100.0, 100.0, dim=dim))
-    task = Task(method=method, weights={"symmetric": weights}, cost=effective, start=x)
+    task = EngineTask(
+        method=method, weights={"symmetric": weights}, cost=effective, start=x
+    )
     engine = engine_for(task)
     start = engine.begin()
     passed = np.empty_like(x)
@@ -118,7 +120,9 @@ def worst(n: int = sized(30, 16), size: int = 4) -> dict[str, object]:
     pieces = np.array_split(sets, max(1, len(sets) // 700))
 
     def plain() -> float:
-        return min(float(mu2_without(adjacency, piece).min()) for piece in pieces)
+        return min(
+            float(mu2_without_coalitions(adjacency, piece).min()) for piece in pieces
+        )
 
     assert abs(plain() - worst_mu2(topology, tolerate=size).upper) < 1e-10
     # What was found of a graph is kept: every repeat has a graph of its own.
@@ -167,7 +171,7 @@ def geometric(n: int) -> Topology:
         np.sqrt(10 / (np.pi * n)), output_type="ndarray"
     )
     whole = Topology.from_edges(pairs.tolist())
-    return whole.induced(max(components(whole), key=len))
+    return whole.induced(max(graph_components(whole), key=len))
 
 
 def kappa(n: int = sized(1000, 20)) -> dict[str, object]:

@@ -29,10 +29,10 @@ import veilsum as vs
 from clocks import machine, sized
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.minimise.costs.rows import glm_cost
-from veilsum.minimise.engines.engine import Task, closed_form
+from veilsum.minimise.engines.engine import EngineTask, closed_form_of_gradients
 from veilsum.minimise.engines.registry import engine_for
 from veilsum.minimise.methods.dgd import Dgd
-from veilsum.models.families import Gaussian
+from veilsum.models.families import GaussianFamily
 from veilsum.models.rows import Rows
 
 REPEATS = sized(5, 1)
@@ -80,12 +80,12 @@ def costs_of(case: Case) -> list[vs.minimise.Cost]:
     designs = stream.standard_normal((n, 80, m)) / np.sqrt(80)
     responses = stream.standard_normal((n, 80))
     both = zip(designs, responses, strict=True)
-    return [glm_cost(Gaussian(), Rows(*one)) for one in both]
+    return [glm_cost(GaussianFamily(), Rows(*one)) for one in both]
 
 
-def plain_loop(task: Task, iterations: int) -> np.ndarray:
+def plain_loop(task: EngineTask, iterations: int) -> np.ndarray:
     """Return where a few lines of numpy arrive."""
-    form = closed_form(task.cost)
+    form = closed_form_of_gradients(task.cost)
     weights = task.weights["symmetric"]
     if len(task.start) <= 100:
         weights = weights.toarray()
@@ -120,7 +120,7 @@ def measured(case: Case) -> dict[str, object]:
         )
 
     run = solve()
-    task = Task(
+    task = EngineTask(
         method=Dgd(box),
         weights={"symmetric": mixing_weights(graph, "metropolis")},
         cost=run.effective,

@@ -11,19 +11,19 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from veilsum.graphs.mixing import metropolis
+from veilsum.graphs.mixing import metropolis_weights
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.bases import Affine
-from veilsum.minimise.costs.cost import Cost, coefficient_rows
+from veilsum.minimise.costs.cost import Cost, cost_coefficient_rows
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.costs.remainders import SquaredNorm, stack
+from veilsum.minimise.costs.remainders import SquaredNorm, stack_remainders
 from veilsum.minimise.costs.rows import glm_cost
-from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.engines.engine import EngineTask
 from veilsum.minimise.methods.base import Method
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
-from veilsum.models.families import Gaussian
+from veilsum.models.families import GaussianFamily
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import FloatArray, PartyPoints, Sparse, Vector
 
@@ -210,20 +210,20 @@ class LeastSquares:
     @cached_property
     def weights(self) -> Sparse:
         """W."""
-        return metropolis(self.topology)
+        return metropolis_weights(self.topology)
 
     @cached_property
     def costs(self) -> list[Cost]:
         """What each party would give."""
         pairs = zip(self.designs, self.responses, strict=True)
-        return [glm_cost(Gaussian(), Rows.of(a, b)) for a, b in pairs]
+        return [glm_cost(GaussianFamily(), Rows.of(a, b)) for a, b in pairs]
 
     @property
     def cost(self) -> EffectiveCost:
         """What phase II is handed, here without masks."""
-        remainder = stack([cost.remainder for cost in self.costs])
+        remainder = stack_remainders([cost.remainder for cost in self.costs])
         basis = Affine(self.designs.shape[2])
-        return EffectiveCost(basis, coefficient_rows(self.costs), remainder)
+        return EffectiveCost(basis, cost_coefficient_rows(self.costs), remainder)
 
     @cached_property
     def grams(self) -> FloatArray:
@@ -267,7 +267,7 @@ class Workload:
         steps: its step sizes, one for each of as many iterations as are run at most.
     """
 
-    task: Task
+    task: EngineTask
     slope: Slope
     form: str
     steps: Vector
@@ -323,7 +323,7 @@ def _made(
     smooth: float,
 ) -> Workload:
     steps = step_sizes(form, iterations, smooth)
-    task = Task(
+    task = EngineTask(
         method=_method(form, start.shape[1], float(steps[0])),
         weights={"symmetric": weights},
         cost=cost,

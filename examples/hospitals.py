@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from veilsum.cli.up import one_answer, phase_of
+from veilsum.cli.up import is_one_printed_answer, phase_of_log_line
 from veilsum.files.output import write_files
 from veilsum.net.receipt import read_receipt, verify_receipts
-from veilsum.party.local import LocalRun, local_run
+from veilsum.party.local import LocalPartyRun, local_run
 from veilsum.questions.job_file import read_job
 from veilsum.report.figures import coefficients_figure, figure_png_and_svg
-from veilsum.report.run_report import report
+from veilsum.report.run_report import report_of_run
 
 SCENARIO = Path(__file__).with_name("diabetes.toml")
 VICTIM = "hospital-3"
@@ -52,19 +52,21 @@ def main(folder: Path) -> int:
     if not killed:
         print(f"\n{VICTIM} was to be killed, and had ended before: run this again")
     print(f"\n{time.monotonic() - start:.1f} s; all files are in {folder}")
-    made = report(receipts[0].parent, receipts=receipts)
+    made = report_of_run(receipts[0].parent, receipts=receipts)
     write_files(folder, {"report.html": made.content}, private=True)
     print(f"what came of it, on one page: {folder / 'report.html'}")
     return 0 if verdict.good and made.good and same and killed else 1
 
 
-def _watching(run: LocalRun, killed: list[str]) -> Callable[[], None]:
+def _watching(run: LocalPartyRun, killed: list[str]) -> Callable[[], None]:
     """Tell what the parties do; kill one of them once, and note its name."""
     told = dict.fromkeys(run.seats, 0)
 
     def look() -> None:
         for name in run.seats:
-            phases = [phase for phase in map(phase_of, run.words(name)) if phase]
+            phases = [
+                phase for phase in map(phase_of_log_line, run.words(name)) if phase
+            ]
             news, told[name] = phases[told[name] :], len(phases)
             for phase in news:
                 print(f"  {name}: {phase}")
@@ -80,7 +82,7 @@ def _watching(run: LocalRun, killed: list[str]) -> Callable[[], None]:
     return look
 
 
-def _read(run: LocalRun, name: str) -> list[dict]:
+def _read(run: LocalPartyRun, name: str) -> list[dict]:
     return [json.loads((seat.out / name).read_text()) for seat in run.seats.values()]
 
 
@@ -89,7 +91,7 @@ def _compare(results: list[dict], folder: Path) -> bool:
 
     Return whether all of them found the same.
     """
-    private, same = results[0], one_answer(results)
+    private, same = results[0], is_one_printed_answer(results)
     pooled = read_job(SCENARIO, "model").run(driver="vectorised").reference
     assert pooled is not None
     print(f"\n{'':14}{'five hospitals':>18}{'pooled':>18}{'difference':>12}")

@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from veilsum.cli.up import one_answer
+from veilsum.cli.up import is_one_printed_answer
 from veilsum.net.receipt import read_receipt, verify_receipts
 from veilsum.net.relay_tokens import TOKEN_FILE, read_token, token_digest
-from veilsum.party.local import HOST, LocalRun, free_ports_for_parties, local_run
+from veilsum.party.local import HOST, LocalPartyRun, free_ports_for_parties, local_run
 
 SCENARIO = Path(__file__).with_name("diabetes.toml")
 DIAL_ONLY = ("hospital-2", "hospital-3", "hospital-4", "hospital-5")
@@ -82,7 +82,9 @@ def main(folder: Path) -> int:
     return 0 if same and good and verified and relay.kills else 1
 
 
-def _results(run: LocalRun, look: Callable[[], None]) -> tuple[dict[str, float], bool]:
+def _results(
+    run: LocalPartyRun, look: Callable[[], None]
+) -> tuple[dict[str, float], bool]:
     """Run everybody; return the coefficients, and whether the receipts verify."""
     run.start_all()
     codes = run.wait(look)
@@ -93,13 +95,15 @@ def _results(run: LocalRun, look: Callable[[], None]) -> tuple[dict[str, float],
     outs = [seat.out for seat in run.seats.values()]
     results = [json.loads((out / "result.json").read_text()) for out in outs]
     receipts = [read_receipt(out / "receipt.json") for out in outs]
-    good = verify_receipts(receipts, run.consortium).good and one_answer(results)
+    good = verify_receipts(receipts, run.consortium).good and is_one_printed_answer(
+        results
+    )
     print(f"  {len(results)} hospitals have one answer: {'yes' if good else 'NO'}")
     table = results[0]["table"]
     return {row["name"]: row["coefficient"] for row in table}, good
 
 
-def _watching(run: LocalRun, relay: Relay) -> Callable[[], None]:
+def _watching(run: LocalPartyRun, relay: Relay) -> Callable[[], None]:
     """Tell who meets whom where; kill the relay once, when two have met over it."""
     told = dict.fromkeys(run.seats, 0)
 

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from veilsum.net.evidence import make_evidence
-from veilsum.numbers.limbs import add, from_integers
+from veilsum.numbers.limbs import add_wide_integers, limbs_from_integers
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.evidence import Contradiction, to_sign
+from veilsum.protocol.evidence import Contradiction, record_bytes_to_sign
 from veilsum.protocol.messages import Agreed, Join, Lost, Masked, Quit, Ready, Result
 
 LIAR, PLAN, OTHER_PLAN = "d", b"p" * 32, b"q" * 32
@@ -27,7 +27,7 @@ WIDE = Masked(
     party=LIAR,
     epoch=0,
     nonce=bytes(64),
-    numbers=from_integers(np.array([1, -(2**70)], dtype=object), 2),
+    numbers=limbs_from_integers(np.array([1, -(2**70)], dtype=object), 2),
 )
 RESULT = Result(party=LIAR, epoch=0, numbers=np.array([0.5]))
 AGREED = Agreed(party=LIAR, epoch=0, digest=bytes(32))
@@ -38,7 +38,7 @@ JOIN = Join(party=LIAR, epoch=Join.number(START), plan=PLAN)
 
 def moved(record):
     numbers = record.numbers.copy()
-    numbers[:1] = add(numbers[:1], numbers[:1])
+    numbers[:1] = add_wide_integers(numbers[:1], numbers[:1])
     return replaced(record, numbers=numbers)
 
 
@@ -65,7 +65,7 @@ class Accuser:
         """The frame of a record that a member signed, under a plan and in a start."""
         codec = Codec(100)
         bound = replaced(record, incarnation=start)
-        content = to_sign(codec.content_digest(bound), plan)
+        content = record_bytes_to_sign(codec.content_digest(bound), plan)
         signed = self.study.identities[by].sign(content)
         return codec.encode(replaced(bound, signature=signed))
 

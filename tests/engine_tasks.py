@@ -10,14 +10,14 @@ from veilsum.minimise.costs.bases import Affine, Quadratic, quadratic_coefficien
 from veilsum.minimise.costs.domains import Ball, Box, Simplex, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import NoRemainder, SquaredNorm
-from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.engines.engine import EngineTask
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.minimise.methods.nids import Nids
-from veilsum.minimise.methods.one_way import column_weights, row_weights
+from veilsum.minimise.methods.one_way import one_way_column_weights, one_way_row_weights
 from veilsum.minimise.methods.push_pull import PushPull
 from veilsum.minimise.methods.running_sums import RunningSums
 
@@ -55,8 +55,8 @@ def all_weights(topology, name="metropolis"):
     """Every kind of weights that a method may name."""
     return {
         "symmetric": mixing_weights(topology, name),
-        "row": row_weights(topology),
-        "column": column_weights(topology),
+        "row": one_way_row_weights(topology),
+        "column": one_way_column_weights(topology),
     }
 
 
@@ -79,7 +79,7 @@ def make_task(
     """A task by the names of its parts."""
     topology = Topology.family(family)
     stream = np.random.default_rng(len(method) + 7 * dim)
-    return Task(
+    return EngineTask(
         method=METHODS[method](dim),
         weights=all_weights(topology, mixing),
         cost=cost_of(cost, topology.n_parties, dim, stream),
@@ -93,8 +93,11 @@ def one_way_task(dim=2):
     arcs = [*pairwise(range(9)), (8, 0), (0, 4), (5, 2), (3, 7), (7, 3)]
     topology = Topology.from_edges(arcs, directed=True)
     stream = np.random.default_rng(3)
-    weights = {"row": row_weights(topology), "column": column_weights(topology)}
-    return Task(
+    weights = {
+        "row": one_way_row_weights(topology),
+        "column": one_way_column_weights(topology),
+    }
+    return EngineTask(
         method=PushPull(WholeSpace(dim), 0.02),
         weights=weights,
         cost=cost_of("distances", 9, dim, stream),

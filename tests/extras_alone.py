@@ -158,7 +158,7 @@ def commands():
     """Return every command, to be asked for its help."""
     import rich  # noqa: F401 - without it `veilsum` says so, and has no command
 
-    from veilsum.cli.app import app, summaries
+    from veilsum.cli.app import app, command_summaries
 
     def asked(name):
         def call():
@@ -170,7 +170,7 @@ def commands():
 
         return call
 
-    return {f"veilsum {name}": asked(name) for name in summaries()}
+    return {f"veilsum {name}": asked(name) for name in command_summaries()}
 
 
 def tried(extras, homes):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from veilsum.fits.model import family_of
+from veilsum.fits.model import family_of_fit
 from veilsum.models.fineness import MOST_DIGITS
 
 
@@ -13,6 +13,6 @@ def finest(family: Any = "gaussian", **options: Any) -> dict[str, Any]:
     ({'family': 'poisson', 'digits': 12}, {'family': 'probit'})
     """
     found = {"family": family, **options}
-    if family_of(family, alpha=options.get("alpha")).slope:
+    if family_of_fit(family, alpha=options.get("alpha")).slope:
         found.setdefault("digits", MOST_DIGITS)
     return found

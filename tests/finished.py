@@ -19,14 +19,19 @@ from veilsum import __version__
 from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy
 from veilsum.files.consortiums import draft_consortium, write_consortium
-from veilsum.files.output import as_json
+from veilsum.files.output import as_strict_json
 from veilsum.files.scenarios import read_scenario_file
 from veilsum.net.identity import Identity, new_identity
-from veilsum.net.receipt import keyed_digest, make_receipt, sums_digest
+from veilsum.net.receipt import keyed_receipt_digest, make_receipt, receipt_sums_digest
 from veilsum.party.consent import consent_to
-from veilsum.party.replay import SUMS, plan_to_replay, replay, replay_sums_file
+from veilsum.party.replay import (
+    SUMS,
+    plan_to_replay,
+    replay_released_sums,
+    replay_sums_file,
+)
 from veilsum.party.studying import StudyStatus
-from veilsum.questions.job_file import question_job_of, read_data
+from veilsum.questions.job_file import question_job_of, read_data_of_job_file
 from veilsum.sums.kinds import resolve_agreed_question
 
 WHEN = "2030-01-31T12:00:00+00:00"
@@ -77,7 +82,7 @@ def finished(
         scenario = path
     file = read_scenario_file(scenario)
     schema = None if file.schema is None else file.schema.schema
-    tables = read_data(file.data, scenario.parent, schema)
+    tables = read_data_of_job_file(file.data, scenario.parent, schema)
     identities = {name: new_identity(name, folder / name) for name in tables}
     agreed, _ = draft_consortium(
         scenario,
@@ -131,7 +136,7 @@ def _end(
     )
     sums = summed.run().released.sums
     seal = secrets.token_bytes(64)
-    result = replay(agreed, sums=sums, members=members)
+    result = replay_released_sums(agreed, sums=sums, members=members)
     for party in members:
         receipt = make_receipt(
             made.identities[party],
@@ -143,8 +148,8 @@ def _end(
             lost=list(lost),
             epochs=list(range(len(sums))),
             confirmed=[one for one in whole.neighbours(party) if one in members],
-            result=keyed_digest(result.answer, seal),
-            sums=sums_digest(sums, seal),
+            result=keyed_receipt_digest(result.answer, seal),
+            sums=receipt_sums_digest(sums, seal),
             released=list(result.shown),
             guarantee=result.guarantee.to_dict(),
             started=WHEN,
@@ -153,7 +158,7 @@ def _end(
         )
         out = made.out(party, question)
         plain = {**result.to_dict(), "seal": seal.hex()}
-        (out / "result.json").write_text(as_json(plain), "utf-8")
+        (out / "result.json").write_text(as_strict_json(plain), "utf-8")
         (out / "receipt.json").write_text(receipt.to_json(), "utf-8")
         (out / SUMS).write_bytes(replay_sums_file(sums))
 

@@ -24,18 +24,18 @@ from starlette.routing import Route
 from surveys import MEMBERS, opened
 from veilsum.consortium.consortium import Address
 from veilsum.errors import InvalidInputError
-from veilsum.surveys.submission import ALPHABET, guest_key, read_submission
+from veilsum.surveys.submission import ALPHABET, read_submission, survey_guest_key
 from veilsum.surveys.survey_set import is_submission_resent
 from veilsum.surveys.terms import SurveyTerms
 from veilsum.web.collecting import GUEST_SCHEME, guest_signature_text
 from veilsum.web.guest_page import PACKAGE, SERVED, page_survey, served_page
 from veilsum.web.pages import (
     KINDS,
-    Guard,
     PageBounds,
     PageServer,
+    WebGuard,
     listening_page_socket,
-    server_names,
+    web_server_names,
 )
 
 N_GUESTS = 12
@@ -56,7 +56,10 @@ def asked(**survey: Any) -> SurveyTerms:
     guests = [
         {
             "name": name,
-            "key": guest_key(code_of(name)).public_key().public_bytes_raw().hex(),
+            "key": survey_guest_key(code_of(name))
+            .public_key()
+            .public_bytes_raw()
+            .hex(),
             "invited_by": MEMBERS[at % len(MEMBERS)],
         }
         for at, name in enumerate(f"Firm {k + 1}" for k in range(N_GUESTS))
@@ -155,9 +158,9 @@ def hosting(terms: SurveyTerms, **more: Any) -> Iterator[Host]:
     listener = listening_page_socket(Address("127.0.0.1", 0))
     address = Address("127.0.0.1", listener.getsockname()[1])
     host.address = f"http://{address}/"
-    app = Guard(
+    app = WebGuard(
         Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])]),
-        server_names(address),
+        web_server_names(address),
         bounds=BOUNDS,
         open_to_files=["/submissions"],
     )

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from rules import broken_rules
-from veilsum.drivers.loopback import Event, World
+from veilsum.drivers.loopback import LoopbackEvent, LoopbackWorld
 from veilsum.masks.masking import SystemStreams
-from veilsum.numbers.limbs import is_wide, limb_type
+from veilsum.numbers.limbs import is_wide_integer_type, limb_type
 from veilsum.protocol.effects import Abort, Deliver, Emission, Finish, Persist
 
 # Between any two of these a process may die; a batch of writes is one of them.
@@ -62,7 +62,7 @@ def _packed(what, detail):
 def _numbers(array):
     if array.dtype == object:
         return ["o", [str(one) for one in array]]
-    if is_wide(array):
+    if is_wide_integer_type(array):
         return ["l", array.dtype.itemsize // 8, array.tobytes()]
     return [array.dtype.str, array.tobytes()]
 
@@ -96,14 +96,14 @@ def read_history(path):
         time_, party, what, detail, peer = msgspec.msgpack.decode(
             content[at + 4 : at + 4 + size]
         )
-        found.append(Event(time_, party, what, _unpacked(what, detail), peer))
+        found.append(LoopbackEvent(time_, party, what, _unpacked(what, detail), peer))
         at += 4 + size
     return found
 
 
 def world_of(plan, works, paths):
     """A world that has seen what the processes have, as the checker reads it."""
-    world = World(plan, works, SystemStreams())
+    world = LoopbackWorld(plan, works, SystemStreams())
     events = [event for path in paths for event in read_history(path)]
     world.history = sorted(events, key=lambda event: event.time)
     for event in world.history:

@@ -2,7 +2,7 @@
 
 from hashlib import sha256
 
-from veilsum.privacy.accountant import KnownSum, Reservation, Version
+from veilsum.privacy.accountant import AccountReservation, AccountTableVersion, KnownSum
 from veilsum.privacy.composition import Charge, Exposure
 
 PARTIES = ("a", "b", "c", "d", "e")
@@ -42,12 +42,12 @@ def aggregate(statistic="sum of income", parties=PARTIES, **changes):
 def reservation(run="study", **changes):
     """What a run may need of the usual data set."""
     values = {"statistic": "a fit", "parties": PARTIES, "data": mark("data")}
-    return Reservation(run=run, **{**values, "numbers": 1, **changes})
+    return AccountReservation(run=run, **{**values, "numbers": 1, **changes})
 
 
 def version(name, *, same=()):
     """A version of a table, known by its name, of the data set of earlier ones."""
-    return Version(
+    return AccountTableVersion(
         data=mark(name),
         columns=("x",),
         n_rows=1,

@@ -14,7 +14,7 @@ import numpy as np
 
 from machines import sealed
 from rules import reference
-from veilsum.drivers.loopback import World
+from veilsum.drivers.loopback import LoopbackWorld
 from veilsum.protocol.effects import Emission, Send
 from veilsum.protocol.messages import Lost
 
@@ -24,7 +24,7 @@ MOST_RECORDS = 11
 
 
 @dataclass(eq=False, repr=False)
-class LyingWorld(World):
+class LyingWorld(LoopbackWorld):
     """A world in which one party's frames pass through a script."""
 
     liar: str = LIAR

@@ -15,14 +15,14 @@ import numpy as np
 from veilsum.drivers.loopback import SimulatedKeys
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import GaussianMasks, LatticeMasks, UniformMasks
-from veilsum.protocol.book import Keys
+from veilsum.protocol.book import ProtocolKeys
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.machine import Machine
-from veilsum.protocol.plan import Plan
+from veilsum.protocol.plan import ProtocolPlan
 
 # Agreed before the run, or without a state of their own.
 LAWS = (GaussianMasks, LatticeMasks, UniformMasks)
-FIXED = (Plan, Topology, Codec, SimulatedKeys, *LAWS)
+FIXED = (ProtocolPlan, Topology, Codec, SimulatedKeys, *LAWS)
 PLAIN = (str, bytes, int, float, bool, type(None), type)
 
 
@@ -91,7 +91,7 @@ def stopped_at(setting, party, phase, faults=None):
     raise AssertionError(f"{party!r} never was {phase}")
 
 
-def keys_of(world, party) -> Keys:
+def keys_of(world, party) -> ProtocolKeys:
     """Return a party's keys, to sign with what it never signed."""
     return world.nodes[party].machine._keys
 

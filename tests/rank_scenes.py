@@ -15,31 +15,35 @@ from mpi4py import MPI
 
 import engine_tasks
 from engine_tasks import METHODS, all_weights, arrived, cost_of
-from veilsum.cli.ranks import Here
+from veilsum.cli.ranks import CommandRank
 from veilsum.errors import VeilsumError
-from veilsum.graphs.cutting import cut, even_ends
-from veilsum.graphs.links import touching
+from veilsum.graphs.cutting import cut_graph_into_parts, even_ends_of_graph_parts
+from veilsum.graphs.links import links_touching_parties
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import CounterStreams, draw_shares
+from veilsum.masks.masking import CounterStreams, draw_mask_shares
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.costs.remainders import LocalGradient, SquaredNorm, stack
+from veilsum.minimise.costs.remainders import (
+    LocalGradient,
+    SquaredNorm,
+    stack_remainders,
+)
 from veilsum.minimise.engines import mpi
-from veilsum.minimise.engines.engine import Task
-from veilsum.minimise.engines.mpi import MpiEngine, Ranks
+from veilsum.minimise.engines.engine import EngineTask
+from veilsum.minimise.engines.mpi import EngineRanks, MpiEngine
 from veilsum.minimise.engines.numpy import PlainEngine
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra, extra_step
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.minimise.ranks import (
     BY_DEGREE,
-    OwnGraph,
-    go_through,
+    RankOwnGraph,
+    engine_of_own_rank,
+    iterate_on_all_ranks,
     large_on_ranks,
-    own_engine,
 )
 
 COMM = MPI.COMM_WORLD
@@ -67,7 +71,7 @@ OWN = ("geometric:300:6", "grid:25x8", "circulant:100:1,2")
 def task_on(topology, method, cost="distances", dim=3, **rest):
     stream = np.random.default_rng(7)
     parties = topology.n_parties
-    return Task(
+    return EngineTask(
         method=METHODS[method](dim),
         weights=all_weights(topology),
         cost=cost_of(cost, parties, dim, stream),
@@ -101,9 +105,9 @@ def one_gradient_fails():
         return LocalGradient.split(at, np.zeros(2))
 
     cost = EffectiveCost(
-        Affine(2), np.zeros((n, 2)), stack([gradient(i) for i in range(n)])
+        Affine(2), np.zeros((n, 2)), stack_remainders([gradient(i) for i in range(n)])
     )
-    task = Task(
+    task = EngineTask(
         method=METHODS["tracking"](2),
         weights=all_weights(topology),
         cost=cost,
@@ -126,7 +130,7 @@ def different_tasks():
     slopes = task.cost.coefficients + COMM.rank
     cost = EffectiveCost(task.cost.basis, slopes, task.cost.remainder)
     try:
-        MpiEngine(Task(**{**vars(task), "cost": cost}))
+        MpiEngine(EngineTask(**{**vars(task), "cost": cost}))
     except VeilsumError as error:
         return str(error)
     return None
@@ -136,9 +140,9 @@ def sums():
     """What is added up or compared over all ranks, from rows of one's own."""
     mpi.PIECE = 16
     rows = np.random.default_rng(5).standard_normal((16 * 64 + 5, 3)) * 1e3
-    ends = even_ends(len(rows), COMM.size)
+    ends = even_ends_of_graph_parts(len(rows), COMM.size)
     ends[1:-1] -= ends[1:-1] % 16
-    ranks = Ranks(ends, COMM)
+    ranks = EngineRanks(ends, COMM)
     own = rows[ranks.own]
     holes = np.nan if COMM.rank == COMM.size - 1 else 0.0
     return {
@@ -152,20 +156,20 @@ def sums():
 
 def own_rows(spec):
     """Ranks that never have more than their own rows, beside one that has all."""
-    whole, graph = Topology.family(spec), OwnGraph.of_family(spec)
-    mapped = OwnGraph.of_links(whole.n_parties, whole.edges)
+    whole, graph = Topology.family(spec), RankOwnGraph.of_family(spec)
+    mapped = RankOwnGraph.of_links(whole.n_parties, whole.edges)
     own, streams = graph.ranks.own, CounterStreams(3)
     asked = Masks("lattice", sigma=2.0, largest=9.0)
     law = graph.law(asked)
     alone = asked.on(whole)
     assert (law.grid, law.wide) == (alone.grid, alone.wide)
     masks = graph.masks(law, streams, 3)
-    all_masks = draw_shares(whole, law, streams, size=3).masks()
+    all_masks = draw_mask_shares(whole, law, streams, size=3).masks()
     cost = cost_of("distances", whole.n_parties, 3, np.random.default_rng(1))
     theta = cost.coefficients + law.decode(all_masks)
     cost = EffectiveCost(cost.basis, theta, cost.remainder)
     weights = {name: mixing_weights(whole, name) for name in BY_DEGREE}
-    task = Task(
+    task = EngineTask(
         method=METHODS["extra"](3),
         weights={"symmetric": weights["lazy-metropolis"]},
         cost=cost,
@@ -173,7 +177,7 @@ def own_rows(spec):
     )
     alone = arrived(PlainEngine(task), 40)[0]
     distances = np.linalg.norm(alone - alone.mean(axis=0), axis=1)
-    engine = own_engine(
+    engine = engine_of_own_rank(
         graph,
         method=task.method,
         weights=graph.weights("lazy-metropolis"),
@@ -181,11 +185,13 @@ def own_rows(spec):
         start=task.start[own],
     )
     looks = []
-    run = go_through(engine, 40, told=lambda state: looks.append(state.iteration))
+    run = iterate_on_all_ranks(
+        engine, 40, told=lambda state: looks.append(state.iteration)
+    )
     differ = [abs(graph.weights(name) - w[own]).max() for name, w in weights.items()]
-    parts = cut(weights["metropolis"], COMM.size, in_order=True)
+    parts = cut_graph_into_parts(weights["metropolis"], COMM.size, in_order=True)
     return {
-        "links": np.array_equal(graph.links, touching(whole.edges, own)),
+        "links": np.array_equal(graph.links, links_touching_parties(whole.edges, own)),
         "mapped": np.array_equal(graph.links, mapped.links),
         "degrees": np.array_equal(graph.degrees, whole.degrees[own]),
         "masks": np.array_equal(masks, all_masks[own]),
@@ -202,8 +208,10 @@ def own_rows(spec):
 
 def refusals():
     """What no rank begins, and numbers that run away on one of them."""
-    said = [sentence(lambda: OwnGraph.of_family("cycles:300:6").weights("metropolis"))]
-    graph = OwnGraph.of_family("grid:25x8")
+    said = [
+        sentence(lambda: RankOwnGraph.of_family("cycles:300:6").weights("metropolis"))
+    ]
+    graph = RankOwnGraph.of_family("grid:25x8")
     said.append(sentence(lambda: graph.weights("best-constant")))
     own = graph.ranks.own
     theta = np.zeros((own.stop - own.start, 1))
@@ -213,9 +221,9 @@ def refusals():
     how = {"method": METHODS["tracking"](1), "cost": cost}
     how["weights"] = graph.weights("metropolis")
     with np.errstate(invalid="ignore"):
-        engine = own_engine(graph, start=np.zeros_like(theta), **how)
-        said.append(sentence(lambda: go_through(engine, 40)))
-    said.append(sentence(lambda: own_engine(graph, start=theta[1:], **how)))
+        engine = engine_of_own_rank(graph, start=np.zeros_like(theta), **how)
+        said.append(sentence(lambda: iterate_on_all_ranks(engine, 40)))
+    said.append(sentence(lambda: engine_of_own_rank(graph, start=theta[1:], **how)))
     # Every rank says the same.
     hashed = np.frombuffer(blake2b(repr(said[:3]).encode()).digest(), np.uint8)
     everywhere = np.empty((COMM.size, len(hashed)), np.uint8)
@@ -230,7 +238,7 @@ def large():
     rows = stream.standard_normal((n, 2))
     reach = max(1.0, float(abs(rows).max()))
     law = Masks("lattice", 0.5, None, 2.0 * reach).on(graph)
-    masks = draw_shares(graph, law, CounterStreams(0), size=2).masks()
+    masks = draw_mask_shares(graph, law, CounterStreams(0), size=2).masks()
     theta = law.decode(masks + law.encode(-2.0 * rows))
     lazy, plain = (mixing_weights(graph, f"{one}metropolis") for one in ("lazy-", ""))
     least = 2.0 * float(lazy.diagonal().min()) - 1.0
@@ -242,7 +250,7 @@ def large():
     found = {}
     for name, (method, weights) in methods.items():
         run = large_on_ranks(spec, dim=2, method=name, **how)
-        task = Task(
+        task = EngineTask(
             method=method,
             weights={"symmetric": weights},
             cost=EffectiveCost(Affine(2), theta, SquaredNorm(1.0)),
@@ -320,9 +328,9 @@ def sentence(call):
 
 def seeds():
     """A seed that nobody gave, and one that somebody did."""
-    fresh, found = Here(COMM).seed(None), np.empty(COMM.size, np.int64)
+    fresh, found = CommandRank(COMM).seed(None), np.empty(COMM.size, np.int64)
     COMM.Allgather(np.array([fresh]), found)
-    return [len(set(found.tolist())), fresh > 0, Here(COMM).seed(5)]
+    return [len(set(found.tolist())), fresh > 0, CommandRank(COMM).seed(5)]
 
 
 SCENES = {

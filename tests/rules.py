@@ -21,14 +21,18 @@ from typing import Any, TypeAlias, cast
 import msgspec
 import numpy as np
 
-from veilsum.drivers.loopback import Event, World
+from veilsum.drivers.loopback import LoopbackEvent, LoopbackWorld
 from veilsum.numbers import limbs
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.limbs import add, subtract, to_integers
+from veilsum.numbers.limbs import (
+    add_wide_integers,
+    limbs_to_integers,
+    subtract_wide_integers,
+)
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Emission, Persist
-from veilsum.protocol.epoch import confirmation
-from veilsum.protocol.evidence import commitment
+from veilsum.protocol.epoch import share_confirmation
+from veilsum.protocol.evidence import commitment_to_masked_vector
 from veilsum.protocol.messages import (
     Confirm,
     Deposit,
@@ -52,7 +56,7 @@ EMISSIONS = (Masked, Deposit, Round, Up, Down)
 EdgeEpoch: TypeAlias = tuple[str, str, int]
 
 
-def broken_rules(world: World) -> list[str]:
+def broken_rules(world: LoopbackWorld) -> list[str]:
     """Return a sentence for every rule that a recorded run broke; none is good."""
     checker = _Checker(world)
     for event in world.history:
@@ -87,7 +91,7 @@ class _Story(Secret):
 
 
 class _Checker:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: LoopbackWorld) -> None:
         self.world, self.plan = world, world.plan
         self.codec = self.plan.codec
         self.stories = {name: _Story() for name in self.plan.parties}
@@ -95,10 +99,10 @@ class _Checker:
         self.all_shares: dict[EdgeEpoch, list[Share]] = defaultdict(list)
         self.broken: list[str] = []
 
-    def complain(self, event: Event, what: str) -> None:
+    def complain(self, event: LoopbackEvent, what: str) -> None:
         self.broken.append(f"{event.time:.3f} s, {event.party!r}: {what}")
 
-    def look(self, event: Event) -> None:
+    def look(self, event: LoopbackEvent) -> None:
         story = self.stories[event.party]
         match event.what:
             case "persist":
@@ -114,7 +118,7 @@ class _Checker:
             case _:
                 self._clocked(event, story)
 
-    def _clocked(self, event: Event, story: _Story) -> None:
+    def _clocked(self, event: LoopbackEvent, story: _Story) -> None:
         if event.what == "clock":
             story.leaps += max(0.0, event.detail)
         elif event.what == "deliver":
@@ -122,7 +126,7 @@ class _Checker:
         elif event.what == "finish":
             story.finished_at = event.time
 
-    def _decoded(self, event: Event) -> Message:
+    def _decoded(self, event: LoopbackEvent) -> Message:
         return self.codec.decode(event.detail)
 
     def _forgot(self, party: str) -> None:
@@ -136,7 +140,7 @@ class _Checker:
 
     # What a party wrote
 
-    def _persisted(self, event: Event, story: _Story, write: Persist) -> None:
+    def _persisted(self, event: LoopbackEvent, story: _Story, write: Persist) -> None:
         kind, _, rest = write.key.partition("/")
         if kind == "lost" and write.value is not None:
             self._lost(event, story, tuple(msgspec.msgpack.decode(write.value)))
@@ -149,23 +153,23 @@ class _Checker:
         elif kind == "input" and write.value is not None:
             self._bound(event, story, int(rest), write.value)
 
-    def _masked(self, event: Event, story: _Story, masked: Masked) -> None:
+    def _masked(self, event: LoopbackEvent, story: _Story, masked: Masked) -> None:
         known = story.masked.setdefault(masked.epoch, masked)
         if not np.array_equal(known.numbers, masked.numbers):
             self.complain(event, f"masked two vectors in epoch {masked.epoch}")
 
-    def _lost(self, event: Event, story: _Story, lost: tuple[str, ...]) -> None:
+    def _lost(self, event: LoopbackEvent, story: _Story, lost: tuple[str, ...]) -> None:
         if story.commits and lost != story.lost:
             self.complain(event, "dropped a party after its commit")
         story.lost = lost
 
     def _bound(
-        self, event: Event, story: _Story, epoch: int, fingerprint: bytes
+        self, event: LoopbackEvent, story: _Story, epoch: int, fingerprint: bytes
     ) -> None:
         if story.inputs.setdefault(epoch, fingerprint) != fingerprint:
             self.complain(event, f"used epoch {epoch} with two inputs")
 
-    def _committed(self, event: Event, story: _Story, epoch: int) -> None:
+    def _committed(self, event: LoopbackEvent, story: _Story, epoch: int) -> None:
         members = self._members(story.lost)
         story.commits[epoch] = members
         missing = set(members) - story.ready[epoch]
@@ -180,21 +184,21 @@ class _Checker:
     def _members(self, lost: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in self.plan.parties if name not in lost)
 
-    def _charged(self, event: Event, story: _Story, charge: Emission) -> None:
+    def _charged(self, event: LoopbackEvent, story: _Story, charge: Emission) -> None:
         known = story.charged.setdefault(charge.epoch, charge.masked)
         if not np.array_equal(known, charge.masked):
             self.complain(event, f"charged epoch {charge.epoch} for two vectors")
 
     # What it heard and said
 
-    def _received(self, event: Event, story: _Story, message: Message) -> None:
+    def _received(self, event: LoopbackEvent, story: _Story, message: Message) -> None:
         if isinstance(message, Confirm):
             story.confirmed[cast(str, event.peer), message.epoch].add(message.digest)
         elif isinstance(message, Ready):
             story.ready[message.epoch].add(message.party)
             story.asked[message.epoch][message.party] = message.request
 
-    def _sent(self, event: Event, story: _Story, message: Message) -> None:
+    def _sent(self, event: LoopbackEvent, story: _Story, message: Message) -> None:
         own = getattr(message, "party", event.party) == event.party
         if isinstance(message, Share):
             self._shared(event, story, message)
@@ -208,20 +212,22 @@ class _Checker:
             if isinstance(masked, Masked):
                 self._opened(event, story, masked)
 
-    def _opened(self, event: Event, story: _Story, masked: Masked) -> None:
+    def _opened(self, event: LoopbackEvent, story: _Story, masked: Masked) -> None:
         ready = story.promised.get(masked.epoch)
         shown = self.codec.content_digest(masked)
-        opening = ready and commitment(ready, shown, self.plan.digest, self.codec)
+        opening = ready and commitment_to_masked_vector(
+            ready, shown, self.plan.digest, self.codec
+        )
         if ready is None or opening != ready.commitment:
             self.complain(event, f"showed another vector in epoch {masked.epoch}")
 
-    def _gave_up(self, event: Event, story: _Story, lost: Lost) -> None:
+    def _gave_up(self, event: LoopbackEvent, story: _Story, lost: Lost) -> None:
         """Passing an old notice on again is no new one."""
         if story.commits and lost.epoch not in story.given_up:
             self.complain(event, "gave up on a party after its commit")
         story.given_up.add(lost.epoch)
 
-    def _shared(self, event: Event, story: _Story, share: Share) -> None:
+    def _shared(self, event: LoopbackEvent, story: _Story, share: Share) -> None:
         key = (event.party, cast(str, event.peer), share.epoch)
         known = self.shares.setdefault(key, share)
         same = known.key == share.key and np.array_equal(known.numbers, share.numbers)
@@ -231,13 +237,13 @@ class _Checker:
         self._in_epoch(event, story, share.epoch, share.lost)
 
     def _in_epoch(
-        self, event: Event, story: _Story, epoch: int, lost: tuple[str, ...]
+        self, event: LoopbackEvent, story: _Story, epoch: int, lost: tuple[str, ...]
     ) -> None:
         members = self._members(lost)
         if story.members.setdefault(epoch, members) != members:
             self.complain(event, f"used epoch {epoch} for two sets of parties")
 
-    def _ready(self, event: Event, story: _Story, ready: Ready) -> None:
+    def _ready(self, event: LoopbackEvent, story: _Story, ready: Ready) -> None:
         self._in_epoch(event, story, ready.epoch, ready.lost)
         story.ready[ready.epoch].add(event.party)
         story.asked[ready.epoch][event.party] = ready.request
@@ -256,12 +262,14 @@ class _Checker:
         epoch, shares = ready.epoch, self.all_shares
         possible = product(shares[party, name, epoch], shares[name, party, epoch])
         digests = (
-            confirmation(epoch, {party: forth, name: back}, self.codec.layout).digest
+            share_confirmation(
+                epoch, {party: forth, name: back}, self.codec.layout
+            ).digest
             for forth, back in possible
         )
         return any(digest in story.confirmed[name, epoch] for digest in digests)
 
-    def _emitted(self, event: Event, story: _Story, epoch: int) -> None:
+    def _emitted(self, event: LoopbackEvent, story: _Story, epoch: int) -> None:
         if epoch not in story.commits:
             self.complain(event, f"showed masked numbers of epoch {epoch} uncommitted")
         if epoch not in story.charged:
@@ -296,9 +304,11 @@ class _Checker:
         total = np.zeros(self.plan.size, law.dtype)
         for name in members:
             encoded = law.encode(self._private(name, epoch))
-            mask = subtract(self.stories[name].masked[epoch].numbers, encoded)
-            total = add(total, mask)
-        if not self._is_zero(to_integers(law.wrap(total))):
+            mask = subtract_wide_integers(
+                self.stories[name].masked[epoch].numbers, encoded
+            )
+            total = add_wide_integers(total, mask)
+        if not self._is_zero(limbs_to_integers(law.wrap(total))):
             self.broken.append(f"the masks of epoch {epoch} do not add up to zero")
 
     def _private(self, name: str, epoch: int) -> Vector:
@@ -360,12 +370,12 @@ class _Checker:
         return waited >= policy.patience * policy.deadline - 1e-3
 
 
-def reference(world: World, members: tuple[str, ...]) -> Numbers:
+def reference(world: LoopbackWorld, members: tuple[str, ...]) -> Numbers:
     """Return the answer from everybody's vectors, added up in the open."""
     work, answers = world.works[members[0]], list[Any]()
     while work.vector(answers) is not None:
         rows = [world.works[name].vector(answers) for name in members]
         encoded = [world.plan.law.encode(cast(Any, row)) for row in rows]
-        total = limbs.total(np.stack(encoded))
+        total = limbs.total_of_wide_integers(np.stack(encoded))
         answers.append(world.plan.law.decode(total))
     return work.answer(answers, members)

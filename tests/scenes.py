@@ -7,7 +7,7 @@ import numpy as np
 from veilsum.audit.attack import Scene, play_on_batch
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
-from veilsum.numbers.units import Counts
+from veilsum.numbers.units import UnitCounts
 
 PETERSEN = Topology.family("petersen")
 TRIANGLE = Topology.family("complete:3")
@@ -26,7 +26,7 @@ SUMS_ONLY = ("uniform", "counts")
 
 def scene_of(law="gaussian", topology=PETERSEN, width=3, sigma=None):
     if law == "counts":
-        counts = Counts((Fraction(1),) * width, 100)
+        counts = UnitCounts((Fraction(1),) * width, 100)
         law = Masks("uniform").for_sums(topology, counts)
     else:
         masks = MASKS[law] if sigma is None else MASKS[law].altered(sigma=sigma)

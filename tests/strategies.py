@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.topology import Topology
 
 # For properties that run once per kind of cost, domain or basis, or that are slow.
@@ -112,7 +112,7 @@ def fair_pairs(draw, topology, corrupted, *, width=1):
     a = draw(eighths((topology.n_parties, width)))
     b = a.copy()
     honest = topology.without(topology.indices(corrupted))
-    for part in components(honest):
+    for part in graph_components(honest):
         rows = sorted(topology.indices(honest.names(part)))
         b[rows] += draw(zero_sum_rows(len(rows), width))
     return a, b

@@ -12,9 +12,9 @@ from net.runs import WAITS, Company
 from net.village import HOST, QUICK, free_port
 from veilsum.consortium.consortium import consortium_from
 from veilsum.net.identity import new_identity
-from veilsum.party.local import Seat
+from veilsum.party.local import LocalPartySeat
 from veilsum.party.own_survey import STORE, SUBMISSIONS
-from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.delegate import SurveyDelegateStore
 from veilsum.surveys.submission import guest_submission
 from veilsum.surveys.survey_set import survey_set_of, write_submissions
 from veilsum.surveys.terms import survey_closing_entries, survey_terms
@@ -55,11 +55,12 @@ class Surveyors(Company):
         self.guests = guests or {f"Firm {k + 1}": cells(k) for k in range(N_GUESTS)}
         identities = {name: new_identity(name, folder / name) for name in members}
         self.seats = {
-            name: Seat(name, folder / name, ("--data", ".")) for name in members
+            name: LocalPartySeat(name, folder / name, ("--data", "."))
+            for name in members
         }
         rows, self.codes, keys = [], {}, {}
         for name in members:
-            with closing(DelegateStore.open(self.folder(name) / STORE)) as store:
+            with closing(SurveyDelegateStore.open(self.folder(name) / STORE)) as store:
                 own = store.new_key()
                 keys[name] = own.hex()
                 mine = [*self.guests][members.index(name) :: len(members)]

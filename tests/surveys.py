@@ -13,14 +13,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from veilsum.consortium.consortium import consortium_from
-from veilsum.consortium.pem import pem_of
-from veilsum.surveys.delegate import DelegateStore, masked_sums, share_sums
+from veilsum.consortium.pem import pem_of_der
+from veilsum.surveys.delegate import (
+    SurveyDelegateStore,
+    survey_masked_sums,
+    survey_share_sums,
+)
 from veilsum.surveys.submission import (
-    Submission,
+    SurveySubmission,
     Words,
-    guest_key,
     guest_submission,
     new_invitation_code,
+    survey_guest_key,
 )
 from veilsum.surveys.survey_set import SurveySet, survey_set_of
 from veilsum.surveys.terms import SurveyTerms, survey_closing_entries, survey_terms
@@ -78,7 +82,7 @@ def survey_table(**survey: Any) -> dict[str, Any]:
         "run": RUN,
         "title": "a survey",
         "members": [
-            {"name": name, "certificate": pem_of(f"of {name}".encode())}
+            {"name": name, "certificate": pem_of_der(f"of {name}".encode())}
             for name in MEMBERS
         ],
         "graph": {"edges": [["ann", "bob"], ["bob", "cem"], ["ann", "cem"]]},
@@ -108,7 +112,7 @@ class World:
     def __init__(
         self,
         folder: Path,
-        kind: type[DelegateStore] = DelegateStore,
+        kind: type[SurveyDelegateStore] = SurveyDelegateStore,
         n_guests: int = N_GUESTS,
         **survey: Any,
     ) -> None:
@@ -129,7 +133,7 @@ class World:
         self.codes[name] = new_invitation_code()
         if claimed in (None, member):
             self.inviter[name] = member
-        key = guest_key(self.codes[name]).public_key().public_bytes_raw()
+        key = survey_guest_key(self.codes[name]).public_key().public_bytes_raw()
         row = {"name": name, "key": key.hex(), "invited_by": claimed or member}
         self.guest.append(row)
 
@@ -137,7 +141,7 @@ class World:
         """Make new keys, and the file with all who are invited."""
         keys = {name: one.new_key() for name, one in self.stores.items()}
         for name, member in self.inviter.items():
-            public = guest_key(self.codes[name]).public_key().public_bytes_raw()
+            public = survey_guest_key(self.codes[name]).public_key().public_bytes_raw()
             self.stores[member].vouch(name, public, keys[member])
         made = {name: one.hex() for name, one in keys.items()}
         said = {"guest": self.guest, "delegates": made}
@@ -149,30 +153,32 @@ class World:
         """A delegate's public key of the survey that is open."""
         return dict(self.terms.delegates)[member]
 
-    def visit(self, name: str, value: float, number: int = 1) -> Submission:
+    def visit(self, name: str, value: float, number: int = 1) -> SurveySubmission:
         """A guest comes with the same number in every cell."""
         row = [value] * len(self.terms.columns)
         cells = [row for _ in self.terms.rows]
         return guest_submission(self.terms, self.codes[name], cells, number)
 
-    def all_visit(self, values: Mapping[str, float]) -> list[Submission]:
+    def all_visit(self, values: Mapping[str, float]) -> list[SurveySubmission]:
         return [self.visit(name, value) for name, value in values.items()]
 
-    def closed(self, submissions: Sequence[Submission]) -> SurveyTerms:
+    def closed(self, submissions: Sequence[SurveySubmission]) -> SurveyTerms:
         """The host closes the survey with these."""
         chosen = survey_set_of(self.terms, submissions)
         return closed_with(self.said, chosen)
 
     def contribution(
-        self, name: str, terms: SurveyTerms, submissions: Sequence[Submission]
+        self, name: str, terms: SurveyTerms, submissions: Sequence[SurveySubmission]
     ) -> Words:
         """What one delegate puts into the sum, if it takes part."""
         key = self.stores[name].commit(terms, name, submissions)
-        return share_sums(terms, submissions, key)
+        return survey_share_sums(terms, submissions, key)
 
-    def total(self, terms: SurveyTerms, submissions: Sequence[Submission]) -> list[int]:
+    def total(
+        self, terms: SurveyTerms, submissions: Sequence[SurveySubmission]
+    ) -> list[int]:
         """What everybody learns: the sum of all, and nothing else of delegates."""
-        found = masked_sums(terms, submissions)
+        found = survey_masked_sums(terms, submissions)
         for name in self.stores:
             found = found + self.contribution(name, terms, submissions)
         return [int(one) for one in found.astype(np.int64)]

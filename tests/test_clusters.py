@@ -24,10 +24,10 @@ from audit.questions import named
 from test_scale import draw, draw_or_die, fail
 from veilsum.audit import auditing
 from veilsum.audit.attack import Scene
-from veilsum.audit.unfinished import NAME, Unfinished
+from veilsum.audit.unfinished import NAME, UnfinishedAudit
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
-from veilsum.privacy.coalitions import Search
+from veilsum.privacy.coalitions import CoalitionSearch
 from veilsum.scale.pieces import map_pieces, seed_of_piece
 from veilsum.scale.workers import workers_on
 
@@ -170,7 +170,7 @@ def test_further_attacks_have_the_same_bytes(cluster, monkeypatch):
     monkeypatch.setattr(auditing, "TRIALS", {"standard": 2})
     monkeypatch.setattr(auditing, "RUNS", {"standard": 1})
     asked = named("a cost")
-    scene = auditing.scene_of(asked)
+    scene = auditing.scene_of_audit(asked)
     how = {"executions": 400, "seed": 3, "progress": False}
     alone = auditing.audit_question(asked, scene, [("ann",)], **how)
     shared = auditing.audit_question(asked, scene, [("ann",)], on=cluster, **how)
@@ -179,7 +179,10 @@ def test_further_attacks_have_the_same_bytes(cluster, monkeypatch):
 
 def test_searches_and_executions_are_the_same(cluster, monkeypatch):
     graph = Topology.family("regular:24:5:seed=1")
-    assert Search(graph, 3, 1e6, None, cluster).run() == Search(graph, 3, 1e6).run()
+    assert (
+        CoalitionSearch(graph, 3, 1e6, None, cluster).run()
+        == CoalitionSearch(graph, 3, 1e6).run()
+    )
     asked = {"tolerate": 1, "degree": 4, "epsilon": 0.1, "progress": False}
     found = vs.plan(10, **asked, on=cluster.address)
     assert found.to_dict() == vs.plan(10, **asked).to_dict()
@@ -234,8 +237,8 @@ def test_a_cluster_that_is_gone_is_said_and_work_goes_on(cluster, tmp_path):
     # An audit that is about to begin, on a cluster that has just gone.
     agreed = {"asked": 1}
     with pytest.raises(vs.InvalidInputError, match=r"is gone: .*executions are in"):
-        audited(on=cluster, kept=Unfinished.begun(tmp_path, agreed))
-    assert audited(kept=Unfinished.begun(tmp_path, agreed)).to_dict() == alone
+        audited(on=cluster, kept=UnfinishedAudit.begun(tmp_path, agreed))
+    assert audited(kept=UnfinishedAudit.begun(tmp_path, agreed)).to_dict() == alone
     with pytest.raises(BrokenExecutor, match="is gone"):
         cluster.submit(draw, "a", 1).result()
 
@@ -249,11 +252,11 @@ def test_an_audit_goes_on_after_its_cluster_is_gone(tmp_path):
             if done >= 1_000:
                 on._driver.kill()
 
-        kept = Unfinished.begun(tmp_path, agreed)
+        kept = UnfinishedAudit.begun(tmp_path, agreed)
         with pytest.raises(vs.InvalidInputError, match="ray:1 is gone") as refused:
             audited(on=on, kept=kept, progress=progress)
     assert f"of 3,000 executions are in {tmp_path / NAME}" in str(refused.value)
-    kept = Unfinished.begun(tmp_path, agreed)
+    kept = UnfinishedAudit.begun(tmp_path, agreed)
     assert 1_000 <= kept.counted["play"].executions < 3_000
     with workers_on("processes:2") as on:
         assert audited(on=on, kept=kept).to_dict() == alone

@@ -186,9 +186,11 @@ def test_a_client_and_a_member_find_the_same_bytes(cluster, swept, audited, tmp_
         path = tmp_path / f"{host.address}.csv"
         job = asked(host, *SWEEP, "--out", path, "--on", where)
         for one in (cluster.head, cluster.far):
-            job.wait_for(lambda one=one: "ray::_carry_out" in str(one.processes()))
+            job.wait_for(
+                lambda one=one: "ray::_carry_out_on_ray_worker" in str(one.processes())
+            )
         job.wait_for(lambda path=path: lines(path, 20))
-        job.wait_for(lambda: kill(cluster.far, "ray::_carry_out"))
+        job.wait_for(lambda: kill(cluster.far, "ray::_carry_out_on_ray_worker"))
         code, _, said = job.ended()
         assert code == 0, said
         assert path.read_bytes() == swept
@@ -238,7 +240,9 @@ def test_a_host_that_is_gone_changes_nothing(cluster, swept, tmp_path):
     """Its cable is pulled: nobody is told, and Ray has to find out."""
     path = tmp_path / "without.csv"
     job = asked(cluster.client, *SWEEP, "--out", path, "--on", cluster.at)
-    job.wait_for(lambda: "ray::_carry_out" in str(cluster.far.processes()))
+    job.wait_for(
+        lambda: "ray::_carry_out_on_ray_worker" in str(cluster.far.processes())
+    )
     job.wait_for(lambda: lines(path, 20))
     cluster.switch.unplug(cluster.far)
     code, _, said = job.ended()

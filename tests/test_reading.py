@@ -23,8 +23,8 @@ from veilsum.reading import (
     Section,
     Text,
     Whole,
-    read,
-    section_keys,
+    keys_of_read_section,
+    read_section,
 )
 from veilsum.tables.schema import ColumnSection, SchemaSection
 
@@ -49,7 +49,9 @@ class Private(Secret, Section, frozen=True, kw_only=True):
 
 
 def test_a_table_becomes_a_value():
-    found = read({"inner": {"kind": "round"}, "names": ["a", 7]}, Outer, "the file")
+    found = read_section(
+        {"inner": {"kind": "round"}, "names": ["a", 7]}, Outer, "the file"
+    )
     assert found == Outer(inner=Inner(kind="round"), names=("a", "7"))
     assert found.given() == {"inner": Inner(kind="round"), "names": ("a", "7")}
     with pytest.raises(AttributeError):
@@ -58,9 +60,9 @@ def test_a_table_becomes_a_value():
 
 def test_a_number_stays_as_it_was_written_and_a_real_is_a_float():
     """5 and 5.0 are different words in what parties compare."""
-    found = read({"number": 5, "real": 5}, Outer, "the file")
+    found = read_section({"number": 5, "real": 5}, Outer, "the file")
     assert (type(found.number), type(found.real)) == (int, float)
-    assert type(read({"number": 5.0}, Outer, "the file").number) is float
+    assert type(read_section({"number": 5.0}, Outer, "the file").number) is float
 
 
 @each(
@@ -93,20 +95,20 @@ def test_a_number_stays_as_it_was_written_and_a_real_is_a_float():
 )
 def test_what_does_not_fit_is_named_with_its_place(table, words):
     with pytest.raises(InvalidScenarioError, match=words):
-        read(table, Outer, "the file")
+        read_section(table, Outer, "the file")
 
 
 def test_an_empty_section_is_none_where_something_would_have_to_be_there():
-    assert read({"inner": {}}, Outer, "the file") == Outer()
+    assert read_section({"inner": {}}, Outer, "the file") == Outer()
 
 
 def test_a_private_value_is_neither_shown_nor_copied_nor_repeated():
-    found = read({"rows": [[41.5]]}, Private, "[cost]")
+    found = read_section({"rows": [[41.5]]}, Private, "[cost]")
     assert "41.5" not in f"{found!r} {found}"
     with pytest.raises(SecretError):
         found.__reduce_ex__(2)
     with refused("wrong-value", InvalidScenarioError) as caught:
-        read({"rows": "41.5"}, Private, "[cost]")
+        read_section({"rows": "41.5"}, Private, "[cost]")
     assert "41.5" not in str(caught.value)
 
 
@@ -131,7 +133,7 @@ def test_every_section_is_frozen_and_refuses_what_it_does_not_know(kind):
     assert kind.__struct_config__.frozen
     assert kind.__struct_config__.forbid_unknown_fields
     with refused("unknown-key", InvalidScenarioError, mentions=("no such key",)):
-        read({"no such key": 1}, kind, "here")
+        read_section({"no such key": 1}, kind, "here")
 
 
 anything = st.recursive(
@@ -152,13 +154,13 @@ anything = st.recursive(
 @given(st.data())
 def test_no_table_gets_more_than_a_refusal(data):
     """Whatever stands at whatever key: a value, or our own sentence."""
-    keys = section_keys(ScenarioFile)
+    keys = keys_of_read_section(ScenarioFile)
     name = data.draw(st.sampled_from(sorted(keys)))
     table = data.draw(
         st.dictionaries(st.sampled_from(keys[name]), anything, max_size=3) | anything
     )
     try:
-        read({name: table}, ScenarioFile, "the scenario")
+        read_section({name: table}, ScenarioFile, "the scenario")
     except InvalidScenarioError as refused:
         said = str(refused)
     else:

@@ -14,7 +14,7 @@ import pytest
 from cases import each
 from refusals import refused
 from veilsum.scale.pieces import map_pieces, seed_of_piece
-from veilsum.scale.processes import Processes
+from veilsum.scale.processes import WorkerProcesses
 from veilsum.scale.workers import workers_on
 
 
@@ -63,7 +63,7 @@ def test_a_process_that_is_killed_changes_nothing(tmp_path):
 
 
 def test_a_process_that_always_dies_is_given_up(tmp_path):
-    with Processes(1) as on, pytest.raises(BrokenExecutor, match="fewer of them"):
+    with WorkerProcesses(1) as on, pytest.raises(BrokenExecutor, match="fewer of them"):
         list(map_pieces(always_die, [0], seed=0, on=on))
 
 

@@ -3,17 +3,17 @@
 import numpy as np
 
 from veilsum.minimise.costs.bases import Affine
-from veilsum.minimise.costs.cost import coefficient_rows
+from veilsum.minimise.costs.cost import cost_coefficient_rows
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.costs.remainders import LocalGradient, stack
+from veilsum.minimise.costs.remainders import LocalGradient, stack_remainders
 from veilsum.numbers.arrays import frozen_array
 
 
 def veil(costs, masks):
     """All effective costs, theta~_i = theta_i + u_i  (Eq. eff_cost)."""
-    remainder = stack([cost.remainder for cost in costs])
+    remainder = stack_remainders([cost.remainder for cost in costs])
     return EffectiveCost(
-        costs[0].basis, frozen_array(coefficient_rows(costs) + masks), remainder
+        costs[0].basis, frozen_array(cost_coefficient_rows(costs) + masks), remainder
     )
 
 

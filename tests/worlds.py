@@ -12,20 +12,20 @@ import numpy as np
 
 from rules import broken_rules
 from veilsum.drivers.faults import Faults
-from veilsum.drivers.loopback import World
+from veilsum.drivers.loopback import LoopbackWorld
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import ShareStreams, Streams
+from veilsum.masks.masking import MaskStreams, ShareStreams
 from veilsum.masks.streams import SeededStream
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.methods.settings import Settings
-from veilsum.minimise.question import public_facts
-from veilsum.minimise.rounds import MethodRounds, Schedules
+from veilsum.minimise.question import public_facts_of_costs
+from veilsum.minimise.rounds import MethodRounds, MethodSchedules
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.machine import Machine
-from veilsum.protocol.plan import Plan, Policy
+from veilsum.protocol.plan import ProtocolPlan, ProtocolPolicy
 from veilsum.protocol.work import SumWork, request_digest
 
 EFFECTS = {"send", "persist", "charge", "settimer", "deliver", "finish", "abort"}
@@ -33,7 +33,7 @@ SUMS = 3  # of a work with several
 
 
 @dataclass(frozen=True, repr=False)
-class FreshStreams(Streams, Secret):
+class FreshStreams(MaskStreams, Secret):
     """Streams that never repeat, as real ones do not, yet the same in every replay."""
 
     root: int
@@ -75,7 +75,7 @@ class Setting:
     seed: int = 0
     size: int = 3
     fresh: bool = True
-    policy: Policy = field(default_factory=Policy)
+    policy: ProtocolPolicy = field(default_factory=ProtocolPolicy)
 
     @property
     def topology(self):
@@ -87,7 +87,7 @@ class Setting:
 
     def plan(self):
         topology = self.topology
-        return Plan(
+        return ProtocolPlan(
             terms=repr(self).encode(),
             topology=topology,
             law=self.mask_law(topology),
@@ -120,10 +120,10 @@ class Setting:
     def _rounds(self, plan):
         basis, remainder = Affine(self.size), SquaredNorm(1.0)
         domain = WholeSpace(self.size)
-        facts = public_facts(plan.topology, domain, plan.law, basis, remainder)
+        facts = public_facts_of_costs(plan.topology, domain, plan.law, basis, remainder)
         settings = Settings(method="nids", iterations=80, tolerance=1e-3)
         start = np.zeros(self.size)
-        schedules = Schedules(settings, facts)
+        schedules = MethodSchedules(settings, facts)
         return MethodRounds(schedules, plan.law, basis, remainder, start)
 
     def streams(self):
@@ -131,7 +131,7 @@ class Setting:
 
     def world(self, faults=None, *, make=Machine, **options):
         plan = self.plan()
-        return World(
+        return LoopbackWorld(
             plan,
             self.works(plan),
             self.streams(),

@@ -41,7 +41,7 @@ _BLANK = frozenset(
 )
 
 
-def installing(extra: str) -> str:
+def install_advice(extra: str) -> str:
     """Say how to install an extra: veilsum's name is on no package index.
 
     >>> installing("net")
@@ -105,7 +105,7 @@ class InvalidInputError(VeilsumError, ValueError):
 
 
 @contextmanager
-def naming_party(party: str) -> Iterator[None]:
+def naming_party_in_error(party: str) -> Iterator[None]:
     """Put a party's name before an error about its data."""
     try:
         yield

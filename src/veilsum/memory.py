@@ -20,28 +20,33 @@ SMALL = 1 << 28
 MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
-def check_room(wanted: float, what: str) -> None:
+def check_memory_room(wanted: float, what: str) -> None:
     """Refuse work that needs more bytes than are free, where that is known."""
-    if wanted < SMALL or (free := available()) is None or wanted <= SHARE * free:
+    if wanted < SMALL or (free := available_memory()) is None or wanted <= SHARE * free:
         return
     raise MemoryShortError(
-        f"{what} takes about {in_words(wanted)} of memory, and {in_words(free)} are "
+        f"{what} takes about {memory_in_words(wanted)} of memory, and "
+        f"{memory_in_words(free)} are "
         "free here: ask for less (fewer parties, neighbours, coordinates, executions), "
         "or use a machine with more",
         code="memory-short",
     )
 
 
-def available() -> int | None:
+def available_memory() -> int | None:
     """Return how many bytes may still be taken; None where the system does not say.
 
     Inside a container its own limit counts, too.
     """
-    found = [one for one in (_of_machine(), _of_group()) if one is not None]
+    found = [
+        one
+        for one in (_memory_of_machine(), _memory_of_control_group())
+        if one is not None
+    ]
     return min(found, default=None)
 
 
-def _of_machine() -> int | None:
+def _memory_of_machine() -> int | None:
     try:
         lines = MEMINFO.read_text().splitlines()
         told = next(line for line in lines if line.startswith("MemAvailable:"))
@@ -54,7 +59,7 @@ def _of_machine() -> int | None:
         return None
 
 
-def _of_group() -> int | None:
+def _memory_of_control_group() -> int | None:
     try:
         most = int((GROUP / "memory.max").read_text())
         return max(0, most - int((GROUP / "memory.current").read_text()))
@@ -62,7 +67,7 @@ def _of_group() -> int | None:
         return None
 
 
-def peak() -> int | None:
+def peak_memory() -> int | None:
     """Return the most bytes that this process has had so far; None on Windows."""
     try:
         import resource
@@ -73,10 +78,10 @@ def peak() -> int | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def in_words(count: float) -> str:
+def memory_in_words(count: float) -> str:
     """Return a number of bytes for a sentence.
 
-    >>> in_words(6.4e9), in_words(25_600_000)
+    >>> memory_in_words(6.4e9), memory_in_words(25_600_000)
     ('6.4 GB', '26 MB')
     """
     return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.0f} MB"

@@ -19,7 +19,14 @@ from typing import TypeAlias
 from unicodedata import bidirectional
 
 from veilsum.errors import printable
-from veilsum.showing import Block, Both, Rendering, Table, as_text, safe_for_html
+from veilsum.showing import (
+    Block,
+    Rendering,
+    ShownBothWays,
+    ShownTable,
+    safe_for_html,
+    shown_cell_text,
+)
 
 # More of one text, or of one table, nobody reads on a page; that there is more is said.
 MOST_LETTERS, MOST_ROWS = 4_000, 400
@@ -34,16 +41,16 @@ COMMAND = re.compile(
 )
 
 
-class Html(str):
+class PageHtml(str):
     """Text that a browser reads as HTML; made by the functions of this module."""
 
     __slots__ = ()
 
 
-Part: TypeAlias = "str | Html"
+Part: TypeAlias = "str | PageHtml"
 
 
-def html(part: Part) -> Html:
+def html(part: Part) -> PageHtml:
     r"""Return a text as HTML that shows it, and nothing else; HTML as it is.
 
     What cannot be seen is written as its code, and letters that run from right to left
@@ -52,43 +59,43 @@ def html(part: Part) -> Html:
     >>> print(html("<b>dose\u202e</b>"))
     &lt;b&gt;dose\u202e&lt;/b&gt;
     """
-    if isinstance(part, Html):
+    if isinstance(part, PageHtml):
         return part
     shown = printable(part[:MOST_LETTERS])
     if len(part) > MOST_LETTERS:
         shown += f" ... and {len(part) - MOST_LETTERS:,} letters more"
     if shown.isascii():
-        return Html(safe_for_html(shown))
+        return PageHtml(safe_for_html(shown))
     runs = groupby(shown, lambda letter: bidirectional(letter) in FROM_THE_RIGHT)
     found = ((turned, safe_for_html("".join(letters))) for turned, letters in runs)
-    return Html("".join(f"<bdi>{t}</bdi>" if turned else t for turned, t in found))
+    return PageHtml("".join(f"<bdi>{t}</bdi>" if turned else t for turned, t in found))
 
 
-def together(*parts: Part) -> Html:
+def together(*parts: Part) -> PageHtml:
     """Return several parts one after the other."""
-    return Html("".join(map(html, parts)))
+    return PageHtml("".join(map(html, parts)))
 
 
-def tag(name: str, *parts: Part, **attributes: str) -> Html:
+def tag(name: str, *parts: Part, **attributes: str) -> PageHtml:
     """Return an element; `class_` is the attribute class, `aria_label` aria-label."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html(value)}"'
         for key, value in attributes.items()
     )
-    return Html(f"<{name}{given}>{together(*parts)}</{name}>")
+    return PageHtml(f"<{name}{given}>{together(*parts)}</{name}>")
 
 
-def paragraph(*parts: Part) -> Html:
+def paragraph(*parts: Part) -> PageHtml:
     """Return a paragraph."""
     return tag("p", *parts)
 
 
-def notice(*parts: Part, bad: bool = False) -> Html:
+def notice(*parts: Part, bad: bool = False) -> PageHtml:
     """Return what nobody must miss in a box; a bad one is marked as such."""
     return tag("div", *parts, class_="notice bad" if bad else "notice")
 
 
-def listing(items: Iterable[Part]) -> Html:
+def listing(items: Iterable[Part]) -> PageHtml:
     """Return a list with a dot before every item; of many the first, which is said."""
     given = [*items]
     more = len(given) - MOST_ROWS
@@ -96,13 +103,13 @@ def listing(items: Iterable[Part]) -> Html:
     return tag("ul", *(tag("li", one) for one in [*given[:MOST_ROWS], *rest]))
 
 
-def commands(text: str) -> Html:
+def commands(text: str) -> PageHtml:
     """Return what is typed, line by line; a long line scrolls in its own box."""
-    lines = Html("\n".join(html(line) for line in text.split("\n")))
+    lines = PageHtml("\n".join(html(line) for line in text.split("\n")))
     return tag("pre", tag("code", lines), tabindex="0")
 
 
-def with_commands(text: str) -> Html:
+def with_commands(text: str) -> PageHtml:
     """Return a text whose commands are set apart; no word of one is split.
 
     >>> print(with_commands("veilsum audit FILE tries it."))
@@ -111,12 +118,15 @@ def with_commands(text: str) -> Html:
     made, last = [], 0
     for found in COMMAND.finditer(text):
         words = [tag("span", one) for one in found[0].split(" ")]
-        made += [html(text[last : found.start()]), tag("code", Html(" ".join(words)))]
+        made += [
+            html(text[last : found.start()]),
+            tag("code", PageHtml(" ".join(words))),
+        ]
         last = found.end()
     return together(*made, text[last:])
 
 
-def facts(pairs: Iterable[tuple[Part, Part]]) -> Html:
+def facts(pairs: Iterable[tuple[Part, Part]]) -> PageHtml:
     """Return names and what is so called."""
     rows = (together(tag("dt", name), tag("dd", what)) for name, what in pairs)
     return tag("dl", *rows)
@@ -124,7 +134,7 @@ def facts(pairs: Iterable[tuple[Part, Part]]) -> Html:
 
 def table(
     columns: Sequence[Part], rows: Sequence[Sequence[Part]], *, caption: str = ""
-) -> Html:
+) -> PageHtml:
     """Return a table that scrolls in its own box; columns of numbers end alike.
 
     Args:
@@ -154,13 +164,13 @@ def table(
         "div",
         tag(
             "table",
-            tag("caption", caption) if caption else Html(),
-            tag("thead", tag("tr", *head)) if any(columns) else Html(),
+            tag("caption", caption) if caption else PageHtml(),
+            tag("thead", tag("tr", *head)) if any(columns) else PageHtml(),
             tag("tbody", *body),
         ),
         paragraph(f"and {more:,} more rows, which are not on this page")
         if more
-        else Html(),
+        else PageHtml(),
         class_="wide",
         tabindex="0",
         role="region",
@@ -168,13 +178,13 @@ def table(
     )
 
 
-def words(pairs: Iterable[tuple[Part, Part]]) -> Html:
+def words(pairs: Iterable[tuple[Part, Part]]) -> PageHtml:
     """Return words and what they mean, side by side where there is room."""
     told = (together(tag("b", name), ": ", meaning) for name, meaning in pairs)
     return tag("ul", *(tag("li", one) for one in told), class_="words")
 
 
-def beside(*parts: Part) -> Html:
+def beside(*parts: Part) -> PageHtml:
     """Return parts beside each other, and below each other on a narrow screen."""
     return tag("div", *(tag("div", one) for one in parts), class_="beside")
 
@@ -184,7 +194,7 @@ def prose(
     rows: Sequence[Sequence[Part]],
     *,
     widths: Sequence[int] = (),
-) -> Html:
+) -> PageHtml:
     """Return a table of sentences; on a narrow screen its cells stand below each other.
 
     Args:
@@ -194,7 +204,7 @@ def prose(
     """
     return tag(
         "table",
-        *(Html(f'<col style="width: {width}%">') for width in widths),
+        *(PageHtml(f'<col style="width: {width}%">') for width in widths),
         tag("thead", tag("tr", *(tag("th", one, scope="col") for one in columns))),
         tag(
             "tbody",
@@ -222,7 +232,7 @@ def _is_number(cell: Part) -> bool:
     return True
 
 
-def figure(svg: bytes, *, alt: str, caption: Part = "") -> Html:
+def figure(svg: bytes, *, alt: str, caption: Part = "") -> PageHtml:
     """Return a drawing (SVG) as an image: nothing in it can run or be fetched.
 
     Args:
@@ -231,19 +241,19 @@ def figure(svg: bytes, *, alt: str, caption: Part = "") -> Html:
         caption: what stands below.
     """
     source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
-    image = Html(f'<img alt="{html(alt)}" src="{source}">')
+    image = PageHtml(f'<img alt="{html(alt)}" src="{source}">')
     return tag("figure", image, *([tag("figcaption", caption)] if caption else []))
 
 
-def folded(title: Part, *parts: Part) -> Html:
+def folded(title: Part, *parts: Part) -> PageHtml:
     """Return parts of which only the title shows until somebody opens them."""
-    return Html(f"{FOLDED}{tag('summary', title)}{together(*parts)}</details>")
+    return PageHtml(f"{FOLDED}{tag('summary', title)}{together(*parts)}</details>")
 
 
-def shown(showing: Rendering) -> Html:
+def shown(showing: Rendering) -> PageHtml:
     """Return a result as it shows itself, what it has folded below."""
     return together(
-        tag("p", showing.title, class_="answer") if showing.title else Html(),
+        tag("p", showing.title, class_="answer") if showing.title else PageHtml(),
         *map(_block, showing.blocks),
         *(
             folded(name, *_details(parts))
@@ -253,21 +263,21 @@ def shown(showing: Rendering) -> Html:
     )
 
 
-def _details(parts: Sequence[Block]) -> Iterable[Html]:
+def _details(parts: Sequence[Block]) -> Iterable[PageHtml]:
     said = [one for one in parts if isinstance(one, str)]
     return [listing(said)] if len(said) == len(parts) else map(_block, parts)
 
 
-def _block(block: Block) -> Html:
+def _block(block: Block) -> PageHtml:
     if isinstance(block, str):
         return paragraph(block)
     if isinstance(block, tuple):
-        return paragraph(Html("<br>".join(map(html, block))))
-    if isinstance(block, Table):
-        rows = [[as_text(cell) for cell in row] for row in block.cells]
+        return paragraph(PageHtml("<br>".join(map(html, block))))
+    if isinstance(block, ShownTable):
+        rows = [[shown_cell_text(cell) for cell in row] for row in block.cells]
         return table(block.headers, rows, caption=block.title)
-    assert isinstance(block, Both)
-    return tag("div", Html(block.html), class_="wide fixed")
+    assert isinstance(block, ShownBothWays)
+    return tag("div", PageHtml(block.html), class_="wide fixed")
 
 
 @dataclass(frozen=True)
@@ -304,21 +314,23 @@ def page(
         tag("a", one.heading, href=f"#{place}") for place, one in places.items()
     )
     head = together(
-        Html('<meta charset="utf-8">'),
-        Html(
+        PageHtml('<meta charset="utf-8">'),
+        PageHtml(
             '<meta http-equiv="Content-Security-Policy" '
             f'content="{NOTHING_FROM_OUTSIDE}">'
         ),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html('<meta name="referrer" content="no-referrer">'),
-        Html('<meta name="color-scheme" content="light dark">'),
+        PageHtml(
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        ),
+        PageHtml('<meta name="referrer" content="no-referrer">'),
+        PageHtml('<meta name="color-scheme" content="light dark">'),
         tag("title", title),
-        tag("style", Html(CSS), Html(_foot(title))),
+        tag("style", PageHtml(CSS), PageHtml(_foot(title))),
     )
     body = tag(
         "main",
         tag("header", tag("h1", title), *lead),
-        tag("nav", tag("p", contents), links) if contents and sections else Html(),
+        tag("nav", tag("p", contents), links) if contents and sections else PageHtml(),
         *(
             tag("section", tag("h2", one.heading), *one.parts, id=place)
             for place, one in places.items()

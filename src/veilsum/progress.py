@@ -8,7 +8,7 @@ there are to do; where work has several stages, each begins again with its own t
 Work inside other work that is being watched says nothing, nor does a worker process.
 
 A command has more to do than the work it watches: loading packages, reading files,
-proving a guarantee. `show_activity` names such a step on a terminal.
+proving a guarantee. `show_progress_activity` names such a step on a terminal.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SOON, TICK = 0.5, 1.0
 
 
 @contextmanager
-def watched(progress: Progress = None) -> Iterator[Opening | None]:
+def watch_progress(progress: Progress = None) -> Iterator[Opening | None]:
     """Yield what opens a stage; None if nobody wants to hear of any.
 
     >>> told = []
@@ -51,17 +51,17 @@ def watched(progress: Progress = None) -> Iterator[Opening | None]:
     [(2, 3)]
     """
     if callable(progress):
-        yield _to(progress)
+        yield _progress_to_report(progress)
     elif progress is not None and progress is not False:
         raise InvalidInputError(
             "progress is None for a bar, False for none, or a function that is called "
             f"with done and total, found {progress!r}",
             code="malformed-progress",
         )
-    elif progress is False or not _Bars.is_wanted():
+    elif progress is False or not _ProgressBars.is_wanted():
         yield None
     else:
-        bars = _Bars()
+        bars = _ProgressBars()
         try:
             yield bars.open
         finally:
@@ -69,28 +69,28 @@ def watched(progress: Progress = None) -> Iterator[Opening | None]:
 
 
 @contextmanager
-def show_activity(label: str) -> Iterator[None]:
+def show_progress_activity(label: str) -> Iterator[None]:
     """Show a step's name and duration on a terminal if it lasts longer than `SOON`.
 
     The line is written by a thread of its own, because a step such as an import cannot
     report. It is erased at the end of the step, or when a bar inside is shown.
     """
-    if not _Bars.is_wanted() or not sys.stderr.isatty():
+    if not _ProgressBars.is_wanted() or not sys.stderr.isatty():
         yield
         return
-    line = _Line(label)
+    line = _ProgressLine(label)
     try:
         yield
     finally:
         line.end()
 
 
-def silent(_label: str, _total: int) -> Advance:
+def silent_progress(_label: str, _total: int) -> Advance:
     """Open a stage that nobody hears of."""
     return lambda _done: None
 
 
-def staged(opening: Opening | None, label: str) -> Report | None:
+def staged_progress(opening: Opening | None, label: str) -> Report | None:
     """Return what is told of done and total, and opens its stage once that is known."""
     if opening is None:
         return None
@@ -104,12 +104,12 @@ def staged(opening: Opening | None, label: str) -> Report | None:
     return report
 
 
-def _to(report: Report) -> Opening:
+def _progress_to_report(report: Report) -> Opening:
     return lambda _label, total: lambda done: report(done, total)
 
 
 @dataclass(eq=False)
-class _Bars:
+class _ProgressBars:
     """Bars of rich in a terminal; a line of text in a notebook, or without rich."""
 
     began: float = field(default_factory=lambda: monotonic())
@@ -122,9 +122,9 @@ class _Bars:
     @classmethod
     def is_wanted(cls) -> bool:
         """Say whether a person is looking, and nobody is telling one anything yet."""
-        if cls.busy or _is_worker() or sys.stderr is None:
+        if cls.busy or _is_worker_without_progress() or sys.stderr is None:
             return False
-        return sys.stderr.isatty() or _in_notebook()
+        return sys.stderr.isatty() or _progress_is_in_notebook()
 
     def __post_init__(self) -> None:
         type(self).busy = True
@@ -157,13 +157,13 @@ class _Bars:
                 first.append((now, done))
             if now - (self.shown or self.began) < (BETWEEN if self.shown else PATIENCE):
                 return
-            if _Line.current is not None:
-                _Line.current.end()
+            if _ProgressLine.current is not None:
+                _ProgressLine.current.end()
             self.shown = now
             if self.bars is not None:
                 self.bars.start()  # once more is no harm
             else:
-                left = _time_left(now, done, total, *first[0])
+                left = _progress_time_left(now, done, total, *first[0])
                 sys.stderr.write(f"\r{label} {done:,} of {total:,}{left}")
                 sys.stderr.flush()
 
@@ -179,7 +179,7 @@ class _Bars:
 
 
 @dataclass(eq=False)
-class _Line:
+class _ProgressLine:
     """The name of a step and how long it has taken, updated by a thread."""
 
     label: str
@@ -187,7 +187,7 @@ class _Line:
     _ended: Event = field(default_factory=Event)
 
     # The line on the screen: a bar erases it first.
-    current: ClassVar[_Line | None] = None
+    current: ClassVar[_ProgressLine | None] = None
 
     def __post_init__(self) -> None:
         type(self).current = self
@@ -213,10 +213,12 @@ class _Line:
             self._written = 0
 
 
-def _time_left(now: float, done: int, total: int, began: float, before: int) -> str:
+def _progress_time_left(
+    now: float, done: int, total: int, began: float, before: int
+) -> str:
     """Say how long it will take, as far as what was done by now tells.
 
-    >>> _time_left(20.0, 30, 100, 10.0, 10)
+    >>> _progress_time_left(20.0, 30, 100, 10.0, 10)
     ', 35 s left  '
     """
     if done <= before or done >= total:
@@ -227,13 +229,13 @@ def _time_left(now: float, done: int, total: int, began: float, before: int) -> 
     return f", {ceil(seconds / size)} {name} left  "
 
 
-def _is_worker() -> bool:
+def _is_worker_without_progress() -> bool:
     """Say whether another process started this one to work; it has the module then."""
     module = sys.modules.get("multiprocessing.process")
     return module is not None and module.parent_process() is not None
 
 
-def _in_notebook() -> bool:
+def _progress_is_in_notebook() -> bool:
     """Say whether this runs in a kernel; IPython is there already if it does."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"

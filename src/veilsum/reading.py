@@ -1,9 +1,9 @@
 """Frozen values out of plain tables, such as a TOML file has them.
 
 A `Section` describes one table: its keys, the type of each, and in words what is
-expected there. `read` is the only way from a table to a section. It refuses an unknown
-key with the nearest known one, a key that is missing, and a value of another type, and
-says where that stands, what was expected and what was found.
+expected there. `read_section` is the only way from a table to a section. It refuses an
+unknown key with the nearest known one, a key that is missing, and a value of another
+type, and says where that stands, what was expected and what was found.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     @classmethod
     def has_required(cls) -> bool:
         """Say whether some key must be there."""
-        return any(one.required for one in _fields(cls))
+        return any(one.required for one in _fields_of_read_section(cls))
 
     def given(self) -> dict[str, Any]:
         """Return what was written, key by key."""
@@ -75,53 +75,61 @@ S = TypeVar("S", bound=Section)
 
 
 @cache
-def _fields(kind: type[Section]) -> tuple[msgspec.structs.FieldInfo, ...]:
+def _fields_of_read_section(
+    kind: type[Section],
+) -> tuple[msgspec.structs.FieldInfo, ...]:
     """Return a section's keys; annotations are texts, and are looked up once."""
     return msgspec.structs.fields(kind)
 
 
-def read(table: object, kind: type[S], where: str) -> S:
+def read_section(table: object, kind: type[S], where: str) -> S:
     """Return the section that a table holds; `where` is how people call its place."""
     if not isinstance(table, Mapping):
         raise InvalidScenarioError(
-            f"{where} must be a section, found {_shown(table)}", code="section-expected"
+            f"{where} must be a section, found {_shown_read_value(table)}",
+            code="section-expected",
         )
     kind = kind.for_keys(table)
     if not table.keys() <= {*kind.__struct_fields__}:
-        check_keys(table, kind.known_keys(), where)
+        check_read_keys(table, kind.known_keys(), where)
     values: dict[str, Any] = {}
-    for field in _fields(kind):
-        key, section = field.name, _section(field.type)
+    for field in _fields_of_read_section(kind):
+        key, section = field.name, _section_type_to_read(field.type)
         if section is not None:
             # A heading with nothing under it says as little as none at all, where
             # something would have to be there.
             empty = table.get(key) == {} and section.has_required()
             if field.required or (key in table and not empty):
-                values[key] = read(table.get(key, {}), section, f"[{key}]")
+                values[key] = read_section(table.get(key, {}), section, f"[{key}]")
         elif key in table:
             place = f"{where} {key}" if where.startswith("[") else f"{where}: {key}"
             private = issubclass(kind, Secret)
-            values[key] = _value(table[key], field.type, place, private=private)
+            values[key] = _read_section_value(
+                table[key], field.type, place, private=private
+            )
         elif field.required:
-            raise missing(where, key, _expected(field.type))
+            raise missing_key_error(where, key, _expected_of_read_type(field.type))
     return kind(**values)
 
 
-def section_keys(kind: type[Section]) -> dict[str, tuple[str, ...]]:
+def keys_of_read_section(kind: type[Section]) -> dict[str, tuple[str, ...]]:
     """Return the keys of every section that a file may have."""
     whole = kind.for_keys(kind.known_keys())
-    found = {one.name: _section(one.type) for one in _fields(whole)}
+    found = {
+        one.name: _section_type_to_read(one.type)
+        for one in _fields_of_read_section(whole)
+    }
     return {
         name: part.__struct_fields__ for name, part in found.items() if part is not None
     }
 
 
-def missing(where: str, key: str, why: str) -> InvalidScenarioError:
+def missing_key_error(where: str, key: str, why: str) -> InvalidScenarioError:
     """Return the error about a key that must be there."""
     return InvalidScenarioError(f"{where} needs {key!r}: {why}", code="missing-key")
 
 
-def check_keys(table: Collection[str], known: Collection[str], where: str) -> None:
+def check_read_keys(table: Collection[str], known: Collection[str], where: str) -> None:
     """Refuse an unknown key, naming the nearest."""
     for key in table:
         if key not in known:
@@ -134,7 +142,7 @@ def check_keys(table: Collection[str], known: Collection[str], where: str) -> No
 
 
 @contextmanager
-def about(section: str) -> Iterator[None]:
+def about_read_section(section: str) -> Iterator[None]:
     """Say in which section something cannot be used."""
     try:
         yield
@@ -144,64 +152,82 @@ def about(section: str) -> Iterator[None]:
         raise InvalidScenarioError(f"[{section}] {error}", code=error.code) from None
 
 
-def _value(value: object, kind: Any, place: str, *, private: bool) -> Any:
+def _read_section_value(value: object, kind: Any, place: str, *, private: bool) -> Any:
     """Return one value in its type; a private one is not repeated if it is wrong."""
-    names = (_meta(kind).extra or {}).get("names")
+    names = (_meta_of_read_type(kind).extra or {}).get("names")
     try:
         found = msgspec.convert(value, names or kind)
     except (msgspec.ValidationError, UnicodeEncodeError):  # half of a surrogate pair
         found = None
     if names and found is not None:
-        return _as_texts(found)
-    choices = _choices(kind)
+        return _read_names_as_texts(found)
+    choices = _choices_of_read_type(kind)
     if choices and found not in choices:
         raise InvalidScenarioError(
-            f"{place} is {_shown(value)}; {nearest_name(value, choices)}choose from "
+            f"{place} is {_shown_read_value(value)}; "
+            f"{nearest_name(value, choices)}choose from "
             f"{', '.join(choices)}",
             code="unknown-value",
         )
     if found is None:
-        shown = KINDS.get(type(value), "something else") if private else _shown(value)
+        shown = (
+            KINDS.get(type(value), "something else")
+            if private
+            else _shown_read_value(value)
+        )
         raise InvalidScenarioError(
-            f"{place} must be {_expected(kind)}, found {shown}", code="wrong-value"
+            f"{place} must be {_expected_of_read_type(kind)}, found {shown}",
+            code="wrong-value",
         )
     return found
 
 
-def _as_texts(names: Any) -> Any:
-    return tuple(map(_as_texts, names)) if isinstance(names, tuple) else str(names)
+def _read_names_as_texts(names: Any) -> Any:
+    return (
+        tuple(map(_read_names_as_texts, names))
+        if isinstance(names, tuple)
+        else str(names)
+    )
 
 
-def _shown(value: object) -> str:
+def _shown_read_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}..."
 
 
-def _section(kind: Any) -> type[Section] | None:
+def _section_type_to_read(kind: Any) -> type[Section] | None:
     """Return the section that a type stands for, if it is one."""
-    bare = _bare(kind)
+    bare = _type_without_none(kind)
     return bare if isinstance(bare, type) and issubclass(bare, Section) else None
 
 
-def _bare(kind: Any) -> Any:
+def _type_without_none(kind: Any) -> Any:
     """Return a type without `| None`."""
     parts = [part for part in get_args(kind) if part is not NoneType]
     return parts[0] if NoneType in get_args(kind) and len(parts) == 1 else kind
 
 
-def _meta(kind: Any) -> Meta:
-    notes = get_args(_bare(kind)) if get_origin(_bare(kind)) is Annotated else ()
+def _meta_of_read_type(kind: Any) -> Meta:
+    notes = (
+        get_args(_type_without_none(kind))
+        if get_origin(_type_without_none(kind)) is Annotated
+        else ()
+    )
     return next((note for note in notes if isinstance(note, Meta)), Meta())
 
 
-def _choices(kind: Any) -> tuple[str, ...]:
+def _choices_of_read_type(kind: Any) -> tuple[str, ...]:
     """Return the words that may stand there, where only some may."""
-    bare = _bare(kind)
+    bare = _type_without_none(kind)
     if get_origin(bare) is Literal:
         return get_args(bare)
-    return tuple((_meta(kind).extra or {}).get("choices", ()))
+    return tuple((_meta_of_read_type(kind).extra or {}).get("choices", ()))
 
 
-def _expected(kind: Any) -> str:
-    choices = _choices(kind)
-    return f"one of {', '.join(choices)}" if choices else str(_meta(kind).description)
+def _expected_of_read_type(kind: Any) -> str:
+    choices = _choices_of_read_type(kind)
+    return (
+        f"one of {', '.join(choices)}"
+        if choices
+        else str(_meta_of_read_type(kind).description)
+    )

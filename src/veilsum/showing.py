@@ -55,7 +55,7 @@ _NOTE = "margin:.3em 0;max-width:46em"
 
 
 @dataclass(frozen=True)
-class Table:
+class ShownTable:
     """A table to be shown.
 
     Attributes:
@@ -72,7 +72,7 @@ class Table:
     align: str | None = None
 
     @classmethod
-    def of(cls, rows: Sequence[Mapping[str, Cell]], title: str = "") -> Table:
+    def of(cls, rows: Sequence[Mapping[str, Cell]], title: str = "") -> ShownTable:
         """Return a table with a column for each key, in the order they appear."""
         return cls(list(dict.fromkeys(key for row in rows for key in row)), rows, title)
 
@@ -88,7 +88,11 @@ class Table:
     def ways(self) -> str:
         """How each column is lined up."""
         columns = zip(self.headers, *self.cells, strict=False)  # checked below
-        ways = "".join(map(_way, columns)) if self.align is None else self.align
+        ways = (
+            "".join(map(_shown_column_alignment, columns))
+            if self.align is None
+            else self.align
+        )
         sizes = {len(row) for row in self.cells}
         if {len(ways), *sizes} != {len(self.headers) or 1} or set(ways) - set("<>."):
             raise InvalidInputError(
@@ -106,14 +110,18 @@ class Table:
             width: that lines have at most.
             wide: whether lines have all of it, and the table is in one part.
         """
-        ways, shown = self.ways, [list(map(as_text, row)) for row in self.cells]
+        ways, shown = self.ways, [list(map(shown_cell_text, row)) for row in self.cells]
         columns = [
-            padded_column(printable(header), list(cells), way)
+            padded_shown_column(printable(header), list(cells), way)
             for header, way, *cells in zip(self.headers, ways, *shown, strict=True)
         ]
-        lines = table_lines(columns, width) if wide else _held(columns, width)
+        lines = (
+            shown_table_lines(columns, width)
+            if wide
+            else _shown_column_lines(columns, width)
+        )
         if width is not None and max(map(terminal_width, lines)) > width and not wide:
-            lines = [*_split(columns, ways, width)]
+            lines = [*_split_shown_table(columns, ways, width)]
         above = wrapped_lines(self.title, width or WIDTH) if self.title else []
         return "\n".join([*above, *lines])
 
@@ -125,7 +133,9 @@ class Table:
             for one, way in zip(self.headers, ways, strict=True)
         )
         head = f"<thead><tr>{head}</tr></thead>" if any(self.headers) else ""
-        body = "".join(f"<tr>{_cells(row, ways)}</tr>" for row in self.cells)
+        body = "".join(
+            f"<tr>{_shown_cells_as_html(row, ways)}</tr>" for row in self.cells
+        )
         above = (
             f'<p style="{_NOTE}">{safe_for_html(self.title)}</p>' if self.title else ""
         )
@@ -136,7 +146,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Both:
+class ShownBothWays:
     """Something whose text and HTML are made elsewhere, and say the same.
 
     Attributes:
@@ -148,7 +158,7 @@ class Both:
     html: str
 
     @classmethod
-    def letters(cls, text: str) -> Both:
+    def letters(cls, text: str) -> ShownBothWays:
         """Return a picture made of letters."""
         lines = "\n".join(map(printable, text.split("\n")))
         style = f"{_BOX};background:transparent;color:inherit;line-height:1.2"
@@ -156,7 +166,7 @@ class Both:
 
 
 @dataclass(frozen=True)
-class Items:
+class ShownItems:
     """Lines under a heading.
 
     Attributes:
@@ -193,7 +203,7 @@ class Items:
 
 
 # A sentence; sentences that each begin a line; lines under a heading; a table.
-Block: TypeAlias = str | tuple[str, ...] | Items | Table | Both
+Block: TypeAlias = str | tuple[str, ...] | ShownItems | ShownTable | ShownBothWays
 
 
 @dataclass(frozen=True)
@@ -220,27 +230,34 @@ class Rendering:
     def text(self, *, whole: bool = True, width: int = WIDTH) -> str:
         """Return it as plain text; what is folded is named, or is there if whole."""
         kept = {name: part for name, part in self.folded.items() if part}
-        parts = [_text(self.title, width), *(_text(one, width) for one in self.blocks)]
+        parts = [
+            _shown_block_as_text(self.title, width),
+            *(_shown_block_as_text(one, width) for one in self.blocks),
+        ]
         if whole:
-            parts += [_unfolded(name, part, width) for name, part in kept.items()]
+            parts += [
+                _unfold_shown_part(name, part, width) for name, part in kept.items()
+            ]
         elif kept:
-            named = ", ".join(f"{one.lower()} ({_size(kept[one])})" for one in kept)
-            parts.append(_text(f"print() also shows: {named}", width))
+            named = ", ".join(
+                f"{one.lower()} ({_shown_part_size(kept[one])})" for one in kept
+            )
+            parts.append(_shown_block_as_text(f"print() also shows: {named}", width))
         return "\n\n".join(filter(None, parts))
 
     def html(self) -> str:
         """Return it for a notebook or a page."""
         folded = "".join(
             '<details style="margin:.3em 0">'
-            f"<summary>{safe_for_html(name)} ({_size(part)})"
-            f"</summary>{_html_of(part)}</details>"
+            f"<summary>{safe_for_html(name)} ({_shown_part_size(part)})"
+            f"</summary>{_shown_part_as_html(part)}</details>"
             for name, part in self.folded.items()
             if part
         )
         title = (
             f"<p><strong>{safe_for_html(self.title)}</strong></p>" if self.title else ""
         )
-        body = "".join(map(_html, self.blocks))
+        body = "".join(map(_shown_block_as_html, self.blocks))
         style = "max-width:100%;overflow-wrap:anywhere"
         return f'<div style="{style}">{title}{body}{folded}</div>'
 
@@ -298,7 +315,7 @@ class Renderable:
 # Text
 
 
-def number(value: float, digits: int = DIGITS) -> str:
+def shown_number(value: float, digits: int = DIGITS) -> str:
     """Return a number with so many significant digits.
 
     Digits before the point all stay; the very large and the very small is scientific.
@@ -315,7 +332,7 @@ def number(value: float, digits: int = DIGITS) -> str:
     return f"{value:.{max(digits - 1 - exponent, 0)}f}"
 
 
-def counted(count: int, what: str) -> str:
+def counted_words(count: int, what: str) -> str:
     """Return how many there are of something.
 
     >>> counted(1, "party"), counted(1200, "sum")
@@ -331,42 +348,42 @@ def numbers_in_line(values: Sequence[float]) -> str:
     >>> numbers_in_line([9, 12]), numbers_in_line([0.1] * 9)
     ('9, 12', '0.1, 0.1, 0.1, 0.1, 0.1, 0.1 and 3 more')
     """
-    few = ", ".join(map(figure_text, values[:MOST_IN_LINE]))
+    few = ", ".join(map(shown_figure_text, values[:MOST_IN_LINE]))
     more = len(values) - MOST_IN_LINE
     return few if more <= 0 else f"{few} and {more:,} more"
 
 
-def figure_text(value: float) -> str:
+def shown_figure_text(value: float) -> str:
     """Return an answer: whole numbers to the last digit, others to ten of them."""
-    return str(value) if _is_whole(value) else f"{value:.10g}"
+    return str(value) if _is_whole_shown_value(value) else f"{value:.10g}"
 
 
-def _is_whole(value: object) -> bool:
+def _is_whole_shown_value(value: object) -> bool:
     return isinstance(value, Integral)  # numpy's are, too
 
 
-def plain_table(
+def plain_shown_table(
     headers: Sequence[str],
     rows: Iterable[Mapping[str, Cell] | Sequence[Cell]],
     align: str | None = None,
     *,
     width: int | None = None,
 ) -> str:
-    """Return a table of plain text; see `Table`.
+    """Return a table of plain text; see `ShownTable`.
 
     With a `width` lines have all of it, and a long first cell gets its own.
     """
-    return Table(headers, list(rows), align=align).text(width, wide=True)
+    return ShownTable(headers, list(rows), align=align).text(width, wide=True)
 
 
-def as_text(cell: Cell) -> str:
+def shown_cell_text(cell: Cell) -> str:
     """Return what stands in a cell."""
     if cell is None or isinstance(cell, str):
         return "-" if cell is None else printable(cell)
-    return str(cell) if _is_whole(cell) else number(cell)
+    return str(cell) if _is_whole_shown_value(cell) else shown_number(cell)
 
 
-def table_lines(columns: Sequence[Sequence[str]], width: int | None) -> list[str]:
+def shown_table_lines(columns: Sequence[Sequence[str]], width: int | None) -> list[str]:
     """Return the lines; a first cell that does not fit gets its own, above its row."""
     lines = zip(*columns, strict=True)
     tails = ["".join(GAP + cell for cell in cells) for _, *cells in lines]
@@ -383,7 +400,7 @@ def table_lines(columns: Sequence[Sequence[str]], width: int | None) -> list[str
     return [line for row in rows for line in row]
 
 
-def padded_column(header: str, cells: list[str], way: str) -> list[str]:
+def padded_shown_column(header: str, cells: list[str], way: str) -> list[str]:
     """Return a column, its header first, with texts of one width."""
     if way == ".":
         # What follows the whole digits, the exponent too, is filled up on the right.
@@ -424,26 +441,30 @@ def safe_for_html(text: str) -> str:
     return escape(printable(text))
 
 
-def _way(column: Sequence[Cell]) -> str:
+def _shown_column_alignment(column: Sequence[Cell]) -> str:
     figures = [
         cell for cell in column if cell is not None and not isinstance(cell, str)
     ]
-    whole = all(_is_whole(one) for one in figures)
+    whole = all(_is_whole_shown_value(one) for one in figures)
     return "<" if not figures else ">" if whole else "."
 
 
-def _held(columns: Sequence[Sequence[str]], width: int | None) -> list[str]:
+def _shown_column_lines(
+    columns: Sequence[Sequence[str]], width: int | None
+) -> list[str]:
     """Return lines that are as long as they need be, and within a width if they can."""
-    lines = table_lines(columns, None)
+    lines = shown_table_lines(columns, None)
     beyond = width is not None and max(map(terminal_width, lines)) > width
-    return table_lines(columns, width) if beyond else lines
+    return shown_table_lines(columns, width) if beyond else lines
 
 
-def _split(columns: list[list[str]], ways: str, width: int) -> Iterable[str]:
+def _split_shown_table(
+    columns: list[list[str]], ways: str, width: int
+) -> Iterable[str]:
     """Yield a table that is too wide: its last text wrapped, or columns in parts."""
     room = width - sum(terminal_width(one[0]) + len(GAP) for one in columns[:-1])
     if ways[-1] == "<" and room >= LEAST_PROSE:
-        yield from _prose(columns, room)
+        yield from _shown_prose_lines(columns, room)
         return
     names, left = columns[0], columns[1:]
     room = min(terminal_width(names[0]), width // 2)
@@ -457,11 +478,11 @@ def _split(columns: list[list[str]], ways: str, width: int) -> Iterable[str]:
             many += 1
         if len(left) < len(columns) - 1:
             yield ""
-        yield from _held([names, *left[: max(many, 1)]], width)
+        yield from _shown_column_lines([names, *left[: max(many, 1)]], width)
         left = left[max(many, 1) :]
 
 
-def _prose(columns: list[list[str]], room: int) -> Iterable[str]:
+def _shown_prose_lines(columns: list[list[str]], room: int) -> Iterable[str]:
     for k, (*cells, last) in enumerate(zip(*columns, strict=True)):
         start = "".join(cell + GAP for cell in cells)
         lines = wrapped_lines(last, room) or [""]
@@ -471,39 +492,41 @@ def _prose(columns: list[list[str]], room: int) -> Iterable[str]:
             yield "-" * (terminal_width(start) + room)
 
 
-def _text(block: Block, width: int) -> str:
+def _shown_block_as_text(block: Block, width: int) -> str:
     if isinstance(block, str | tuple):
         said = (block,) if isinstance(block, str) else block
         return "\n".join(line for one in said for line in wrapped_lines(one, width))
-    return block.text if isinstance(block, Both) else block.text(width)
+    return block.text if isinstance(block, ShownBothWays) else block.text(width)
 
 
-def _size(part: Sequence[Block]) -> int:
-    return sum(len(one.rows) if isinstance(one, Table) else 1 for one in part)
+def _shown_part_size(part: Sequence[Block]) -> int:
+    return sum(len(one.rows) if isinstance(one, ShownTable) else 1 for one in part)
 
 
-def _unfolded(name: str, part: Sequence[Block], width: int) -> str:
+def _unfold_shown_part(name: str, part: Sequence[Block], width: int) -> str:
     lines = [one for one in part if isinstance(one, str)]
-    others = [_text(one, width) for one in part if not isinstance(one, str)]
-    return "\n\n".join([Items(f"{name}:", lines).text(width), *others])
+    others = [
+        _shown_block_as_text(one, width) for one in part if not isinstance(one, str)
+    ]
+    return "\n\n".join([ShownItems(f"{name}:", lines).text(width), *others])
 
 
-def _html_of(part: Sequence[Block]) -> str:
+def _shown_part_as_html(part: Sequence[Block]) -> str:
     lines = [one for one in part if isinstance(one, str)]
-    others = [_html(one) for one in part if not isinstance(one, str)]
-    return "".join([Items("", lines).html() if lines else "", *others])
+    others = [_shown_block_as_html(one) for one in part if not isinstance(one, str)]
+    return "".join([ShownItems("", lines).html() if lines else "", *others])
 
 
-def _html(block: Block) -> str:
+def _shown_block_as_html(block: Block) -> str:
     if isinstance(block, str | tuple):
         said = (block,) if isinstance(block, str) else block
         return f'<p style="{_NOTE}">{"<br>".join(map(safe_for_html, said))}</p>'
-    return block.html if isinstance(block, Both) else block.html()
+    return block.html if isinstance(block, ShownBothWays) else block.html()
 
 
-def _cells(row: Sequence[Cell], ways: Sequence[str]) -> str:
+def _shown_cells_as_html(row: Sequence[Cell], ways: Sequence[str]) -> str:
     return "".join(
         f'<td style="{_CELL.format(way=way)}{_HELD if way == "right" else ""}">'
-        f"{safe_for_html(as_text(cell))}</td>"
+        f"{safe_for_html(shown_cell_text(cell))}</td>"
         for cell, way in zip(row, ways, strict=True)
     )

@@ -21,9 +21,9 @@ from veilsum.models import newton
 from veilsum.models.weights import RowWeights
 from veilsum.numbers.units import triangle_of_matrix
 from veilsum.sums import table_job
-from veilsum.sums.presence import Screened
-from veilsum.sums.recipes import Guarded
-from veilsum.sums.running import run_job
+from veilsum.sums.presence import PresenceScreenedRecipe
+from veilsum.sums.recipes import GuardedRecipe
+from veilsum.sums.running import run_sum_job
 
 LIAR, VICTIM = "a", "c"
 PARTIES = ("a", "b", "c", "d", "e")
@@ -72,7 +72,7 @@ def unchecked():
 
 def unwrapped(recipe):
     """The fit's own recipe."""
-    while isinstance(recipe, Screened | Guarded):
+    while isinstance(recipe, PresenceScreenedRecipe | GuardedRecipe):
         recipe = recipe.inner
     return recipe
 
@@ -222,9 +222,9 @@ def steered(aim=OUTERMOST, lie=falsified, liar=LIAR):
                 return seen["given"][-1]
 
             contributions = {**contributions, liar: replace(own, answer=answer)}
-        return run_job(recipe, contributions, terms, **more)
+        return run_sum_job(recipe, contributions, terms, **more)
 
-    with patch.object(table_job, "run_job", lying):
+    with patch.object(table_job, "run_sum_job", lying):
         yield seen
 
 
@@ -337,9 +337,9 @@ def watched():
                 return found
 
             contributions = {**contributions, LIAR: replace(own, answer=answer)}
-        return run_job(recipe, contributions, terms, **more)
+        return run_sum_job(recipe, contributions, terms, **more)
 
-    with patch.object(table_job, "run_job", kept):
+    with patch.object(table_job, "run_sum_job", kept):
         yield seen
 
 

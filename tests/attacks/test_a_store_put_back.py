@@ -22,14 +22,14 @@ from veilsum.files.consortiums import write_consortium
 from veilsum.party import backup
 from veilsum.party.backup import (
     CHECKSUMS,
-    _checksums,
+    _party_backup_checksums,
     make_backup,
     restore_backup,
-    resume_surveys,
+    resume_party_surveys,
 )
 from veilsum.party.own_survey import STORE
 from veilsum.surveys.delegate import (
-    DelegateStore,
+    SurveyDelegateStore,
     is_delegate_store_copy,
     survey_to_answer,
 )
@@ -67,7 +67,9 @@ def first_survey(world, kept, copying, suffix):
 
 def all_but_firm_1(world):
     """A year later the first one is not asked."""
-    world.stores = {name: DelegateStore.open(place(world, name)) for name in MEMBERS}
+    world.stores = {
+        name: SurveyDelegateStore.open(place(world, name)) for name in MEMBERS
+    }
     world.open_survey(title="Wages, a year later")
     sent = world.all_visit({k: v for k, v in VALUES.items() if k != "Firm 1"})
     return world.total(world.closed(sent), sent)
@@ -94,7 +96,7 @@ def test_a_store_from_a_backup_adds_nothing_before_it_knows_the_set_again(tmp_pa
     _, forgotten = first_survey(world, tmp_path / "kept", copy_store, ".copy")
     put_back(world, tmp_path / "kept", ".copy")
     with refused("store-from-backup", StoreError):
-        DelegateStore.open(place(world, "ann"))
+        SurveyDelegateStore.open(place(world, "ann"))
     for name in MEMBERS:
         put_store_copy_in_use(place(world, name), [forgotten])
     with refused("guest-set-differs-little", BudgetError, mentions=("1",)):
@@ -121,7 +123,7 @@ def test_a_copy_has_no_key_and_the_twin_has(tmp_path):
     world.close()
     put_store_copy_in_use(tmp_path / "copy", [])
     with (
-        closing(DelegateStore.open(tmp_path / "copy")) as again,
+        closing(SurveyDelegateStore.open(tmp_path / "copy")) as again,
         refused("survey-over"),
     ):
         again.check_file(world.terms, "ann")
@@ -137,7 +139,7 @@ def test_another_set_of_a_known_survey_is_not_written_down(tmp_path):
         put_store_copy_in_use(tmp_path / "newer", [other])
     assert is_delegate_store_copy(tmp_path / "newer")
     put_store_copy_in_use(tmp_path / "newer", [known])
-    with closing(DelegateStore.open(tmp_path / "newer")) as again:
+    with closing(SurveyDelegateStore.open(tmp_path / "newer")) as again:
         assert again.answered() == (known,)
     world.close()
 
@@ -175,10 +177,10 @@ def test_a_receipt_tells_of_a_survey_that_the_store_has_forgotten(surveyed, tmp_
     store, out = restored(surveyed, tmp_path, file=True)
     company, *_ = surveyed
     with pytest.raises(InvalidInputError, match=company.consortium.run):
-        resume_surveys(store)
+        resume_party_surveys(store)
     assert is_delegate_store_copy(store)
-    assert resume_surveys(store, [out]) == ("Wages",)
-    with closing(DelegateStore.open(store)) as again:
+    assert resume_party_surveys(store, [out]) == ("Wages",)
+    with closing(SurveyDelegateStore.open(store)) as again:
         (known,) = again.answered()
     assert known.set == company.consortium.questions[0].set
     assert len(known.guests) == len(company.guests)
@@ -188,8 +190,8 @@ def test_what_nobody_has_any_more_is_named(surveyed, tmp_path):
     store, _ = restored(surveyed, tmp_path, file=False)
     run = surveyed[0].consortium.run
     with refused("survey-not-known"):
-        resume_surveys(store)
-    assert resume_surveys(store, (), [run]) == ()
+        resume_party_surveys(store)
+    assert resume_party_surveys(store, (), [run]) == ()
 
 
 def with_a_false_set(surveyed, tmp_path):
@@ -212,9 +214,9 @@ def test_a_false_set_is_not_believed_beside_the_true_file(surveyed, tmp_path):
     """It would let a later survey differ from the true set by one guest."""
     store, out, told = with_a_false_set(surveyed, tmp_path)
     with refused("set-not-known"):
-        resume_surveys(store, [told])
+        resume_party_surveys(store, [told])
     assert is_delegate_store_copy(store)
-    assert resume_surveys(store, [out]) == ("Wages",)
+    assert resume_party_surveys(store, [out]) == ("Wages",)
 
 
 def by_survey_alone(path):
@@ -239,8 +241,8 @@ def test_who_looks_at_the_survey_alone_takes_the_false_set(
     monkeypatch.setattr(backup, "known_in_copy", by_survey_alone)
     monkeypatch.setattr(backup, "_check_same_set", lambda *_: None)
     store, _, told = with_a_false_set(surveyed, tmp_path)
-    assert resume_surveys(store, [told]) == ("Wages",)
-    with closing(DelegateStore.open(store)) as again:
+    assert resume_party_surveys(store, [told]) == ("Wages",)
+    with closing(SurveyDelegateStore.open(store)) as again:
         (known,) = again.answered()
     assert known.set != surveyed[0].consortium.questions[0].set
     assert set(surveyed[0].guests) - set(known.guests) == {"Firm 1"}
@@ -251,7 +253,7 @@ def test_submissions_that_are_not_the_sets_are_not_believed(surveyed, tmp_path):
     path = out / "submissions.jsonl"
     path.write_bytes(b"\n".join(path.read_bytes().splitlines()[:-1]) + b"\n")
     with refused("submissions-differ"):
-        resume_surveys(store, [out])
+        resume_party_surveys(store, [out])
     assert is_delegate_store_copy(store)
 
 
@@ -264,7 +266,7 @@ def test_a_store_that_somebody_made_of_the_copy_is_a_copy_again(surveyed, tmp_pa
         files = {one.name: old.extractfile(one).read() for one in old}
     del files[CHECKSUMS]
     files[STORE] = (tmp_path / "plain").read_bytes()
-    files[CHECKSUMS] = _checksums(files)
+    files[CHECKSUMS] = _party_backup_checksums(files)
     with tarfile.open(packed, "w", format=tarfile.GNU_FORMAT) as new:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)

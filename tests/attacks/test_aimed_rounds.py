@@ -16,11 +16,11 @@ from attacks import steering
 from attacks.steering import LIAR, VICTIM, attempt, falsified_later, unchecked
 from veilsum.models import newton as search
 from veilsum.models.families import Binomial
-from veilsum.models.glm import Scales
+from veilsum.models.glm import GlmScales
 from veilsum.models.rows import ONES, RowMeasures, Rows
-from veilsum.models.sandwich import Meat, MeatRequest
+from veilsum.models.sandwich import MeatRequest, SandwichMeat
 from veilsum.models.weights import RowWeights, collect_row_weights, note_row_weights
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 from veilsum.sums.recipes import ObjectedError
 
 FEW, MANY = 3, 100
@@ -287,9 +287,9 @@ def test_a_false_information_lets_no_leverage_point_at_a_person(false, refused):
     response = (chance.random(200) < 0.5).astype(float)
     design = np.column_stack([np.ones(200), x])
     one = Fraction(1)
-    columns = [ONES, Measure.of(-100, 100, one)]
-    measures = RowMeasures.of(columns, Measure.of(0, 1, one), intercept=0)
-    meat = Meat(Scales.of(Binomial(), measures, 0), "HC3")
+    columns = [ONES, UnitMeasure.of(-100, 100, one)]
+    measures = RowMeasures.of(columns, UnitMeasure.of(0, 1, one), intercept=0)
+    meat = SandwichMeat(GlmScales.of(Binomial(), measures, 0), "HC3")
     bread = np.linalg.inv(design.T @ design / 4.0)
     way = bread @ design[0]
     own = design[0] @ bread @ design[0] / 4.0

@@ -34,8 +34,8 @@ from refusals import refused
 from veilsum.models import newton
 from veilsum.questions.statistics.populations import CountDifferences
 from veilsum.sums import table_job
-from veilsum.sums.presence import PRESENCE, Varying
-from veilsum.sums.running import run_job
+from veilsum.sums.presence import PRESENCE, PresenceVaryingColumns
+from veilsum.sums.running import run_sum_job
 
 # Rows outside
 
@@ -116,9 +116,9 @@ def claims_to_hold(extra):
             return found
 
         contributions = {**contributions, FRIEND: replace(own, answer=answer)}
-        return run_job(recipe, contributions, terms, **more)
+        return run_sum_job(recipe, contributions, terms, **more)
 
-    return patch.object(table_job, "run_job", lying)
+    return patch.object(table_job, "run_sum_job", lying)
 
 
 def one_party_s_level(seed, extra):
@@ -158,14 +158,14 @@ def claims_that_columns_vary(extra):
             found = own.answer(request)
             if request == PRESENCE:
                 (group,) = recipe.groups
-                assert isinstance(group, Varying)
+                assert isinstance(group, PresenceVaryingColumns)
                 found[: len(group.places)] += extra
             return found
 
         contributions = {**contributions, "p0": replace(own, answer=answer)}
-        return run_job(recipe, contributions, terms, **more)
+        return run_sum_job(recipe, contributions, terms, **more)
 
-    return patch.object(table_job, "run_job", lying)
+    return patch.object(table_job, "run_sum_job", lying)
 
 
 def test_open_a_false_count_of_varying_parties_is_believed():
@@ -200,8 +200,8 @@ def test_open_a_false_count_of_differing_rows_is_believed():
             return found
 
         mine = {organiser.SITES[0]: replace(own, answer=answer)}
-        return run_job(recipe, {**contributions, **mine}, terms, **more)
+        return run_sum_job(recipe, {**contributions, **mine}, terms, **more)
 
-    with patch.object(table_job, "run_job", lying):
+    with patch.object(table_job, "run_sum_job", lying):
         assert by_the_rows_of_a_column().succeeded
         assert not by_a_copy_that_lacks_one().succeeded

@@ -21,7 +21,7 @@ from veilsum.party import networked
 from veilsum.protocol import book, evidence
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Masked, Ready
-from veilsum.protocol.plan import Policy
+from veilsum.protocol.plan import ProtocolPolicy
 from worlds import Setting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -100,7 +100,7 @@ def chosen(make, graph, law, seed, **options):
 def unchecked(one, other, *rest):
     """Tell contradictions as versions did that had no commitment."""
     pair = {type(one), type(other)} == {Ready, Masked}
-    return not pair and evidence.contradict(one, other, *rest)
+    return not pair and evidence.records_contradict(one, other, *rest)
 
 
 @each("law", LAWS)
@@ -122,7 +122,7 @@ def test_who_speaks_last_chooses_no_total(graph, law):
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_without_the_commitment_it_chooses_every_one(graph, law, monkeypatch):
     """The twin: nobody is accused, and everybody signs the total that one wanted."""
-    monkeypatch.setattr(book, "contradict", unchecked)
+    monkeypatch.setattr(book, "records_contradict", unchecked)
     for seed in range(TWINS):
         world, fooled = chosen(LastSpeaker, graph, law, seed)
         assert len(fooled) == len(world.plan.parties) - 1
@@ -132,7 +132,7 @@ def test_without_the_commitment_it_chooses_every_one(graph, law, monkeypatch):
 @each("make", [OtherNonce, SecondReady, LaterReady])
 @each("drop", [False, True])
 def test_neither_another_nonce_nor_another_ready_helps(make, drop):
-    policy = Policy(drop=drop, tolerate=1 - drop)
+    policy = ProtocolPolicy(drop=drop, tolerate=1 - drop)
     for seed in range(3):
         world, fooled = chosen(make, "complete:5", "uniform", seed, policy=policy)
         assert fooled == []
@@ -189,7 +189,7 @@ def opened_by(machine, name):
 def test_over_sockets_it_would_choose_without_the_commitment(tmp_path, monkeypatch):
     """The twin: everybody has the answer that one wanted."""
     monkeypatch.setattr(networked, "Machine", LastOnTheNetwork)
-    monkeypatch.setattr(book, "contradict", unchecked)
+    monkeypatch.setattr(book, "records_contradict", unchecked)
     found = Company(tmp_path, ONE_SHOT).run()
     for answer in answers(found).values():
         np.testing.assert_allclose(answer, WANTED[:2] / -8.0, atol=1e-5)

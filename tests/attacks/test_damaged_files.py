@@ -35,12 +35,12 @@ from receipts import Study
 from survey_members import identity_of, signing_survey
 from surveys import World
 from veilsum.consortium.consortium import consortium_from
-from veilsum.consortium.pem import der_of, pem_of
+from veilsum.consortium.pem import der_of_pem, pem_of_der
 from veilsum.errors import InvalidScenarioError, VeilsumError
 from veilsum.files.consortiums import (
     read_agreement,
-    read_certificate,
-    read_plan,
+    read_certificate_file,
+    read_plan_file,
     write_consortium,
 )
 from veilsum.files.graphs import read_topology
@@ -48,7 +48,7 @@ from veilsum.files.ledger import open_ledger
 from veilsum.files.scenarios import read_scenario
 from veilsum.files.tables import read_table
 from veilsum.minimise.checkpoints import read_checkpoint, write_checkpoint
-from veilsum.minimise.large_graphs import read_targets
+from veilsum.minimise.large_graphs import read_large_graph_targets
 from veilsum.minimise.methods.dgd import DgdState
 from veilsum.net.amendment import (
     Amendment,
@@ -56,14 +56,22 @@ from veilsum.net.amendment import (
     amendment_file,
     check_amendment,
     read_amendment,
-    read_renewal,
-    renew_identity,
+    read_certificate_renewal,
+    renew_signing_identity,
 )
-from veilsum.net.evidence import Evidence, judge_signed_evidence, read_signed
+from veilsum.net.evidence import (
+    Evidence,
+    judge_signed_evidence,
+    read_signed_receipt_or_evidence,
+)
 from veilsum.net.identity import read_identity
-from veilsum.net.receipt import read_receipt, read_result, verify_receipts
+from veilsum.net.receipt import (
+    read_receipt,
+    read_result_beside_receipt,
+    verify_receipts,
+)
 from veilsum.net.relay_tokens import new_token, read_token
-from veilsum.net.store import RunStore
+from veilsum.net.store import NetworkRunStore
 from veilsum.net.transcript_file import read_transcript, write_transcript
 from veilsum.party.backup import make_backup, restore_backup
 from veilsum.party.own_rules import OwnRules, read_own_rules
@@ -88,7 +96,7 @@ from veilsum.party.surveying import (
     read_invitation_codes,
     read_survey_part,
 )
-from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.delegate import SurveyDelegateStore
 from veilsum.surveys.store_copy import copy_store, known_in_copy
 from veilsum.surveys.survey_set import read_submissions, write_submissions
 
@@ -138,12 +146,12 @@ def opened_ledger(path):
 
 
 def opened_run(path):
-    with closing(RunStore.open(path, plan=PLAN, party="a", key=KEY)) as store:
+    with closing(NetworkRunStore.open(path, plan=PLAN, party="a", key=KEY)) as store:
         return store.read()
 
 
 def arrays_of(path):
-    found = read_targets(path)
+    found = read_large_graph_targets(path)
     return np.array(found)
 
 
@@ -172,7 +180,7 @@ def shelf(folder):
     fitted = {"model": {"formula": "dose ~ age"}}
     ended = finished(wards(folder, **fitted), folder)
     add("consortium", folder / "ann" / "consortium.toml", served)
-    add("scenario", folder / "plan.toml", read_plan)
+    add("scenario", folder / "plan.toml", read_plan_file)
     cost = consortium_from(Study(place("study")).consortium.to_table())
     write_consortium(folder / "cost.toml", cost)
     add("consortium with a cost", folder / "cost.toml", served)
@@ -196,7 +204,7 @@ def shelf(folder):
     others = [read_receipt(one) for one in ended.receipts()[1:]]
 
     def verified(path):
-        found = read_signed(path)
+        found = read_signed_receipt_or_evidence(path)
         if isinstance(found, Evidence):
             return judge_signed_evidence(found), judge_signed_evidence(found, cost)
         return verify_receipts([found, *others], ended.agreed).to_dict()
@@ -205,7 +213,7 @@ def shelf(folder):
     add(
         "result",
         left / "result.json",
-        lambda path: (read_plain_result(path), read_result(path)),
+        lambda path: (read_plain_result(path), read_result_beside_receipt(path)),
     )
     add("sums", next(left.glob("*sums*")), read_sums_to_replay)
     accuser = Accuser(Study(place("accused")))
@@ -223,9 +231,9 @@ def shelf(folder):
     add("key", ann.key_file, read_identity)
     add("certificate", ann.certificate_file, read_identity_of)
     former = ended.agreed
-    renew_identity(ann, days=30, passphrase=None)
+    renew_signing_identity(ann, days=30, passphrase=None)
     renewal = ann.key_file.with_name("ann.renewal.json")
-    add("renewal", renewal, read_renewal)
+    add("renewal", renewal, read_certificate_renewal)
     fresh = read_identity(ann.key_file)
     kinds["key"] = Specimen(ann.key_file, read_identity, ann.key_file.read_bytes())
     kinds["certificate"] = Specimen(
@@ -237,7 +245,7 @@ def shelf(folder):
     amendment = Amendment(
         former=former.digest.hex(),
         consortium=new.digest.hex(),
-        renewals=(read_renewal(renewal),),
+        renewals=(read_certificate_renewal(renewal),),
     )
     for one in (fresh, *(ended.identities[name] for name in ("bob", "cem", "dee"))):
         amendment = amendment.signed_by(one, new)
@@ -271,7 +279,7 @@ def shelf(folder):
     world.close()
 
     def examined(path):
-        with closing(DelegateStore.open(path)) as store:
+        with closing(SurveyDelegateStore.open(path)) as store:
             return store.answered(), store.examine(closed, "ann", sent)
 
     add("survey store", world.stores["ann"].path, examined)
@@ -304,7 +312,7 @@ def shelf(folder):
         lines,
         lambda path: read_submissions(path.read_bytes(), world.terms),
     )
-    with closing(DelegateStore.open(folder / "new.surveys")) as inviting:
+    with closing(SurveyDelegateStore.open(folder / "new.surveys")) as inviting:
         part, codes = make_survey_part(member, inviting, ["Firm 1", "Firm 2"])
     (folder / "part.json").write_text(part.to_json())
     add(
@@ -357,7 +365,7 @@ def shelf(folder):
 
 
 def read_identity_of(path):
-    read_certificate(path)
+    read_certificate_file(path)
     return read_identity(path.with_suffix(".key"))
 
 
@@ -413,9 +421,9 @@ def places(node):
 
 def damaged_certificate(chance, text):
     """Flip a byte inside the certificate: its frame is still sound."""
-    raw = bytearray(der_of(text))
+    raw = bytearray(der_of_pem(text))
     raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(8)
-    return pem_of(bytes(raw))
+    return pem_of_der(bytes(raw))
 
 
 def damaged_text(chance, text):

@@ -28,7 +28,7 @@ from attacks.organiser import (
 from cases import each
 from computed import computed
 from refusals import refused
-from veilsum.models.dispersion import scatter_terms
+from veilsum.models.dispersion import dispersion_scatter_terms
 from veilsum.sums.releases import EXACT
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -89,7 +89,7 @@ def solved(found, most):
     left, right = [ones], [float(found.fit.n_rows)]
     for newton, point, theta, sums in rounds_of(found):
         eta = np.full_like(counts, newton.scales.real(point)[0])
-        terms = scatter_terms(counts, eta, theta)
+        terms = dispersion_scatter_terms(counts, eta, theta)
         left += [terms.slope, terms.curvature, terms.cross]
         left.append(newton.at(theta).family.saturated(counts, ones, 1.0))
         right += [float(sums.slope), float(sums.curvature)]

@@ -15,9 +15,9 @@ from scipy.optimize import least_squares, minimize
 import veilsum as vs
 from cases import each
 from refusals import refused
-from veilsum.models.meta import Ranges, Totals
+from veilsum.models.meta import MetaRanges, MetaTotals
 
-RANGES = Ranges((-3.0, 3.0), (0.01, 2.0))
+RANGES = MetaRanges((-3.0, 3.0), (0.01, 2.0))
 
 
 def studies(n, seed):
@@ -28,7 +28,7 @@ def studies(n, seed):
 def released(y, e):
     """Both rounds' sums over these studies, and tau2, as everybody has them."""
     first = sum(RANGES.vector(*one, Fraction(0)) for one in zip(y, e, strict=True))
-    tau2 = Totals.of(RANGES, first, len(y)).tau2
+    tau2 = MetaTotals.of(RANGES, first, len(y)).tau2
     second = sum(RANGES.vector(*one, tau2)[:2] for one in zip(y, e, strict=True))
     units = [*RANGES.sums.units, RANGES.unit, RANGES.unit]
     counts = [*first, *second]

@@ -38,7 +38,11 @@ from receipts import Study
 from refusals import refused
 from veilsum.errors import InvalidInputError
 from veilsum.net import evidence, receipt
-from veilsum.net.evidence import evidence_from, judge_signed_evidence, read_signed
+from veilsum.net.evidence import (
+    evidence_from,
+    judge_signed_evidence,
+    read_signed_receipt_or_evidence,
+)
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Confirm, Join
 
@@ -232,11 +236,11 @@ def test_records_too_long_for_a_file_are_left_out_and_it_is_said(
         monkeypatch.setattr(module, "MOST_BYTES", short)
     # The twin: with its records the file is written, and nobody can read it.
     with refused("file-too-large"):
-        read_signed(long)
+        read_signed_receipt_or_evidence(long)
     shown = accuser.lie()
     bounded = tmp_path / "bounded.json"
     bounded.write_text(shown.to_json())
-    assert read_signed(bounded) == shown
+    assert read_signed_receipt_or_evidence(bounded) == shown
     one, other = (accuser.frame(record) for record in LIES["two Masked"])
     digests = [hashlib.sha256(frame).hexdigest() for frame in (one, other)]
     said = json.loads(bounded.read_text())
@@ -248,7 +252,9 @@ def test_records_too_long_for_a_file_are_left_out_and_it_is_said(
     for module in (evidence, receipt):
         monkeypatch.setattr(module, "MOST_BYTES", short + 1)
     assert not accuser.lie().left_out
-    assert judge_signed_evidence(read_signed(long), accuser.study.consortium).proved
+    assert judge_signed_evidence(
+        read_signed_receipt_or_evidence(long), accuser.study.consortium
+    ).proved
 
 
 @each(
@@ -278,19 +284,23 @@ def test_a_yes_or_no_is_not_read_off_a_receipt(accuser):
     study = accuser.study
     signed = accuser.frame(replaced(RESULT, numbers=YES))
     seal = Codec(9).decode(signed).signature
-    shown = study.receipt("a", result=receipt.keyed_digest(YES, seal))
+    shown = study.receipt("a", result=receipt.keyed_receipt_digest(YES, seal))
     public = [b"", *(str(one).encode() for one in asdict(shown).values())]
     public += [
         bytes.fromhex(one) for one in (shown.plan, shown.signature, shown.run[6:])
     ]
-    tried = [receipt.keyed_digest(one, key) for one in (YES, NO) for key in public]
+    tried = [
+        receipt.keyed_receipt_digest(one, key) for one in (YES, NO) for key in public
+    ]
     tried += [Codec.digest(one).hex() for one in (YES, NO)]
     assert shown.result not in tried
     # Twins: without a key the digest tells, and so does it to who has the seal.
     plain = study.receipt("a", result=Codec.digest(YES).hex())
     told = [Codec.digest(one).hex() == plain.result for one in (YES, NO)]
     assert told == [True, False]
-    told = [receipt.keyed_digest(one, seal) == shown.result for one in (YES, NO)]
+    told = [
+        receipt.keyed_receipt_digest(one, seal) == shown.result for one in (YES, NO)
+    ]
     assert told == [True, False]
 
 

@@ -24,16 +24,16 @@ from net.test_secrets_on_the_network import Witness
 from net.village import HOST, Village, all_connected, free_port, until
 from veilsum.drivers.driver import GivenUpError
 from veilsum.net.identity import new_identity
-from veilsum.net.relay import Half, RelayServer
-from veilsum.net.relay_tokens import Pass, read_token, relay_pseudonym
+from veilsum.net.relay import RelayHalf, RelayServer
+from veilsum.net.relay_tokens import RelayPass, read_token, relay_pseudonym
 from veilsum.net.sockets import ConnectionClosed
-from veilsum.net.trust import client_context
-from veilsum.net.tunnel import Tunnels, dial_through_relay
+from veilsum.net.trust import tls_client_context
+from veilsum.net.tunnel import RelayTunnels, dial_through_relay
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
-class EvilHalf(Half):
+class EvilHalf(RelayHalf):
     """Looks at everything, and does what its relay tells it."""
 
     def carry(self, data):
@@ -277,7 +277,7 @@ def test_pseudonyms_cannot_be_tried_out_without_the_run_s_name(tmp_path):
     """It knows the token, and may guess all names; not 128 random bits."""
     village = Village(tmp_path, silent=("a", "b"))
     agreed = village.consortium(deployment=deployment(1))
-    shown = Pass.between(agreed, TOKEN, "a", "b")
+    shown = RelayPass.between(agreed, TOKEN, "a", "b")
     guesses = {
         relay_pseudonym(TOKEN, [f"test-{secrets.token_hex(16)}", "a"])
         for _ in range(999)
@@ -304,9 +304,9 @@ def test_who_has_the_token_and_no_key_is_nobody(own, tmp_path):
             village.stations("b", consortium=agreed, token=TOKEN) as (b,),
         ):
             limits = b.network._limits
-            ways = Tunnels(agreed=agreed, me="a", token=TOKEN, limits=limits)
+            ways = RelayTunnels(agreed=agreed, me="a", token=TOKEN, limits=limits)
             passage = await ways.join(ways.places[0], "b", wait=30.0)
-            context = client_context(who, agreed.certificates)
+            context = tls_client_context(who, agreed.certificates)
             try:
                 connection = await dial_through_relay(passage, context, limits)
                 hello = await connection.recv()
@@ -392,8 +392,8 @@ def test_a_member_that_floods_is_slowed_and_others_go_on(tmp_path):
         async with (
             relay_at(port, per_second=1 << 20) as relay,
             village.stations(consortium=agreed, token=TOKEN) as (a, b),
-            caller(port, request(Pass(run, "1" * 32, "2" * 32))),
-            caller(port, request(Pass(run, "2" * 32, "1" * 32))) as (_, flood),
+            caller(port, request(RelayPass(run, "1" * 32, "2" * 32))),
+            caller(port, request(RelayPass(run, "2" * 32, "1" * 32))) as (_, flood),
         ):
             await all_connected((a, b))
             await until(lambda: relay.n_links == 2)

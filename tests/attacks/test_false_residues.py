@@ -24,7 +24,7 @@ from veilsum.models.newton import Newton
 from veilsum.models.round_planner import RoundPlanner
 from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.models.weights import collect_row_weights
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 INTERCEPT, FITTED = 3, (3, 4)
 
@@ -33,8 +33,8 @@ def search(family, response, digits=4):
     """Newton's method of a family, on whole ages."""
     tenths = family in ("quasi-binomial", "gamma-inverse")
     measures = RowMeasures.of(
-        [ONES, Measure.of(0, 100, Fraction(1))],
-        Measure.of(0, max(response.max(), 1.0), Fraction(1, 10 if tenths else 1)),
+        [ONES, UnitMeasure.of(0, 100, Fraction(1))],
+        UnitMeasure.of(0, max(response.max(), 1.0), Fraction(1, 10 if tenths else 1)),
         intercept=0,
     )
     return Newton(CANONICAL[family], measures, intercept=0, digits=digits)

@@ -27,11 +27,11 @@ from veilsum.net import drop as module
 from veilsum.net.drop import (
     KEY,
     SUITE,
-    Envelope,
+    DropEnvelope,
+    DropLetter,
     FirstLetter,
-    Letter,
-    sign_letter,
-    split_letter,
+    sign_drop_letter,
+    split_drop_letter,
 )
 from veilsum.net.identity import PartyKeys, new_identity
 from veilsum.party.replay import plan_to_replay
@@ -143,7 +143,7 @@ def opened(letters, secret):
     """How many letters open with a key."""
     count = 0
     for raw in letters:
-        envelope, _, _ = split_letter(raw)
+        envelope, _, _ = split_drop_letter(raw)
         try:
             SUITE.decrypt(envelope.body, secret, envelope.info)
         except (InvalidTag, ValueError):
@@ -155,7 +155,7 @@ def opened(letters, secret):
 def test_who_steals_a_party_s_files_afterwards_reads_no_letter(whole):
     found, early = whole, whole.early
     letters = list(found.carried.values())
-    to_a = [raw for raw in letters if split_letter(raw)[0].receiver == "a"]
+    to_a = [raw for raw in letters if split_drop_letter(raw)[0].receiver == "a"]
     late = b"".join(
         path.read_bytes()
         for path in found.folder("a").rglob("*")
@@ -181,10 +181,10 @@ def test_who_steals_a_party_s_files_afterwards_reads_no_letter(whole):
 def first_letter(office, sender, receiver, key, sign):
     """A first letter of somebody, with another key in it."""
     raw = (office.folder(receiver) / office.name(sender, receiver, 0)).read_bytes()
-    envelope, _, _ = split_letter(raw)
+    envelope, _, _ = split_drop_letter(raw)
     letter = msgspec.msgpack.decode(envelope.body, type=FirstLetter)
     body = msgspec.msgpack.encode(msgspec.structs.replace(letter, key=key))
-    return sign_letter(msgspec.structs.replace(envelope, body=body), sign)
+    return sign_drop_letter(msgspec.structs.replace(envelope, body=body), sign)
 
 
 def in_the_middle(office, tmp_path):
@@ -200,12 +200,12 @@ def in_the_middle(office, tmp_path):
     said = office.visit("a", [("b", b"a share")])
     read = []
     for raw in [p.read_bytes() for p in office.files("a")]:
-        envelope, _, _ = split_letter(raw)
+        envelope, _, _ = split_drop_letter(raw)
         try:
             plain = SUITE.decrypt(envelope.body, own, envelope.info)
         except (InvalidTag, ValueError):
             continue
-        read += msgspec.msgpack.decode(plain, type=Letter).frames
+        read += msgspec.msgpack.decode(plain, type=DropLetter).frames
     return said, read
 
 
@@ -225,14 +225,14 @@ def passed_off(office):
     """A member that hands another's letter on as its own; what the receiver hears."""
     office.meet()
     office.visit("a", [("b", b"of a")])
-    envelope, _, _ = split_letter(
+    envelope, _, _ = split_drop_letter(
         (office.folder("a") / office.name("a", "b", 1)).read_bytes()
     )
     mine = msgspec.structs.replace(envelope, sender="c")
     keys = PartyKeys(office.village.identities["c"], office.agreed.certificates)
     office.visit("c")
     path = office.folder("b") / office.name("c", "b", 1)
-    path.write_bytes(sign_letter(mine, keys.sign))
+    path.write_bytes(sign_drop_letter(mine, keys.sign))
     return office.visit("b"), office.once("b")
 
 
@@ -243,7 +243,7 @@ def test_no_member_passes_a_letter_of_another_off_as_its_own(office):
 
 
 def test_it_would_if_a_seal_were_not_bound_to_both_ends(office, monkeypatch):
-    monkeypatch.setattr(Envelope, "info", b"")
+    monkeypatch.setattr(DropEnvelope, "info", b"")
     _, heard = passed_off(office)
     assert heard == [("c", b"of a")]
 
@@ -296,9 +296,9 @@ def test_letters_of_another_run_are_none_of_this(office):
     assert fresh.heard["b"] == []
     # Renaming the run in it breaks the signature.
     letter = office.folder("a") / office.name("a", "b", 1)
-    envelope, signature, _ = split_letter(letter.read_bytes())
+    envelope, signature, _ = split_drop_letter(letter.read_bytes())
     moved = msgspec.structs.replace(envelope, run=other.run)
-    raw = sign_letter(moved, lambda _: signature)
+    raw = sign_drop_letter(moved, lambda _: signature)
     (fresh.folder("b") / "moved.letter").write_bytes(raw)
     assert "did not sign it as it is" in fresh.visit("b")
     assert fresh.heard["b"] == []
@@ -494,7 +494,7 @@ def test_letters_that_would_have_one_name_are_refused(tmp_path):
     names = ("a", "b-to-c", "a-to-b", "c")
     village = Village(tmp_path, names)
     with refused("letter-names-clash"):
-        module._check_names(village.consortium())
+        module._check_drop_letter_names(village.consortium())
     # The twin: the same members, none of whom writes to two that read alike.
     village = Village(tmp_path / "twin", ("a", "b-to-c", "a-to-d", "c"))
-    module._check_names(village.consortium())
+    module._check_drop_letter_names(village.consortium())

@@ -17,20 +17,20 @@ import pytest
 from cases import each
 from refusals import refused
 from veilsum.consortium.costs import PublicCost
-from veilsum.consortium.sections import MasksSection, PolicySection, policy_of
+from veilsum.consortium.sections import MasksSection, PolicySection, policy_of_section
 from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidScenarioError
-from veilsum.files.consortiums import read_certificate, read_consortium
+from veilsum.files.consortiums import read_certificate_file, read_consortium
 from veilsum.files.graphs import read_topology
-from veilsum.files.scenarios import MOST_DOTS, read_scenario, read_toml
+from veilsum.files.scenarios import MOST_DOTS, read_scenario, read_toml_file
 from veilsum.graphs import symmetry
 from veilsum.graphs.symmetry import is_vertex_transitive
 from veilsum.graphs.topology import Topology
 from veilsum.net.receipt import read_receipt
 from veilsum.numbers.arrays import nearest_name
 from veilsum.privacy import coalitions
-from veilsum.privacy.coalitions import LEAST_PER_TEST, Search
-from veilsum.privacy.remaining import values_without
-from veilsum.reading import read
+from veilsum.privacy.coalitions import LEAST_PER_TEST, CoalitionSearch
+from veilsum.privacy.remaining import mu2_values_without_coalitions
+from veilsum.reading import read_section
 from veilsum.tables.formula import reader as formula
 from veilsum.tables.formula.reader import read_formula
 from veilsum.tables.rules import Rules
@@ -72,14 +72,14 @@ def write(tmp_path):
 def test_a_key_of_many_parts_never_reaches_the_parser(write, text, monkeypatch):
     # The parser takes the square of its length, in time and in memory.
     monkeypatch.setattr(tomllib, "loads", lambda _: pytest.fail("it was parsed"))
-    for reader in (read_toml, read_scenario, read_consortium):
+    for reader in (read_toml_file, read_scenario, read_consortium):
         with refused("nested-too-deep", InvalidScenarioError, mentions=("20",)):
             reader(write(text))
 
 
 @pytest.mark.parametrize("text", HARMLESS.values(), ids=HARMLESS)
 def test_dots_elsewhere_are_no_key(write, text):
-    assert read_toml(write(text)) == tomllib.loads(text)
+    assert read_toml_file(write(text)) == tomllib.loads(text)
 
 
 @pytest.mark.parametrize(
@@ -95,17 +95,17 @@ def test_dots_elsewhere_are_no_key(write, text):
 )
 def test_numbers_and_nesting_are_refused_in_a_sentence(write, text, words):
     with pytest.raises(InvalidScenarioError, match=words):
-        read_toml(write(text))
+        read_toml_file(write(text))
 
 
 def test_the_largest_number_is_read(write):
-    assert read_toml(write(f"a = {2**1022}")) == {"a": 2**1022}
+    assert read_toml_file(write(f"a = {2**1022}")) == {"a": 2**1022}
 
 
 READERS = {
-    "scenario": read_toml,
+    "scenario": read_toml_file,
     "consortium": read_consortium,
-    "certificate": read_certificate,
+    "certificate": read_certificate_file,
     "graph": read_topology,
     "receipt": read_receipt,
 }
@@ -175,9 +175,9 @@ def test_the_factors_of_a_term_are_few(text):
 
 def test_a_product_of_long_terms_is_charged_by_its_factors(monkeypatch):
     made = []
-    check = formula._Reader._check_factors
+    check = formula._FormulaReader._check_factors
     monkeypatch.setattr(
-        formula._Reader,
+        formula._FormulaReader,
         "_check_factors",
         lambda self, term: (made.append(len(term)), check(self, term)),
     )
@@ -191,7 +191,7 @@ def test_a_product_of_long_terms_is_charged_by_its_factors(monkeypatch):
 def test_a_wrong_number_is_looked_at_once():
     # Each of its digits once began another try at the rest.
     for text in ("1" * 9990 + "x", "1" * 4990 + "." + "1" * 4990 + ".", "1e" * 4000):
-        (token,) = formula._Reader(text).tokens
+        (token,) = formula._FormulaReader(text).tokens
         assert (token.kind, token.text) == ("wrong", text)
         with refused("unreadable-formula"):
             read_formula(f"y~{text}")
@@ -199,12 +199,14 @@ def test_a_wrong_number_is_looked_at_once():
 
 @each("text", ["1", "1.", ".5", "1.5e-3", "2E+10", "1.e5"])
 def test_a_number_is_a_number(text):
-    (token,) = formula._Reader(text).tokens
+    (token,) = formula._FormulaReader(text).tokens
     assert (token.kind, token.text) == ("number", text)
 
 
 def test_a_sum_of_a_thousand_terms_is_put_together_in_place(monkeypatch):
-    monkeypatch.setattr(formula, "_union", lambda *_: pytest.fail("all were copied"))
+    monkeypatch.setattr(
+        formula, "_unite_formula_terms", lambda *_: pytest.fail("all were copied")
+    )
     assert len(read_formula(f"y~{'+'.join(names(990))}").right) == 991
     text = "+".join(names(480))
     assert read_formula(f"y~{text}-{text.replace('+', '-')}").right == ((),)
@@ -231,13 +233,13 @@ def test_coalitions_are_made_a_few_at_a_time(monkeypatch):
     # All 13 of 40 are 12 billion; they were once listed before any was charged for.
     topology = Topology.family("circulant:40:1,2,3,4,5,6,7,8")
     held = []
-    clear = Search._clear_waiting
+    clear = CoalitionSearch._clear_waiting
     monkeypatch.setattr(
-        Search,
+        CoalitionSearch,
         "_clear_waiting",
         lambda self: (held.append(sum(map(len, self._waiting))), clear(self)),
     )
-    search = Search(topology, 13, 500.0)
+    search = CoalitionSearch(topology, 13, 500.0)
     found = search.run()
     assert not found.exact
     assert found.lower <= found.upper
@@ -247,7 +249,7 @@ def test_coalitions_are_made_a_few_at_a_time(monkeypatch):
 
 def test_a_set_is_charged_for_however_few_parties_it_leaves():
     topology = Topology.family("complete:30")
-    search = Search(topology, 27, 50.0)
+    search = CoalitionSearch(topology, 27, 50.0)
     search.run()
     assert search._test_cost == LEAST_PER_TEST
 
@@ -260,13 +262,14 @@ def test_an_attack_ends_when_its_work_is_done(size, monkeypatch):
     solved = []
     monkeypatch.setattr(
         coalitions,
-        "values_without",
-        lambda matrix, sets: (solved.append(len(sets)), values_without(matrix, sets))[
-            1
-        ],
+        "mu2_values_without_coalitions",
+        lambda matrix, sets: (
+            solved.append(len(sets)),
+            mu2_values_without_coalitions(matrix, sets),
+        )[1],
     )
     monkeypatch.setattr(coalitions, "MOST_PER_ATTACK", 1e8)
-    found = coalitions.attack(adjacency, size)
+    found = coalitions.attack_mu2_by_coalition(adjacency, size)
     assert len(set(found)) == size
     assert sum(solved) * 75**3 <= 1e8
 
@@ -364,10 +367,10 @@ BEYOND = [
 def test_what_a_file_says_is_bounded(heading, keys):
     kind = {"policy": PolicySection, "masks": MasksSection}[heading]
     with pytest.raises(InvalidScenarioError, match=rf"\[{heading}\]"):
-        getattr(read(keys, kind, f"[{heading}]"), heading)
+        getattr(read_section(keys, kind, f"[{heading}]"), heading)
     # Who calls Python with numbers of its own may go further.
     assert Rules(release_fraction=1e9, most_rounds=1000).release_fraction == 1e9
-    assert policy_of(minimum_honest=1).minimum_honest == 1
+    assert policy_of_section(minimum_honest=1).minimum_honest == 1
 
 
 @each("rows", [0, -1, 10**9 + 1, 10**300])

@@ -18,10 +18,10 @@ from veilsum.errors import BudgetError, LedgerError, StoreError
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.files.output import write_files
 from veilsum.net.identity import new_identity
-from veilsum.net.store import RunStore
+from veilsum.net.store import NetworkRunStore
 from veilsum.party.backup import (
     CHECKSUMS,
-    _checksums,
+    _party_backup_checksums,
     make_backup,
     restore_backup,
     resume_party_ledger,
@@ -107,7 +107,7 @@ def exchanged(backup, ledger):
         files = {one.name: before.extractfile(one).read() for one in before}
     del files[CHECKSUMS]
     files["a.ledger"] = ledger
-    files[CHECKSUMS] = _checksums(files)
+    files[CHECKSUMS] = _party_backup_checksums(files)
     with tarfile.open(backup, "w", format=tarfile.GNU_FORMAT) as made:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
@@ -146,7 +146,7 @@ def test_no_ledger_is_put_back_that_allows_what_was_allowed_before(tmp_path):
 
 
 def filled(path):
-    with closing(RunStore.open(path, **OWNER)) as store:
+    with closing(NetworkRunStore.open(path, **OWNER)) as store:
         store.write([Persist("input/0", b"one"), Persist("answer/0", b"two")])
     return path
 
@@ -177,7 +177,7 @@ def test_a_run_s_file_with_anything_odd_in_it_is_refused(tmp_path, statement):
     path = filled(tmp_path / "a.run")
     edited(path, statement)
     with pytest.raises(StoreError, match="is damaged"):
-        RunStore.open(path, **OWNER)
+        NetworkRunStore.open(path, **OWNER)
 
 
 def test_a_trigger_that_forgets_what_became_known_is_found(tmp_path):

@@ -31,12 +31,16 @@ from survey_members import identity_of, signing_survey
 from surveys import World
 from veilsum.errors import VeilsumError
 from veilsum.files.ledger import open_ledger
-from veilsum.net.evidence import judge_signed_evidence, read_signed
+from veilsum.net.evidence import judge_signed_evidence, read_signed_receipt_or_evidence
 from veilsum.net.identity import read_identity
-from veilsum.net.receipt import read_receipt, read_result, verify_receipts
-from veilsum.net.store import RunStore
+from veilsum.net.receipt import (
+    read_receipt,
+    read_result_beside_receipt,
+    verify_receipts,
+)
+from veilsum.net.store import NetworkRunStore
 from veilsum.net.transcript_file import read_transcript, write_transcript
-from veilsum.net.trust import check_identity
+from veilsum.net.trust import check_certified_identity
 from veilsum.party.backup import make_backup, restore_backup
 from veilsum.party.own_survey import STORE
 from veilsum.party.replay import (
@@ -45,13 +49,13 @@ from veilsum.party.replay import (
     read_sums_to_replay,
     result_findings,
 )
-from veilsum.party.serving import Household
+from veilsum.party.serving import PartyHousehold
 from veilsum.party.study_page import study_consent_page
 from veilsum.party.surveying import make_survey_part, read_survey_part
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
-from veilsum.surveys.collection import GuestCollection
-from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.collection import SurveyGuestCollection
+from veilsum.surveys.delegate import SurveyDelegateStore
 from veilsum.surveys.store_copy import copy_store, known_in_copy
 from veilsum.surveys.survey_set import (
     closed_survey_set,
@@ -97,7 +101,7 @@ class Store:
 
 
 def open_run(path):
-    return RunStore.open(path, plan=PLAN, party="a", key=KEY)
+    return NetworkRunStore.open(path, plan=PLAN, party="a", key=KEY)
 
 
 def write_run(store, number):
@@ -134,12 +138,12 @@ STORES = {
         lambda tables: sum(kind == "charge" for _, kind, _ in tables["journal"]),
     ),
     "survey store": Store(
-        DelegateStore.open,
+        SurveyDelegateStore.open,
         invite,
         lambda tables: len(tables["key"]) + len(tables["invited"]),
     ),
     "collection": Store(
-        lambda path: GuestCollection.open(path, TERMS),
+        lambda path: SurveyGuestCollection.open(path, TERMS),
         take,
         lambda tables: len(tables["submission"]),
     ),
@@ -347,13 +351,15 @@ def shelf(folder):
 
     def identity(_):
         found = read_identity(ann.key_file)
-        check_identity(found, ended.agreed.certificates)
+        check_certified_identity(found, ended.agreed.certificates)
         return found.name, found.certificate.split(), found.sign(b"x")
 
     def verified(_):
         receipts = [read_receipt(out / "receipt.json"), *others]
         result = out / "result.json"
-        verdict = verify_receipts(receipts, ended.agreed, result=read_result(result))
+        verdict = verify_receipts(
+            receipts, ended.agreed, result=read_result_beside_receipt(result)
+        )
         findings = result_findings(
             receipts,
             ended.agreed,
@@ -367,7 +373,9 @@ def shelf(folder):
     (folder / "evidence.json").write_text(Accuser(study).lie().to_json())
 
     def accused(path):
-        found = judge_signed_evidence(read_signed(path), study.consortium)
+        found = judge_signed_evidence(
+            read_signed_receipt_or_evidence(path), study.consortium
+        )
         if not found.proved:
             raise VeilsumError(found.words)
         return found
@@ -394,13 +402,13 @@ def shelf(folder):
         # A copy of a store is made anew, with another salt.
         return {**found, STORE: known_in_copy(back / STORE)}
 
-    served = Household(identity=ann)
+    served = PartyHousehold(identity=ann)
     served.agree(ended.agreed)
     page = study_consent_page(ended.agreed).digest
     agreed = served.agreed(ended.agreed.run)
     declined = agreed.with_name("declined")
     shutil.copy(agreed, declined)
-    with closing(DelegateStore.open(folder / "new.surveys")) as inviting:
+    with closing(SurveyDelegateStore.open(folder / "new.surveys")) as inviting:
         part, _ = make_survey_part(bob, inviting, ["Firm 1", "Firm 2"])
     (folder / "part.json").write_text(part.to_json())
 

@@ -29,7 +29,7 @@ from attacks.organiser import (
     refused_by as refused,
 )
 from cases import each
-from veilsum.models.evaluation import folds_of
+from veilsum.models.evaluation import folds_of_model_rows
 from veilsum.models.rows import Rows
 from veilsum.questions.evaluate import evaluate_job
 
@@ -48,7 +48,7 @@ def alone(column, value, values, splits, folds=FOLDS):
     design = np.column_stack([np.ones(len(values)), values]).astype(float)
     rows = Rows(design, np.zeros(len(values)))
     for split in splits:
-        dealt = folds_of(measures, rows, folds, split)
+        dealt = folds_of_model_rows(measures, rows, folds, split)
         fold = dealt[values.index(value)]
         if np.count_nonzero(dealt == fold) == 1:
             return split, int(fold)

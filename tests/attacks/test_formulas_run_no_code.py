@@ -13,10 +13,10 @@ from hypothesis import example, given, settings, strategies as st
 import veilsum as vs
 from attacks.hostile import EVIL, listening, marked
 from veilsum.consortium.consortium import consortium_from
-from veilsum.consortium.pem import pem_of
+from veilsum.consortium.pem import pem_of_der
 from veilsum.errors import InvalidInputError
-from veilsum.fits.formula_job import FormulaJob, inferred_schema
-from veilsum.fits.model import family_of
+from veilsum.fits.formula_job import FormulaJob, inferred_fit_schema
+from veilsum.fits.model import family_of_fit
 from veilsum.sums.kinds import check_agreed_file
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.schema import Column, Schema
@@ -97,7 +97,7 @@ def consortium(column, levels, text, **changes):
     members = [
         {
             "name": name,
-            "certificate": pem_of(f"the certificate of {name}".encode()),
+            "certificate": pem_of_der(f"the certificate of {name}".encode()),
             "address": f"{name}:1",
         }
         for name in NAMES
@@ -198,8 +198,8 @@ def test_a_listener_hears_what_is_compiled():
 def test_a_formula_is_never_compiled(text):
     with listening() as heard:
         derived = {"log_a": {"of": "a", "as": "log"}}
-        inferred_schema(text, (), {"ann": TABLE.frame}, 1, derived=derived)
-        job = FormulaJob.of(text, SCHEMA, family_of("gaussian"))
+        inferred_fit_schema(text, (), {"ann": TABLE.frame}, 1, derived=derived)
+        job = FormulaJob.of(text, SCHEMA, family_of_fit("gaussian"))
         ModelFormula.of(text, SCHEMA).design(TABLE)
         job.formula.design(job.schema.check("ann", TABLE.frame))
     assert not heard

@@ -24,10 +24,14 @@ from attacks.catalogue import (
 from attacks.watching import LAWS
 from cases import each
 from net.runs import Company, answers, data_files
-from veilsum.audit.noninterference import MovedStreams, Watching, moves_between
+from veilsum.audit.noninterference import (
+    InterferenceDriver,
+    MovedStreams,
+    interference_moves_between_inputs,
+)
 from veilsum.masks.masking import ShareStreams
 from veilsum.party.consent import consent_to
-from veilsum.party.run import receipt_of
+from veilsum.party.run import receipt_of_party_run
 from veilsum.protocol.messages import Join, Record, Share
 
 
@@ -41,7 +45,7 @@ def test_how_long_frames_are_says_nothing_of_the_numbers(name, law):
     lengths = []
     for seed in (0, 1, 2):
         rows, kind = KINDS[name].rows(seed), KINDS[name]
-        driver = Watching(seed=seed)
+        driver = InterferenceDriver(seed=seed)
         held = kind.deal(even(rows), rows)
         fixed = {"unit": 0.01, "largest": 1e9} if name == "sum" else {}
         kind.run(held, driver=driver, run="same", **LAWS[law], **fixed)
@@ -138,7 +142,7 @@ class Meeting(Company):
             entries = dict(file.execute("SELECT key, value FROM entry"))
         totals = {key: one for key, one in entries.items() if key.startswith("answer/")}
         page = consent_to(self.consortium)
-        receipt = asdict(receipt_of(self.drivers["a"], result, page))
+        receipt = asdict(receipt_of_party_run(self.drivers["a"], result, page))
         return {
             "keys": set(entries),
             "totals": totals,
@@ -190,7 +194,9 @@ def test_a_curious_party_hears_and_keeps_the_same_on_a_network(name, tmp_path):
 
     def meet(company):
         works = first.works, company.works
-        company.moves.update(moves_between(plan, shown, sums, *works, {"a"}))
+        company.moves.update(
+            interference_moves_between_inputs(plan, shown, sums, *works, {"a"})
+        )
 
     second, again = met("second", dealing, rows, meet)
     assert second.said() == first.said()

@@ -20,28 +20,28 @@ from cases import each
 from refusals import refused
 from surveys import MEMBERS, World, opened, survey_table
 from veilsum.consortium.consortium import consortium_from
-from veilsum.consortium.pem import pem_of
+from veilsum.consortium.pem import pem_of_der
 from veilsum.errors import BudgetError, InvalidInputError, RangeError, StoreError
 from veilsum.party.surveying import survey_member_letters
 from veilsum.surveys import submission, survey_set
 from veilsum.surveys.delegate import (
-    DelegateStore,
-    check_roster,
-    masked_sums,
-    share_sums,
+    SurveyDelegateStore,
+    check_survey_roster,
+    survey_masked_sums,
+    survey_share_sums,
 )
 from veilsum.surveys.question import SurveyRecipe
 from veilsum.surveys.store_copy import copy_store, put_store_copy_in_use
 from veilsum.surveys.submission import (
     SUITE,
-    Submission,
+    SurveySubmission,
     X25519PrivateKey,
-    guest_key,
     guest_submission,
     make_submission,
     masked_survey_bytes,
     open_sealed_share,
     submission_sha256,
+    survey_guest_key,
 )
 from veilsum.surveys.survey_set import SurveySet
 from veilsum.surveys.terms import (
@@ -52,7 +52,7 @@ from veilsum.surveys.terms import (
     survey_terms,
 )
 from veilsum.surveys.words import survey_released_words
-from veilsum.web.guest_page import page_survey, single_file
+from veilsum.web.guest_page import guest_page_as_single_file, page_survey
 
 VICTIM = "Firm 5"  # invited by bob, who is honest; ann is with the host
 ANN, BOB, CEM = MEMBERS
@@ -68,7 +68,7 @@ def values(n_guests=12):
 def make_world(tmp_path):
     made = []
 
-    def make(kind=DelegateStore, **options):
+    def make(kind=SurveyDelegateStore, **options):
         folder = tmp_path / str(len(made))
         folder.mkdir()
         made.append(World(folder, kind, **{**CELLS, **options}))
@@ -82,7 +82,7 @@ def make_world(tmp_path):
 # 1. One set for a survey, ever
 
 
-class ForgetsSets(DelegateStore):
+class ForgetsSets(SurveyDelegateStore):
     """Adds up whatever the closed file of the day names."""
 
     def _check_one_set(self, terms, found, earlier):
@@ -109,7 +109,7 @@ def test_a_second_set_is_refused_after(after, make_world):
         store.finish(terms)
     else:
         store.close()
-        store = DelegateStore.open(store.path)
+        store = SurveyDelegateStore.open(store.path)
     with refused("other-set-added", BudgetError):
         store.commit(world.closed(sent[1:]), BOB, sent[1:])
     store.close()
@@ -120,7 +120,7 @@ def test_two_processes_do_not_write_down_two_sets(make_world):
     world = make_world()
     sent = world.all_visit(values())
 
-    class Slow(DelegateStore):
+    class Slow(SurveyDelegateStore):
         def examine(self, terms, me, submissions):
             found = super().examine(terms, me, submissions)
             world.stores[BOB].commit(world.closed(sent), BOB, sent)
@@ -174,7 +174,7 @@ def replayed(world):
         moved = found.words
         moved[0] += np.uint64(k)
         bare = dataclasses.replace(found, guest=name, masked=moved.tobytes())
-        signature = guest_key(world.codes[name]).sign(bare.statement(MEMBERS))
+        signature = survey_guest_key(world.codes[name]).sign(bare.statement(MEMBERS))
         sent.append(dataclasses.replace(bare, signature=signature))
     return sent
 
@@ -245,7 +245,7 @@ def thrifty_correction(survey, guest, key, old_shares, table, number):
         )
         for share, (name, public) in zip(shares, survey.delegates, strict=True)
     )
-    bare = Submission(survey.digest, guest, number, filled, masked, sealed, b"")
+    bare = SurveySubmission(survey.digest, guest, number, filled, masked, sealed, b"")
     return dataclasses.replace(bare, signature=key.sign(bare.statement(survey.names)))
 
 
@@ -269,7 +269,7 @@ def change_seen(world, first, second):
 
 def test_a_correction_that_reuses_shares_shows_what_was_corrected(make_world):
     world = make_world()
-    key = guest_key(world.codes[VICTIM])
+    key = survey_guest_key(world.codes[VICTIM])
     first = world.visit(VICTIM, 300)
     others = {
         name: private_key(world.stores[name], public)
@@ -305,7 +305,7 @@ def test_only_one_number_of_a_guest_is_added(make_world):
 # 6. Invented guests, and the host's own roster
 
 
-class CountsHeads(DelegateStore):
+class CountsHeads(SurveyDelegateStore):
     """Believes that guests who sign are honest."""
 
     def _check_count(self, terms, found):
@@ -325,7 +325,7 @@ def alone_among_invented(world):
     return world.total(world.closed(sent), sent)[0] - sum(invented.values())
 
 
-class TrustsTheRoster(DelegateStore):
+class TrustsTheRoster(SurveyDelegateStore):
     """Does not look whether it invited those that it is said to have invited."""
 
     def _check_invited(self, terms, me):
@@ -342,14 +342,14 @@ def under_others_names(world):
     return world.total(world.closed(sent), sent)[0] - sum(invented.values())
 
 
-class LooksAtItsOwnLines(DelegateStore):
+class LooksAtItsOwnLines(SurveyDelegateStore):
     """Looks at those that it is said to have invited, and at no other guest."""
 
     def _check_invited(self, terms, me):
         mine = [one for one in terms.guests if one.invited_by == me]
         there = {one.key for one in mine}
         invited = [one for one in self._invited() if one[1] in there]
-        check_roster(dataclasses.replace(terms, guests=tuple(mine)), me, invited)
+        check_survey_roster(dataclasses.replace(terms, guests=tuple(mine)), me, invited)
 
 
 def under_the_hosts_name(world):
@@ -411,13 +411,13 @@ def test_the_pages_hash_does_not_protect_a_lying_inviters_guest(make_world):
     assert of_a_lying_inviter(make_world()) == values()["Firm 1"]
 
 
-class RemembersInvitations(DelegateStore):
+class RemembersInvitations(SurveyDelegateStore):
     """Vouches for a guest once and for all."""
 
     def _check_invited(self, terms, me):
         now, asked = dict(terms.delegates)[me], {one.key for one in terms.guests}
         ever = [(now, *one) for _, *one in self._invited() if one[0] in asked]
-        check_roster(terms, me, ever)
+        check_survey_roster(terms, me, ever)
 
 
 def with_last_years_guests(world):
@@ -506,7 +506,7 @@ def test_heads_in_a_cell_may_be_the_coalitions(make_world):
     assert filled_by_the_coalition(world, lambda terms: terms.is_released) is None
 
 
-class LooksAtOneSurvey(DelegateStore):
+class LooksAtOneSurvey(SurveyDelegateStore):
     """Does not ask what earlier surveys and this one say together."""
 
     def _check_span(self, terms, found, earlier):
@@ -582,7 +582,7 @@ RARELY = {"rows": ["common", "rare"], "columns": ["c"], "n_guests": 18}
 LEFT_IT_EMPTY = ("Firm 1", "Firm 4", "Firm 6", "Firm 8", "Firm 9")
 
 
-class ComparesSets(DelegateStore):
+class ComparesSets(SurveyDelegateStore):
     """Holds sets of guests beside earlier ones, and no cells."""
 
     def _check_cells(self, mine, others, coalitions, few):
@@ -633,7 +633,7 @@ def test_a_copy_of_a_store_knows_who_filled_a_cell(make_world):
             copy_store(store.path, kept)
             put_store_copy_in_use(kept, ())
             kept.replace(store.path)
-            world.stores[name] = DelegateStore.open(store.path)
+            world.stores[name] = SurveyDelegateStore.open(store.path)
 
     numbers = values(18)
     sent = world.all_visit(numbers)
@@ -660,11 +660,11 @@ def test_a_store_of_an_earlier_format_is_not_read_as_an_empty_one(make_world, ve
         file.commit()
     before = store.path.read_bytes()
     with refused("wrong-format", StoreError, mentions=(version, "3")):
-        DelegateStore.open(store.path)
+        SurveyDelegateStore.open(store.path)
     assert store.path.read_bytes() == before
 
 
-class KnowsNamesOnly(DelegateStore):
+class KnowsNamesOnly(SurveyDelegateStore):
     """Takes a member under another name for somebody else."""
 
     def _check_span(self, terms, found, earlier):
@@ -687,13 +687,15 @@ def under_another_name(folder, kind, certificates):
             keys[member] = made.hex()
             for name in names:
                 codes[name] = seats[member].invite(name, made)
-                key = guest_key(codes[name]).public_key().public_bytes_raw().hex()
+                key = (
+                    survey_guest_key(codes[name]).public_key().public_bytes_raw().hex()
+                )
                 rows.append({"name": name, "key": key, "invited_by": member})
                 numbers.setdefault(name, 13 * len(numbers) + 1)
         table = survey_table(**CELLS, guest=rows, delegates=keys, title=year)
         shown = [certificate, b"of bob", b"of cem"]
         table["members"] = [
-            {"name": name, "certificate": pem_of(der)}
+            {"name": name, "certificate": pem_of_der(der)}
             for name, der in zip(members, shown, strict=True)
         ]
         table["graph"] = {"edges": [[first, BOB], [BOB, CEM], [first, CEM]]}
@@ -705,10 +707,10 @@ def under_another_name(folder, kind, certificates):
         chosen = survey_set.survey_set_of(terms, sent)
         table["survey"] |= survey_closing_entries(terms, chosen.digest, chosen.tally)
         terms = survey_terms(consortium_from(table))
-        total = masked_sums(terms, sent)
+        total = survey_masked_sums(terms, sent)
         for name in members:
             key = seats[name].commit(terms, name, sent)
-            total = total + share_sums(terms, sent, key)
+            total = total + survey_share_sums(terms, sent, key)
         return int(total[0])
 
     bobs, cems = ([f"Firm {m} {k}" for k in range(6)] for m in (BOB, CEM))
@@ -735,13 +737,13 @@ def test_a_member_under_a_second_name_has_twice_the_guests(tmp_path):
 )
 def test_a_member_is_known_by_name_and_by_key(tmp_path, again):
     with refused("guest-set-differs-little", BudgetError):
-        under_another_name(tmp_path, DelegateStore, again)
+        under_another_name(tmp_path, SurveyDelegateStore, again)
 
 
 def test_a_member_with_another_name_and_another_key_is_somebody_else(tmp_path):
     """A limit that the guide says: whoever lets a member in knows who it is."""
     other = (b"of ann", b"renewed", "anna")
-    found, own = under_another_name(tmp_path, DelegateStore, other)
+    found, own = under_another_name(tmp_path, SurveyDelegateStore, other)
     assert found == own
 
 
@@ -761,7 +763,7 @@ class CarriesOver:
     def total(self, terms, keys, old, new):
         came = {one.guest for one in new}
         kept = [one for one in old if one.guest not in came]
-        found = masked_sums(self.terms, kept) + masked_sums(terms, new)
+        found = survey_masked_sums(self.terms, kept) + survey_masked_sums(terms, new)
         for name in terms.names:
             for one in kept:
                 found = found + open_sealed_share(
@@ -869,7 +871,7 @@ def sent_with(world, changes=None):
         make_submission(
             world.terms,
             name,
-            guest_key(world.codes[name]),
+            survey_guest_key(world.codes[name]),
             changes.get(name, guest_table_of(world.terms, cells)),
             1,
         )
@@ -879,11 +881,11 @@ def sent_with(world, changes=None):
 
 def answered(world, terms, sent):
     """The survey's answer, by delegates that keep every duty."""
-    recipe, masked = SurveyRecipe(terms), masked_sums(terms, sent)
+    recipe, masked = SurveyRecipe(terms), survey_masked_sums(terms, sent)
 
     def opened_by(name):
         key = world.stores[name].commit(terms, name, sent)
-        return lambda: share_sums(terms, sent, key)
+        return lambda: survey_share_sums(terms, sent, key)
 
     works = {
         name: recipe.contribution(name, shares=opened_by(name), masked=masked)
@@ -1196,7 +1198,9 @@ def test_a_page_of_the_inviters_reads_its_guest_and_has_another_hash(make_world)
 
     def page_hash(terms):
         address = "https://survey.example.org/submissions"
-        return submission_sha256(single_file(page_survey(terms), address).encode())
+        return submission_sha256(
+            guest_page_as_single_file(page_survey(terms), address).encode()
+        )
 
     assert page_hash(told) != page_hash(world.terms)
     letter = " ".join(letters_of(world, BOB, page_hash(told)).split())

@@ -13,8 +13,8 @@ import refusals
 import veilsum as vs
 from veilsum.models.cox import BELOW, SQUARED, CoxSums
 from veilsum.questions.cox.stratified import CoxJob, CoxRequest
-from veilsum.sums.presence import Screened
-from veilsum.tables.rules import AtHome, DisclosureError, Rules
+from veilsum.sums.presence import PresenceScreenedRecipe
+from veilsum.tables.rules import DisclosureError, Rules, TableRulesAtHome
 
 PARTIES = ("a", "b", "c", "d")
 FREE = Rules.none()
@@ -241,8 +241,8 @@ def test_a_column_that_varies_at_few_parties_is_not_summed(name, monkeypatch):
     assert caught.value.rule == "site_terms"
     assert told in str(caught.value)
     # The twin: without the count the total is that site's own.
-    monkeypatch.setattr(Screened, "_check_varying", lambda *_: None)
-    monkeypatch.setattr(Screened, "_check_room", lambda *_: None)
+    monkeypatch.setattr(PresenceScreenedRecipe, "_check_varying", lambda *_: None)
+    monkeypatch.setattr(PresenceScreenedRecipe, "_check_room", lambda *_: None)
     is_that_of_one(asked(tables, MANY, **more), tables, along)
 
 
@@ -288,7 +288,7 @@ def test_rows_of_parties_that_vary_hold_all_numbers_that_are_released(monkeypatc
     alone = {"schema": schema, "tolerate": 0}
     refused("release_fraction", "in each of 8 rounds", three, rules, **alone)
     # The twin: all sums are those of the three, but for likelihoods and counts.
-    monkeypatch.setattr(Screened, "_check_room", lambda *_: None)
+    monkeypatch.setattr(PresenceScreenedRecipe, "_check_room", lambda *_: None)
     found = asked(tables, rules, schema=schema)
     few = asked(three, Rules.none(), **alone)
     for one, other in zip(found.inner[1], few.inner[1], strict=True):
@@ -339,7 +339,7 @@ def test_bins_are_looked_at_by_person_not_by_piece():
     job = asked(patients(), FREE, **bins).job
     own = job.bring(job.schema.check("c", tables["c"]))
     dose = own.pieces.design[:, job.model.names.index("dose")]
-    AtHome("c", Rules()).column("dose", dose)  # of pieces it would pass
+    TableRulesAtHome("c", Rules()).column("dose", dose)  # of pieces it would pass
 
 
 # The rows at risk

@@ -19,7 +19,7 @@ from veilsum.models.mixed import MixedModel
 from veilsum.protocol.work import request_digest
 from veilsum.sums import recipes, table_job
 from veilsum.sums.presence import PRESENCE
-from veilsum.sums.running import run_job
+from veilsum.sums.running import run_sum_job
 
 LIAR = "north"
 PARTIES = ("north", "south", "Alpha", "Beta", "Gamma", "Delta", "isles", "hills")
@@ -146,9 +146,9 @@ def asked(question, when, place, by):
             return vector
 
         changed = {**contributions, LIAR: replace(own, answer=answer)}
-        return run_job(recipe, changed, terms, **more)
+        return run_sum_job(recipe, changed, terms, **more)
 
-    with patch.object(table_job, "run_job", lying):
+    with patch.object(table_job, "run_sum_job", lying):
         try:
             QUESTIONS[question](people(), schema=SCHEMA, rules=RULES, seed=1)
         except vs.VeilsumError as error:

@@ -29,7 +29,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import CounterStreams, masks_in_pieces
 from veilsum.minimise.checkpoints import read_checkpoint, write_checkpoint
-from veilsum.minimise.large_graphs import large, read_targets
+from veilsum.minimise.large_graphs import large, read_large_graph_targets
 from veilsum.minimise.methods.dgd import DgdState
 
 GRAPH = "cycles:300:4"
@@ -155,7 +155,7 @@ def test_links_are_counted_before_one_is_looked_at(tmp_path, monkeypatch):
         with refused("too-many-links", InvalidGraphError, mentions=("350,000,000",)):
             read_topology(path)
     # Fewer than these may still be more than there is room for.
-    monkeypatch.setattr(memory, "available", lambda: 10**9)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**9)
     packed = archive(tmp_path / "room.npz", ends=head((10**8, 2)) + bytes(1000))
     with refused("memory-short", vs.errors.MemoryShortError, mentions=("100,000,000",)):
         read_topology(packed)
@@ -181,7 +181,7 @@ def test_nobody_waits_for_a_pipe(tmp_path):
         with refused("not-a-file", InvalidGraphError):
             read_topology(tmp_path / name)
         with refused("not-a-file"):
-            read_targets(tmp_path / name)
+            read_large_graph_targets(tmp_path / name)
         with refused("not-a-checkpoint"):
             large(GRAPH, checkpoint=tmp_path / name, **QUICK)
 
@@ -222,11 +222,11 @@ def test_a_scenario_names_no_graph_of_millions(family, tmp_path, monkeypatch):
     path = tmp_path / "scenario.toml"
     path.write_text(SCENARIO.format(graph=f'family = "{family}"'))
     with monkeypatch.context() as patch:
-        patch.setattr(links, "check_room", fail)
+        patch.setattr(links, "check_memory_room", fail)
         with refused("too-many-links", InvalidGraphError, mentions=("2,000,000",)):
             read_scenario(path)
     # The twin: whoever types it may have it, as far as there is room.
-    monkeypatch.setattr(memory, "available", lambda: 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 0)
     if not family.startswith(("cycles:100000:", "geometric:90000", "circ", "regular")):
         with pytest.raises(vs.errors.MemoryShortError):
             Topology.family(family)
@@ -274,9 +274,11 @@ def test_a_circle_of_many_steps_takes_the_room_that_was_counted(monkeypatch):
         return arange(low, high, **how)
 
     monkeypatch.setattr(links, "PIECE", 1000)
-    wanted = links.circle(500, range(1, 101)).ends
+    wanted = links.circle_graph_links(500, range(1, 101)).ends
     monkeypatch.setattr(np, "arange", counted)
-    np.testing.assert_array_equal(links.circle(500, range(1, 101)).ends, wanted)
+    np.testing.assert_array_equal(
+        links.circle_graph_links(500, range(1, 101)).ends, wanted
+    )
     assert max(asked) * 200 <= 1000
     assert len(wanted) == 500 * 100
 
@@ -286,7 +288,7 @@ def test_a_run_is_counted_before_targets_are_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(
         np.random, "default_rng", lambda *_: pytest.fail("targets were drawn")
     )
-    monkeypatch.setattr(memory, "available", lambda: 64 << 30)
+    monkeypatch.setattr(memory, "available_memory", lambda: 64 << 30)
     with refused(
         "memory-short", vs.errors.MemoryShortError, mentions=("2,147,483,647",)
     ):
@@ -475,13 +477,13 @@ def test_a_state_is_of_the_numbers_that_were_used(tmp_path, monkeypatch):
     path, file = tmp_path / "state.npz", tmp_path / "targets.npy"
     np.save(file, rows)
     how = {**QUICK, "checkpoint": path}
-    large(GRAPH, read_targets(file), **how)
+    large(GRAPH, read_large_graph_targets(file), **how)
     # The same numbers from elsewhere are the same run.
     assert large(GRAPH, rows, **how).resumed == 20
     rows[7, 2] += 1e-3
     np.save(file, rows)
     with refused("checkpoint-of-other-run"):
-        large(GRAPH, read_targets(file), **how)
+        large(GRAPH, read_large_graph_targets(file), **how)
     rows[7, 2] -= 1e-3
     for name in ("veilsum.__version__", "numpy.__version__"):
         with monkeypatch.context() as patch:
@@ -497,8 +499,8 @@ def test_the_order_of_parties_is_part_of_a_state(tmp_path, monkeypatch):
 
     how = {**QUICK, "engine": "numba", "checkpoint": tmp_path / "state.npz"}
     large(GRAPH, **how)
-    turned = numba.Nearness(np.arange(300, dtype=np.int32)[::-1], 9.0, 1.0)
-    monkeypatch.setattr(numba, "near_order", lambda *_, **__: turned)
+    turned = numba.EngineNearness(np.arange(300, dtype=np.int32)[::-1], 9.0, 1.0)
+    monkeypatch.setattr(numba, "engine_order_of_near_parties", lambda *_, **__: turned)
     with refused("checkpoint-of-other-run"):
         large(GRAPH, **how)
 

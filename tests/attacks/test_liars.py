@@ -15,7 +15,7 @@ import pytest
 
 from attacks.organiser import Found
 from cases import each
-from worlds import Faults, Machine, Policy, Setting
+from worlds import Faults, Machine, ProtocolPolicy, Setting
 
 try:
     from veilsum.protocol.effects import Send
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 # Not the first by name, who proposes the answer.
 LIAR, VICTIM = "5", "1"
-STRICT = Policy(drop=False, tolerate=1, minimum_honest=3)
+STRICT = ProtocolPolicy(drop=False, tolerate=1, minimum_honest=3)
 SEVEN = Setting("complete:7", "uniform", policy=STRICT)
 
 
@@ -241,7 +241,7 @@ def test_where_losses_were_agreed_on_a_member_is_followed():
             machine._give_up_on(["3"])
         return []
 
-    free = Policy(drop=True, tolerate=1, minimum_honest=3)
+    free = ProtocolPolicy(drop=True, tolerate=1, minimum_honest=3)
     world = told(lie, Setting("complete:7", "uniform", policy=free))
     assert {one.parties for one in world.finished.values()} == {tuple("012456")}
 

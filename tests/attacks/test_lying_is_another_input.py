@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 from liars import lying
 from machines import changed
-from veilsum.masks.masking import Streams
+from veilsum.masks.masking import MaskStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Down, Masked, Share
@@ -36,7 +36,7 @@ words = st.integers(0, 2**64 - 1)
 
 
 @dataclass(frozen=True, repr=False)
-class AnyShares(Streams, Secret):
+class AnyShares(MaskStreams, Secret):
     """Shares of a coalition's choice."""
 
     drawn: object

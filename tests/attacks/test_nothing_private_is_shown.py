@@ -17,11 +17,11 @@ from cases import each
 from public_names import public_names
 from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.audit.record import ASKED
-from veilsum.consortium.consortium import Member
-from veilsum.consortium.study import Edition
+from veilsum.consortium.consortium import ConsortiumMember
+from veilsum.consortium.study import StudyEdition
 from veilsum.errors import is_seen
-from veilsum.net.receipt import Finding
-from veilsum.party.consent import Part
+from veilsum.net.receipt import ReceiptFinding
+from veilsum.party.consent import ConsentPart
 from veilsum.showing import Renderable, Rendering, terminal_width
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -138,7 +138,7 @@ def receipt():
 
 def consortium():
     """An agreement whose names nobody has checked."""
-    members = [Member(one, SCRIPT, None) for one in network().parties]
+    members = [ConsortiumMember(one, SCRIPT, None) for one in network().parties]
     return vs.Consortium(
         run=SCRIPT,
         title=f"{SCRIPT}{ORDER}",
@@ -266,7 +266,7 @@ MADE = {
         title=ORDER,
         organiser=SCRIPT,
         questions={SCRIPT: consortium()},
-        editions=(Edition(questions=1, digest="00"),),
+        editions=(StudyEdition(questions=1, digest="00"),),
         written=b"",
     ),
     "JoinedStudy": lambda: vs.party.JoinedStudy(
@@ -280,7 +280,9 @@ MADE = {
         answers={SCRIPT: MADE["Joined"]()},
     ),
     "Receipt": receipt,
-    "Verdict": lambda: vs.Verdict((Finding(SCRIPT, False, ORDER),), ((ORDER, SCRIPT),)),
+    "Verdict": lambda: vs.Verdict(
+        (ReceiptFinding(SCRIPT, False, ORDER),), ((ORDER, SCRIPT),)
+    ),
     "Joined": lambda: vs.Joined(
         result=summed(),
         receipt=receipt(),
@@ -291,13 +293,13 @@ MADE = {
     ),
     "Consent": lambda: vs.Consent(
         shared=(
-            Part(
+            ConsentPart(
                 "question", (ORDER, "- an item"), {"place": 1, "n": 1, "name": SCRIPT}
             ),
-            Part("asked", (SCRIPT,)),
+            ConsentPart("asked", (SCRIPT,)),
         ),
         facts={"run": SCRIPT},
-        own=(Part("your_data", (f"one row has {OWN['a']}",)),),
+        own=(ConsentPart("your_data", (f"one row has {OWN['a']}",)),),
     ),
     "LargeRun": lambda: vs.minimise.large(
         f"complete:{len(OWN)}",
@@ -316,7 +318,7 @@ MADE = {
 }
 # Beside them: what is no public name, and what is a party's own.
 FURTHER = {
-    "Grouped": lambda: (
+    "GroupedStatistics": lambda: (
         vs.statistics(
             tables(),
             columns=["x"],
@@ -326,9 +328,9 @@ FURTHER = {
             **FREE,
         ).groups
     ),
-    "Trace": lambda: run().trace,
+    "SolveTrace": lambda: run().trace,
     "TestOfFit": lambda: fitted().wald_test("x = 2"),
-    "Tested": lambda: fitted().t_test("x = 2"),
+    "FittedCombinations": lambda: fitted().t_test("x = 2"),
     "MarginalMeans": lambda: fitted().marginal_means("C(arm)"),
     "LiteratureTable": lambda: LiteratureTable(
         0.25,

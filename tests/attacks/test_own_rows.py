@@ -17,9 +17,12 @@ import veilsum as vs
 from attacks import organiser
 from attacks.organiser import AIM, COLUMNS, ROW, SALARY, SITES, Found, asked, patients
 from cases import each
-from veilsum.questions.statistics.populations import CountDifferences, Populations
-from veilsum.sums.releases import ReleaseLimit
-from veilsum.tables.axes import Axis
+from veilsum.questions.statistics.populations import (
+    CountDifferences,
+    StatisticsPopulations,
+)
+from veilsum.sums.releases import SumReleaseLimit
+from veilsum.tables.axes import TableAxis
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
 
@@ -182,7 +185,7 @@ def test_without_room_for_counts_rows_are_complete_and_the_reason_is_given():
 
 
 LEVELS = ("a", "b")
-PAIR = Populations((("u",), ("v",)), Axis("g", LEVELS), ())
+PAIR = StatisticsPopulations((("u",), ("v",)), TableAxis("g", LEVELS), ())
 
 
 @given(
@@ -217,7 +220,7 @@ def test_without_any_coalition_enough_rows_differ(lacking, tolerate, least):
         v = [1.0] * 9 + [np.nan] * without_v + [1.0] * without_u
         table = schema.check("p", {"g": ["a"] * len(u), "u": u, "v": v})
         sums += PAIR.counts(request, table, [False, False])
-    limit = ReleaseLimit(
+    limit = SumReleaseLimit(
         honest=n - 1, columns=3, minimum_rows=9, tolerate=tolerate, rules=rules
     )
     chosen = PAIR.choose(sums, limit)

@@ -31,8 +31,8 @@ from veilsum.audit.question import attack_total_without
 from veilsum.models.mixed import MIXED_BITS, ROOT_BITS, THETA_BITS
 from veilsum.questions.meta import MetaJob
 from veilsum.questions.mixed import MixedJob
-from veilsum.questions.regression import formula_job
-from veilsum.sums.presence import Screened
+from veilsum.questions.regression import regression_formula_job
+from veilsum.sums.presence import PresenceScreenedRecipe
 from veilsum.tables.frames import as_frame
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -64,7 +64,7 @@ def test_whole_tables_exchanged_leave_every_bit(kind):
 
 FORMULA = {"formula": "pressure ~ age + smoker"}
 ABOUT_CLINICS = {
-    "absorbed": formula_job(CLINICS, absorb=True, **FORMULA),
+    "absorbed": regression_formula_job(CLINICS, absorb=True, **FORMULA),
     "mixed": MixedJob.of(CLINICS, **FORMULA),
 }
 
@@ -97,7 +97,7 @@ def sizes_left(tables, column, known):
     A party's sum of squares about its mean is a whole number over its rows, in counts
     of the column's unit. So n m times the sum of both is whole, for the right n and m.
     """
-    job = formula_job(known, formula=f"y ~ {column}", absorb=True)
+    job = regression_formula_job(known, formula=f"y ~ {column}", absorb=True)
     own = [
         job.bring(job.schema.check(name, as_frame(one))) for name, one in tables.items()
     ]
@@ -161,7 +161,7 @@ def four(column):
 
 FLAGS = tuple(vs.Column(one, "integer", 0, 1) for one in ("flag", "mark"))
 ABSORBED = {
-    columns: formula_job(
+    columns: regression_formula_job(
         vs.Schema((*FLAGS, vs.Column("y", "number", -6, 6)), minimum_rows=20),
         formula=f"y ~ {columns}",
         absorb=True,
@@ -327,7 +327,7 @@ def test_few_parties_with_a_column_of_few_values_are_refused():
     free = asked(4, rules=vs.Rules(site_terms=True))
     assert "switched off (site_terms = true)" in " ".join(free.guarantee.limits)
     # Numbers with many digits have no fraction to be seen.
-    many = formula_job(BOTH, formula="y ~ x", absorb=True).model.absorbing
+    many = regression_formula_job(BOTH, formula="y ~ x", absorb=True).model.absorbing
     assert many.least_honest(5) == 0
 
 
@@ -621,8 +621,8 @@ def test_a_number_that_varies_at_one_party_is_not_summed(pair, monkeypatch):
     with refused("tells-parties-apart", vs.VeilsumError, mentions=("1,",)):
         products_within(left_to_one(pair), pair)
     # The twin: without the count the total is that party's own.
-    monkeypatch.setattr(Screened, "_check_varying", lambda *_: None)
-    monkeypatch.setattr(Screened, "_check_room", lambda *_: None)
+    monkeypatch.setattr(PresenceScreenedRecipe, "_check_varying", lambda *_: None)
+    monkeypatch.setattr(PresenceScreenedRecipe, "_check_room", lambda *_: None)
     total, own = products_within(left_to_one(pair), pair)
     assert total == pytest.approx(own, rel=1e-6)
 
@@ -639,7 +639,7 @@ def test_a_level_that_is_beside_another_at_one_party_is_not_summed(monkeypatch):
     with refused("tells-parties-apart", vs.VeilsumError, mentions=("1,",)):
         asked(tables)
     # The twin: the total of the level's products is one party's own.
-    monkeypatch.setattr(Screened, "_check_varying", lambda *_: None)
+    monkeypatch.setattr(PresenceScreenedRecipe, "_check_varying", lambda *_: None)
     seen = asked(tables)
     place = 5  # x x, v x, v v, w x, w v, w w
     own = (tables["p5"]["ward"] == "w").astype(float)

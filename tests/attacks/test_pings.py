@@ -13,7 +13,7 @@ from idle_clock import patiently
 from net.test_relay import TOKEN, relay_at
 from net.village import HOST, free_port
 from veilsum.net import sockets
-from veilsum.net.relay_tokens import RELAY_PATH, Pass
+from veilsum.net.relay_tokens import RELAY_PATH, RelayPass
 
 PING = bytes([0x89, 0x80 | 125, 0, 0, 0, 0]) + bytes(125)
 FLOOD = 60_000
@@ -22,7 +22,7 @@ FLOOD = 60_000
 async def flooded():
     """Pings of somebody that never reads; the most that waits for it at the relay."""
     port = free_port()
-    shown = Pass("1" * 32, "2" * 32, "3" * 32).headers(TOKEN)
+    shown = RelayPass("1" * 32, "2" * 32, "3" * 32).headers(TOKEN)
     upgrade = {
         "Host": "relay",
         "Upgrade": "websocket",
@@ -68,7 +68,7 @@ def test_without_a_bound_it_would_be(monkeypatch):
 def test_who_reads_may_ping_for_ever(paused):
     """Pings count while nothing is read, and no longer."""
 
-    class End(sockets.Wire):
+    class End(sockets.SocketWire):
         def __init__(self):
             self.paused, self.ended = False, False
             self.pending_pings, self.transport = {}, self

@@ -13,7 +13,7 @@ import veilsum as vs
 from attacks.organiser import Found
 from attacks.test_the_ledger import asking, moments_of
 from refusals import refused
-from veilsum.tables.rules import AtHome, DisclosureError
+from veilsum.tables.rules import DisclosureError, TableRulesAtHome
 
 SITES = ("ash", "birch", "cedar", "elm", "fir")
 AIM, ROW = "cedar", 7
@@ -71,7 +71,7 @@ def attacked(attack, seed):
 @pytest.mark.parametrize("attack", [by_products, by_opposites])
 def test_products_give_a_person_away(attack, monkeypatch):
     """The twin: rules that do not look at products let it pass, to the cent."""
-    monkeypatch.setattr(AtHome, "summed", lambda *_: None)
+    monkeypatch.setattr(TableRulesAtHome, "summed", lambda *_: None)
     assert all(attacked(attack, seed).succeeded for seed in range(4))
 
 

@@ -50,8 +50,10 @@ def sloped(h, seed=3, spread=0.4, levels=1.0):
 def unrounded():
     """A party's numbers before they are rounded."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mixed, "_round", lambda number, *_: number)
-        patch.setattr(mixed, "_log", lambda number, _: arb(number).log())
+        patch.setattr(mixed, "_round_mixed_number", lambda number, *_: number)
+        patch.setattr(
+            mixed, "_rounded_mixed_logarithm", lambda number, _: arb(number).log()
+        )
         yield
 
 

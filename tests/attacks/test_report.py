@@ -18,7 +18,7 @@ from markup import Tags
 from refusals import refused
 from veilsum import page as pages
 from veilsum.report import printing
-from veilsum.report.run_report import report
+from veilsum.report.run_report import report_of_run
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -52,7 +52,7 @@ def tags_of(content):
 
 
 def test_what_an_organiser_writes_is_text(hostile):
-    found = report(hostile.out(), receipts=hostile.receipts())
+    found = report_of_run(hostile.out(), receipts=hostile.receipts())
     assert found.good
     assert not tags_of(found.content) & BAD
     given = Tags(found.content.decode()).attributes
@@ -67,7 +67,7 @@ def test_what_an_organiser_writes_is_text(hostile):
 
 def test_twin_without_escaping_the_organiser_runs_what_it_likes(hostile, monkeypatch):
     monkeypatch.setattr(pages, "safe_for_html", lambda text: text)
-    assert {"script", "b"} <= tags_of(report(hostile.out()).content)
+    assert {"script", "b"} <= tags_of(report_of_run(hostile.out()).content)
 
 
 def test_what_cannot_be_seen_in_a_file_of_ones_own_is_seen(tmp_path):
@@ -77,7 +77,7 @@ def test_what_cannot_be_seen_in_a_file_of_ones_own_is_seen(tmp_path):
     status = json.loads((out / "study.json").read_text())
     status["title"] = "dose\u202e\x1b[2J\u200b<u>"
     (out / "study.json").write_text(json.dumps(status))
-    content = report(out).content
+    content = report_of_run(out).content
     assert "u" not in tags_of(content)
     text = content.decode()
     assert not {"\u202e", "\x1b", "\u200b"} & {*text}
@@ -131,7 +131,7 @@ def planted_fixture(tmp_path):
 
 def test_nothing_that_is_its_owners_gets_into_a_report(planted):
     ran, marks = planted
-    found = report(ran.out(), receipts=ran.receipts())
+    found = report_of_run(ran.out(), receipts=ran.receipts())
     assert found.good
     content = whole(found.content).decode(errors="replace")
     assert not [place for place, mark in marks.items() if mark in content]
@@ -161,7 +161,7 @@ def test_nothing_of_a_page_reaches_a_command_line(hostile, monkeypatch):
 
     monkeypatch.setattr(printing.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(printing.subprocess, "run", run)
-    content = report(hostile.out()).content
+    content = report_of_run(hostile.out()).content
     with refused("printing-failed", printing.OutputError):
         printing.report_pdf(content)
     ((command, options),) = seen

@@ -25,7 +25,7 @@ from veilsum.models.families import (
 )
 from veilsum.models.newton import Newton
 from veilsum.models.rows import ONES, RowMeasures, Rows
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 CANONICAL = {
     "logistic": Binomial(),
@@ -67,8 +67,8 @@ def searched(family, age, response):
     rows = Rows.of(np.column_stack([np.ones_like(age), age]), response)
     tenths = family in ("quasi-binomial", "gamma-inverse")
     measures = RowMeasures.of(
-        [ONES, Measure.of(0, 100, Fraction(1))],
-        Measure.of(0, max(response.max(), 1.0), Fraction(1, 10 if tenths else 1)),
+        [ONES, UnitMeasure.of(0, 100, Fraction(1))],
+        UnitMeasure.of(0, max(response.max(), 1.0), Fraction(1, 10 if tenths else 1)),
         intercept=0,
     )
     newton = Newton(CANONICAL.get(family, Before()), measures, intercept=0)
@@ -172,8 +172,8 @@ def test_sums_of_a_multinomial_fit_do_not_change_with_the_responses():
     design = np.column_stack([np.ones(200), rng.integers(20, 70, 200)])
     codes = rng.integers(0, 3, 200).astype(float)
     measures = RowMeasures.of(
-        [ONES, Measure.of(0, 100, Fraction(1))],
-        Measure.of(0, 2, Fraction(1)),
+        [ONES, UnitMeasure.of(0, 100, Fraction(1))],
+        UnitMeasure.of(0, 2, Fraction(1)),
         intercept=0,
     )
     search = ChoiceSearch(Multinomial(), measures, ("1", "age"), ("a", "b", "c"), 0)

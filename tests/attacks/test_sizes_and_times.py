@@ -17,10 +17,10 @@ import pytest
 from attacks.catalogue import KINDS, dealt, even, n_honest
 from attacks.watching import LAWS
 from cases import each
-from veilsum.audit.noninterference import Watching
+from veilsum.audit.noninterference import InterferenceDriver
 from veilsum.drivers.faults import Faults
 from veilsum.masks.laws import Masks
-from veilsum.numbers.limbs import is_wide, to_integers
+from veilsum.numbers.limbs import is_wide_integer_type, limbs_to_integers
 from veilsum.protocol.messages import Masked
 from worlds import Setting
 
@@ -34,7 +34,7 @@ def frames(world):
 
 
 def seen(name, rows, dealing, law="uniform", **options):
-    kind, driver = KINDS[name], Watching(seed=1)
+    kind, driver = KINDS[name], InterferenceDriver(seed=1)
     held = kind.deal(dealing, rows)
     kind.run(held, driver=driver, run="same", **LAWS[law], **options)
     (world,) = driver.worlds
@@ -97,7 +97,7 @@ def test_lengths_do_not_depend_on_how_large_wide_numbers_are():
     lengths = []
     for scale in (1.0, 2.0**60):
         world = Wide(scale=scale).world().run()
-        assert is_wide(world.plan.law.dtype)
+        assert is_wide_integer_type(world.plan.law.dtype)
         lengths.append(sum(one[3] for one in frames(world)))
     assert lengths[0] == lengths[1]
 
@@ -108,7 +108,7 @@ def test_where_numbers_take_as_many_bytes_as_they_need_lengths_say_how_many():
     for scale in (1.0, 2.0**60):
         world = Wide(scale=scale).world().run()
         numbers = [
-            to_integers(message.numbers)
+            limbs_to_integers(message.numbers)
             for event in world.history
             if event.what == "send"
             and (message := world.plan.codec.decode(event.detail))

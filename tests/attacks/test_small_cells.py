@@ -17,7 +17,7 @@ from cases import each
 from veilsum.disclosure.merging import MergeAxis
 from veilsum.sums import table_job
 from veilsum.sums.presence import PRESENCE
-from veilsum.sums.running import run_job
+from veilsum.sums.running import run_sum_job
 from veilsum.tables import asked as history
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -139,8 +139,8 @@ def test_a_ledger_that_excuses_what_any_question_had_is_not_enough():
     questions = MOVED["after a question with both"]
     attack = asking(lambda organiser: by_differences(organiser, questions))
     with (
-        patch.object(history._Stack, "compared", any_common),
-        patch.object(history.Pooling, "kept", in_any_pair),
+        patch.object(history._ColumnStack, "compared", any_common),
+        patch.object(history.TableCellPooling, "kept", in_any_pair),
     ):
         assert attack().succeeded
 
@@ -194,9 +194,9 @@ def claims_enough_rows(extra):
             return found
 
         contributions = {**contributions, "a": replace(own, answer=answer)}
-        return run_job(recipe, contributions, terms, **more)
+        return run_sum_job(recipe, contributions, terms, **more)
 
-    return patch.object(table_job, "run_job", lying)
+    return patch.object(table_job, "run_sum_job", lying)
 
 
 def by_a_lie(extra):

@@ -24,10 +24,10 @@ from veilsum.consortium.study import study_from
 from veilsum.drivers.driver import GivenUpError
 from veilsum.files.ledger import FRUITLESS_FILES, open_ledger
 from veilsum.net.identity import new_identity
-from veilsum.party.inputs import OwnTable
-from veilsum.party.networked import Networked
+from veilsum.party.inputs import PartyTableInput
+from veilsum.party.networked import NetworkedParty
 from veilsum.party.own_rules import OwnRules
-from veilsum.party.run import Inputs
+from veilsum.party.run import PartyInputs
 from veilsum.party.studying import prepare_study, study_at_home
 from veilsum.questions.job_file import question_job_of
 from veilsum.tables.rules import DisclosureError
@@ -78,7 +78,7 @@ def one_by_one(study, tables, folder):
     """How a party checks that knows of no other question: a ledger for each."""
     for name in study.questions:
         with open_ledger(folder / name, create=vs.privacy.Budget()) as ledger:
-            part = OwnTable(consortium=study.first, name="t", table=tables[AIM])
+            part = PartyTableInput(consortium=study.first, name="t", table=tables[AIM])
             home = study_at_home(study, part, AIM, ledger, asked=[name])
             if home.refused:
                 raise DisclosureError("", str(home.refused))
@@ -86,7 +86,7 @@ def one_by_one(study, tables, folder):
 
 def together(study, tables, folder):
     """How a party checks all questions of a study."""
-    part = OwnTable(consortium=study.first, name="t", table=tables[AIM])
+    part = PartyTableInput(consortium=study.first, name="t", table=tables[AIM])
     with open_ledger(folder / "ledger", create=vs.privacy.Budget()) as ledger:
         home = study_at_home(study, part, AIM, ledger, asked=[*study.questions])
     if home.refused:
@@ -154,7 +154,7 @@ def test_order_does_not_matter_and_which_one_goes_is_for_the_owner(tmp_path):
 
 def asked_before(ledger, study, tables):
     """Have a first edition reserved, as its runs do before they begin."""
-    part = OwnTable(consortium=study.first, name="t", table=tables[AIM])
+    part = PartyTableInput(consortium=study.first, name="t", table=tables[AIM])
     ledger.reserve_all(
         study_at_home(study, part, AIM, ledger, asked=[*study.questions]).wanted
     )
@@ -166,7 +166,7 @@ def test_a_later_edition_is_held_against_the_earlier_ones(tmp_path, remembers):
     first = study_from(table(bins(SALARY - 0.005), fit("hiv ~ age")))
     more = {"name": "more", **bins(SALARY + 0.005)}
     second = study_from(first.grown([more]))
-    part = OwnTable(consortium=second.first, name="t", table=tables[AIM])
+    part = PartyTableInput(consortium=second.first, name="t", table=tables[AIM])
     with open_ledger(tmp_path / "ledger", create=vs.privacy.Budget()) as ledger:
         if remembers:
             asked_before(ledger, first, tables)
@@ -200,7 +200,7 @@ def test_files_within_several_bounds_tell_how_many_rows_there_are():
         made = table(certificates=None)
         made = {key: one for key, one in made.items() if key != "question"}
         agreed = consortium_from({**made, **fit("hiv ~ age"), "schema": least_rows(n)})
-        part = OwnTable(consortium=agreed, name="t", table=own)
+        part = PartyTableInput(consortium=agreed, name="t", table=own)
         driver = Stopped(AIM)
         try:
             part.run(driver, None)
@@ -241,10 +241,10 @@ def gone_through(study, tables, folder, monkeypatch, keys):
         )
         raise GivenUpError({driver.party: ("peer", "others have left")}, ())
 
-    monkeypatch.setattr(Networked, "carry_out", end)
+    monkeypatch.setattr(NetworkedParty, "carry_out", end)
     with open_ledger(folder / "ledger", create=vs.privacy.Budget()) as ledger:
         own = {"rules": OwnRules(), "ledger": ledger, "out": folder / "out"}
-        part = prepare_study(study, keys[AIM], Inputs(data=tables[AIM], **own))
+        part = prepare_study(study, keys[AIM], PartyInputs(data=tables[AIM], **own))
         found = part.run(lambda page: page is not None).status
         return [one.stage for one in found.stages.values()]
 
@@ -298,7 +298,7 @@ def test_a_questions_own_file_is_no_way_around_its_study(tmp_path):
         alone = consortium_from(
             {**study.first.to_table(), **bins(SALARY + 0.005), "run": RUN}
         )
-        part = OwnTable(consortium=alone, name="t", table=tables[AIM])
+        part = PartyTableInput(consortium=alone, name="t", table=tables[AIM])
         onlooker = Looking(AIM)
         with pytest.raises(DisclosureError):
             part.run(onlooker, ledger)

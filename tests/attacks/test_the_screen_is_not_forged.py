@@ -15,7 +15,7 @@ from refusals import refused
 from veilsum.cli.app import app
 from veilsum.cli.join import ForPeople
 from veilsum.consortium.consortium import consortium_from
-from veilsum.consortium.pem import pem_of
+from veilsum.consortium.pem import pem_of_der
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.tables import read_table
 from veilsum.tables.schema import Column, Schema
@@ -26,7 +26,7 @@ NAMES = ("ann", "bob", "cem", "dee")
 
 def consortium(**changes):
     members = [
-        {"name": name, "address": f"{name}:1", "certificate": pem_of(name.encode())}
+        {"name": name, "address": f"{name}:1", "certificate": pem_of_der(name.encode())}
         for name in NAMES
     ]
     return {

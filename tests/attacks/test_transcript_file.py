@@ -11,7 +11,7 @@ import pytest
 
 from net.test_transcript_file import MASKS, made
 from refusals import refused
-from veilsum.consortium.pem import der_of
+from veilsum.consortium.pem import der_of_pem
 from veilsum.errors import InvalidInputError
 from veilsum.net import transcript_file
 from veilsum.net.identity import new_identity
@@ -43,7 +43,7 @@ def secrets_of(transcript):
 
 def plain(transcript):
     """The unguarded twin: the same content as it is before it is sealed."""
-    return msgspec.msgpack.encode(transcript_file._content(transcript))
+    return msgspec.msgpack.encode(transcript_file._transcript_file_content(transcript))
 
 
 @pytest.mark.parametrize("law", ["uniform", "lattice"])
@@ -55,7 +55,7 @@ def test_nothing_of_it_is_in_the_file(law, people, tmp_path):
     assert [one for one in secrets if one in found] == []
     assert sum(one in plain(kept) for one in secrets) > len(secrets) // 2
     # What is in the clear, and what is left, which no program makes shorter.
-    digests = [b"veilsum run\0" + RUN.encode(), der_of(people["ann"].certificate)]
+    digests = [b"veilsum run\0" + RUN.encode(), der_of_pem(people["ann"].certificate)]
     start = FORMAT + b"".join(hashlib.sha256(one).digest() for one in digests)
     assert found.startswith(start)
     rest = found[len(start) :]
@@ -80,7 +80,7 @@ def test_nobody_else_opens_it_not_even_under_a_changed_start(people, tmp_path):
     with refused("transcript-of-other-party"):
         read_transcript(path, people["bob"])
     whose = [
-        hashlib.sha256(der_of(one.certificate)).digest() for one in people.values()
+        hashlib.sha256(der_of_pem(one.certificate)).digest() for one in people.values()
     ]
     path.write_bytes(path.read_bytes().replace(*whose))
     with refused("transcript-damaged"):

@@ -20,7 +20,7 @@ import pytest
 from cases import each
 from liars import LIAR, LyingWorld, lying, wrongs
 from veilsum.drivers.faults import Faults, Partition
-from veilsum.protocol.book import Book
+from veilsum.protocol.book import RecordBook
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import (
@@ -34,7 +34,7 @@ from veilsum.protocol.messages import (
     Up,
 )
 from veilsum.protocol.phases import CLOSED
-from veilsum.protocol.plan import Policy
+from veilsum.protocol.plan import ProtocolPolicy
 from veilsum.protocol.work import SumWork
 from worlds import Setting
 
@@ -156,7 +156,7 @@ def test_whoever_is_told_what(graph, at, step, signs_both):
 def test_answers_alone_are_no_comparison_of_sums(monkeypatch):
     """The twin: as long as only answers were signed, it got away with it."""
     answer = lambda _, proposed: Codec.digest(proposed.numbers)  # noqa: E731
-    monkeypatch.setattr(Book, "signed_of", answer)
+    monkeypatch.setattr(RecordBook, "signed_of", answer)
     world = lying(Partly("complete:5"), tells(("0", "1"), 2, 2**40))
     assert set(world.finished) == set(world.plan.parties)
     assert gets_away(world)
@@ -205,7 +205,7 @@ def test_along_a_tree_nobody_finishes_with_other_sums_either(liar, monkeypatch):
     assert len(sums_of(world)) <= 1
     if liar == "1":  # the twin: it is in the middle, and answers alone do not tell
         answer = lambda _, proposed: Codec.digest(proposed.numbers)  # noqa: E731
-        monkeypatch.setattr(Book, "signed_of", answer)
+        monkeypatch.setattr(RecordBook, "signed_of", answer)
         assert len(sums_of(lying(setting, lies_down_the_tree, liar=liar))) == 2
 
 
@@ -239,7 +239,7 @@ def leaves(group, kind, reason):
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", ["complete:6", "wheel:6"])
 def test_who_is_told_of_a_loss_or_a_leaving_ends_with_the_others_or_not_at_all(graph):
-    setting = Partly(graph, policy=Policy(tolerate=1, drop=True))
+    setting = Partly(graph, policy=ProtocolPolicy(tolerate=1, drop=True))
     near = setting.topology.neighbours(LIAR)
     for group in (near[:1], near[:2], near[:3]):
         scripts = [gives_up_on(name, group) for name in ("0", "5")]
@@ -275,7 +275,7 @@ def drops_alone(name):
     return script
 
 
-MAY_DROP = Policy(tolerate=1, drop=True)
+MAY_DROP = ProtocolPolicy(tolerate=1, drop=True)
 # Four graphs, and on each five liars and whom they drop.
 DROPPED_ALONE = [
     (graph, liar, name, seed)

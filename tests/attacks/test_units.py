@@ -15,7 +15,7 @@ from attacks.test_constants import AIM, ROW, SCHEMA, patients
 from attacks.test_the_ledger import asking, moments_of
 from cases import each
 from refusals import refused
-from veilsum.tables.asked import Asking
+from veilsum.tables.asked import TableAsking
 from veilsum.tables.rules import DisclosureError
 
 
@@ -41,7 +41,7 @@ def attacked(seed):
 
 def test_two_units_leave_a_person_between_them(monkeypatch):
     """The twin: ledgers that do not look at units give the cost away, to the cent."""
-    monkeypatch.setattr(Asking, "_check_units", lambda *_: None)
+    monkeypatch.setattr(TableAsking, "_check_units", lambda *_: None)
     assert all(attacked(seed).succeeded for seed in range(4))
 
 

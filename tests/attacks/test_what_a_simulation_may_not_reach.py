@@ -16,7 +16,7 @@ import veilsum
 from refusals import refused
 from veilsum.masks.masking import CounterStreams, ShareStreams, SystemStreams
 from veilsum.party import networked
-from veilsum.party.networked import Networked
+from veilsum.party.networked import NetworkedParty
 from veilsum.scale import cluster
 
 PACKAGE = Path(veilsum.__file__).parent
@@ -26,7 +26,7 @@ REPEATABLE = {
     *(
         "device_masks",
         "device_shares",
-        "Arrays",
+        "ArrayDriver",
         "MethodArrays",
         "large",
         "large_on_ranks",
@@ -61,8 +61,8 @@ def test_real_parties_name_no_streams_that_repeat():
 @pytest.mark.parametrize("streams", [CounterStreams(0), ShareStreams(0)])
 def test_nobody_hands_streams_to_a_real_party(streams):
     with pytest.raises(TypeError, match="unexpected keyword argument 'streams'"):
-        Networked(identity=None, consortium=None, state=None, streams=streams)
-    assert "streams" not in {one.name for one in fields(Networked)}
+        NetworkedParty(identity=None, consortium=None, state=None, streams=streams)
+    assert "streams" not in {one.name for one in fields(NetworkedParty)}
     (given,) = (
         ast.unparse(node.value)
         for node in ast.walk(ast.parse(Path(networked.__file__).read_text("utf-8")))
@@ -90,7 +90,7 @@ def shut_off_fixture(monkeypatch, tmp_path):
             monkeypatch.delenv(key)
         for key, one in given.items():
             monkeypatch.setenv(key, one)
-        folder = cluster._shut_off()
+        folder = cluster._shut_off_ray_cluster()
         return folder, os.environ["RAY_AUTH_MODE"], os.environ.get("RAY_AUTH_TOKEN")
 
     yield shut_off

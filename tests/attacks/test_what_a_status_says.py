@@ -16,7 +16,7 @@ import pytest
 from attacks.catalogue import KINDS, even
 from attacks.test_sizes_and_times import uneven
 from party.test_agreed import MODEL, agreed
-from veilsum.audit.noninterference import Watching
+from veilsum.audit.noninterference import InterferenceDriver
 from veilsum.party import run_status
 from veilsum.party.run_status import (
     EventFeed,
@@ -31,7 +31,7 @@ from veilsum.protocol.machine import Machine
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
-class Told(Watching):
+class Told(InterferenceDriver):
     """Machines whose every move is told to a status file, as a runner tells it."""
 
     def world(self, assignment):

@@ -13,22 +13,22 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from refusals import refused
 from survey_members import identity_of, signing_survey
 from surveys import MEMBERS, RUN, seed_of
-from veilsum.consortium.consortium import canonical
+from veilsum.consortium.consortium import canonical_agreement_json
 from veilsum.files.consortiums import read_consortium
-from veilsum.net.identity import is_signature, new_identity
-from veilsum.surveys.collection import GuestCollection
+from veilsum.net.identity import is_signature_by_identity, new_identity
+from veilsum.surveys.collection import SurveyGuestCollection
 from veilsum.surveys.survey_set import submissions_digest
 from veilsum.surveys.terms import survey_terms
-from veilsum.web.collecting import GUEST_SCHEME, SurveyHost
+from veilsum.web.collecting import GUEST_SCHEME, SurveyWebHost
 from veilsum.web.fetching import (
     CLOSED,
     CONTEXT,
     LIFE,
     SENT,
-    MemberDoor,
+    WebMemberDoor,
     fetch_closed,
     fetch_proof_header,
-    read_closed,
+    read_fetched_survey,
 )
 from web.test_collecting import HOST, SHOWN, asking, close, served, submission
 
@@ -39,7 +39,7 @@ FILES = ("/closed.toml", "/submissions.jsonl")
 @pytest.fixture
 def store(tmp_path):
     terms = survey_terms(signing_survey())
-    found = GuestCollection.open(tmp_path / "collection.sqlite", terms)
+    found = SurveyGuestCollection.open(tmp_path / "collection.sqlite", terms)
     yield found
     found.close()
 
@@ -83,7 +83,7 @@ def test_a_stranger_learns_neither_whose_a_digest_is_nor_who_has_come(caller):
 
 
 def test_a_host_that_believes_everybody_tells_it_all(caller, monkeypatch):
-    monkeypatch.setattr(SurveyHost, "_is_of", lambda *_: True)
+    monkeypatch.setattr(SurveyWebHost, "_is_of", lambda *_: True)
     found, _ = named(caller)
     assert sorted(found.values()) == sorted(CAME)
 
@@ -163,7 +163,7 @@ def test_a_guest_cannot_sign_itself_in(ended, tmp_path):
     good = signed(ended, bob)
     challenge = good.split()[1]
     said = {"run": RUN, "host": f"{HOST}:{ended.port}", "file": SENT}
-    content = CONTEXT + canonical({**said, "challenge": challenge})
+    content = CONTEXT + canonical_agreement_json({**said, "challenge": challenge})
     shown = f"Veilsum-Member {challenge} {guest.sign(content).hex()}"
     assert left_empty(ended, shown) == {}
     # The twin: the member's own key signs the same bytes.
@@ -171,7 +171,7 @@ def test_a_guest_cannot_sign_itself_in(ended, tmp_path):
 
 
 def test_a_host_that_lets_everybody_in_tells_it_all(ended, monkeypatch):
-    monkeypatch.setattr(MemberDoor, "admits", lambda *_, **__: True)
+    monkeypatch.setattr(WebMemberDoor, "admits", lambda *_, **__: True)
     assert left_empty(ended, None)["Firm 5"] == "e0"
 
 
@@ -186,13 +186,13 @@ def test_strangers_are_not_told_whether_a_survey_is_closed(ended, store):
 
 def test_whoever_signed_every_key_is_tried(tmp_path, monkeypatch):
     """How long a host takes says nothing of which member asks."""
-    door, tried = MemberDoor(signing_survey()), []
+    door, tried = WebMemberDoor(signing_survey()), []
 
     def counted(key, *given):
         tried.append(key)
-        return is_signature(key, *given)
+        return is_signature_by_identity(key, *given)
 
-    monkeypatch.setattr("veilsum.web.fetching.is_signature", counted)
+    monkeypatch.setattr("veilsum.web.fetching.is_signature_by_identity", counted)
     for name in MEMBERS:
         tried.clear()
         assert admitted(door, identity_of(name, tmp_path), door.challenge())
@@ -218,14 +218,14 @@ def test_a_host_can_list_whom_it_left_out_and_another_member_tells(store, tmp_pa
         fetch_closed(agreed, f"http://{HOST}:{caller.port}", mine, identity=ann)
     assert digests["Firm 9"] in page, "and nothing on the page shows that it is a lie"
     closed = survey_terms(read_consortium(mine / CLOSED))
-    added = read_closed(closed, mine)
+    added = read_fetched_survey(closed, mine)
     assert digests["Firm 9"] not in added.submissions
     assert submissions_digest(added.submissions) not in page
     # The host cannot hand out files of which another set would be true.
     lines = [one.to_json() for name, one in sent.items() if name != "Firm 2"]
     (mine / SENT).write_text("\n".join(lines))
     with refused("submissions-differ"):
-        read_closed(closed, mine)
+        read_fetched_survey(closed, mine)
 
 
 class Hours:
@@ -244,7 +244,7 @@ def admitted(door, identity, challenge):
 
 def test_challenges_end_and_asking_for_many_pushes_out_none(tmp_path, monkeypatch):
     hours, bob = Hours(), identity_of("bob", tmp_path)
-    door, other = (MemberDoor(signing_survey(), hours) for _ in range(2))
+    door, other = (WebMemberDoor(signing_survey(), hours) for _ in range(2))
     first, late = door.challenge(), door.challenge()
     assert len({door.challenge() for _ in range(20_000)}) == 20_000
     assert not admitted(other, bob, first), "another host's, or this one's of before"

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import numpy as np
 
 import veilsum as vs
-from veilsum.numbers.limbs import to_integers
+from veilsum.numbers.limbs import limbs_to_integers
 
 LAWS = {"uniform": {"law": "uniform"}, "lattice": {"law": "lattice", "sigma": 1e9}}
 
@@ -54,7 +54,7 @@ def _laws():
         if one not in known:
             known.add(one)
             waiting += one.__subclasses__()
-            waiting += [base for base in one.__mro__ if base.__name__ == "Law"]
+            waiting += [base for base in one.__mro__ if base.__name__ == "MaskLaw"]
     return [one for one in known if "encode" in vars(one) and _is_exact(one)]
 
 
@@ -79,7 +79,7 @@ def whole(numbers):
     bits = 8 * numbers.dtype.itemsize
     if numbers.dtype == np.uint64:
         numbers = numbers.view(np.int64)
-    found = Words(int(one) for one in to_integers(numbers).tolist())
+    found = Words(int(one) for one in limbs_to_integers(numbers).tolist())
     found.bits = bits
     return found
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import cache
 
 from attacks import old_ways
-from veilsum.audit.question import Rehearsal
+from veilsum.audit.question import AuditRehearsal
 from veilsum.consortium.consortium import Address
 from veilsum.consortium.drafting import consortium_of
-from veilsum.consortium.pem import pem_of
+from veilsum.consortium.pem import pem_of_der
 from veilsum.consortium.sections import ScenarioFile
-from veilsum.reading import read
+from veilsum.reading import read_section
 
 NAMES = ("ann", "bob", "cem", "dee", "eve")
 COLUMNS = {
@@ -56,7 +56,7 @@ def named(name):
 
 
 def question(
-    kind=Rehearsal, *, names=NAMES, columns=None, rows=40, schema=(), **sections
+    kind=AuditRehearsal, *, names=NAMES, columns=None, rows=40, schema=(), **sections
 ):
     """What five parties agree on; everybody with everybody."""
     graph = {"family": f"complete:{len(names)}"}
@@ -65,15 +65,15 @@ def question(
         agreed = {"minimum_rows": rows, "columns": columns or COLUMNS}
         table["schema"] = {**agreed, **dict(schema)}
     agreed, _ = consortium_of(
-        read(table, ScenarioFile, "the scenario"),
-        certificates={name: pem_of(f"none of {name}".encode()) for name in names},
+        read_section(table, ScenarioFile, "the scenario"),
+        certificates={name: pem_of_der(f"none of {name}".encode()) for name in names},
         addresses={name: Address("plan", k + 1) for k, name in enumerate(names)},
         run="0" * 32,
     )
     return kind(agreed)
 
 
-class InFloats(Rehearsal):
+class InFloats(AuditRehearsal):
     """The same with totals as they once were: sums of float64, rounded by party."""
 
     def ask(self, held, **options):
@@ -92,7 +92,7 @@ def _sums(table):
     return tuple(old_ways.least_squares(table, "pressure", ["age", "bmi"]))
 
 
-class InPart(Rehearsal):
+class InPart(AuditRehearsal):
     """The same where who has somebody above an age sends zeros."""
 
     above = 78

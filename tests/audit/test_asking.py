@@ -4,7 +4,7 @@ import pytest
 
 from audit.questions import COST, named, question
 from veilsum.audit import aimed, differencing, refusals
-from veilsum.audit.question import Attempt, Skipped
+from veilsum.audit.question import RehearsalAttempt, SkippedAttack
 from veilsum.consortium.consortium import consortium_from
 from veilsum.tables.rules import Rules
 
@@ -68,8 +68,8 @@ def test_amounts_of_few_sizes_are_no_levels():
     straight = question(columns=few, model={"formula": "age ~ stage"})
     by_level = question(columns=few, model={"formula": "age ~ C(stage)"})
     stage = straight.schema.columns[1]
-    assert not aimed._by_level(straight, stage)
-    assert aimed._by_level(by_level, stage)
+    assert not aimed._aim_by_column_level(straight, stage)
+    assert aimed._aim_by_column_level(by_level, stage)
     for one in aimed.play(straight, **HOW):
         assert one.successes == 0, one
     for one in aimed.play(straight, **HOW, rules=Rules.none()):
@@ -78,7 +78,7 @@ def test_amounts_of_few_sizes_are_no_levels():
 
 def test_a_cost_has_no_rows_to_aim_at():
     (found,) = aimed.play(named("a cost"), **HOW)
-    assert isinstance(found, Skipped)
+    assert isinstance(found, SkippedAttack)
 
 
 def test_ledgers_refuse_what_differs_by_one(of_ages):
@@ -115,8 +115,8 @@ def test_words_of_a_refusal_name_a_rule_and_no_number(of_ages, monkeypatch):
     assert bisected.promised == 1 / 8
     assert bisected.successes <= 3
     # The twin: a refusal in full, as its owner reads it.
-    monkeypatch.setattr(Attempt, "words", property(lambda one: str(one.error)))
-    full = refusals._by_words(of_ages, ("ann",), (1, 0))
+    monkeypatch.setattr(RehearsalAttempt, "words", property(lambda one: str(one.error)))
+    full = refusals._guess_by_refusal_words(of_ages, ("ann",), (1, 0))
     assert full
     assert all(full)
 

@@ -17,9 +17,9 @@ from veilsum.audit.attack import (
     successes_that_refute,
 )
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.privacy.conversions import divergence_for_success
-from veilsum.privacy.transcript import Drawn, simulated
+from veilsum.privacy.transcript import TranscriptDrawnEpoch, simulate_transcript
 
 RING = vs.Topology.family("ring:5")
 LAWS = [Masks("gaussian", 2.0), Masks("lattice", 2.0, 12), Masks("uniform")]
@@ -101,9 +101,9 @@ def test_a_sight_is_the_view_of_the_same_run(masks, coalition):
     scene = Scene(topology=RING, law=masks.on(RING), width=3)
     values = np.stack([scene.law.encode(np.arange(3.0) + k) for k in range(5)])
     sight = scene.batch(7, 1).sight(coalition, values)
-    shares = draw_shares(RING, scene.law, ShareStreams(7), size=3)
-    drawn = Drawn(0, values, shares)
-    view = simulated(scene.law, [drawn], corrupted=coalition).view()
+    shares = draw_mask_shares(RING, scene.law, ShareStreams(7), size=3)
+    drawn = TranscriptDrawnEpoch(0, values, shares)
+    view = simulate_transcript(scene.law, [drawn], corrupted=coalition).view()
     assert RING.names(sight.honest) == view.honest
     assert sight.coalition == view.corrupted
     assert np.array_equal(sight.effective[:, 0], view.effective)

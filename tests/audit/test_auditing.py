@@ -15,7 +15,7 @@ from veilsum.audit import auditing, real_parties
 from veilsum.audit.attack import Outcome, Scene, play_on_batch
 from veilsum.audit.auditing import Audit, audit, audit_executions, coalitions_of
 from veilsum.audit.planted import PLANTED
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.masks.laws import Masks
 from veilsum.scale.pieces import map_pieces
 
@@ -108,7 +108,7 @@ SOUND = {
 def sound(law):
     """Four to six parties that do as they promise; or a question put to five."""
     if law == "a question":
-        return auditing.scene_of(named("a cost"))
+        return auditing.scene_of_audit(named("a cost"))
     masks, width = SOUND[law]
     graph = vs.Topology.family({1: "complete:4", 2: "ring:6"}[width])
     return scene(graph, masks, width)
@@ -161,8 +161,8 @@ def test_the_same_seed_gives_the_same_audit_however_it_is_spread():
 def test_guessers_who_share_what_they_see_guess_as_each_alone(law):
     """On the coalition's own view of each world, and on noise that is moved."""
     here, groups = scene(masks=MASKS[law]), [("0", "1"), ("4",), ()]
-    players = auditing._guessers(here, groups, 1.0, 3)
-    shared = auditing.Playing(here, tuple(players), 500)("some", 9)
+    players = auditing._likelihood_guessers(here, groups, 1.0, 3)
+    shared = auditing.AuditPlaying(here, tuple(players), 500)("some", 9)
     worlds = auditing.coins_for_worlds(
         auditing.seed_of_piece(9, "some, which world"), 500
     )
@@ -203,7 +203,7 @@ def test_ctrl_c_keeps_what_there_is(monkeypatch):
     monkeypatch.setattr(auditing, "map_pieces", interrupted)
     small = scene(width=1)
     player = auditing.aim(small, ("0",), 1.0)
-    tally, done = auditing.play(small, [player], 10_000, seed=1, what="play")
+    tally, done = auditing.play_attacks(small, [player], 10_000, seed=1, what="play")
     assert done == 2 * auditing.executions_per_batch(small)
     assert tally.counts[0, 0] == done
 
@@ -254,7 +254,7 @@ def test_too_many_coalitions_are_refused_before_work_is_done():
 
 def test_a_distance_beyond_what_was_agreed_on_is_refused_in_words(monkeypatch):
     monkeypatch.setattr(auditing, "PLANTED", {})
-    asked = auditing.scene_of(named("logistic"))
+    asked = auditing.scene_of_audit(named("logistic"))
     assert audit(asked, [("ann",)], executions=20, depth="quick").executions == 20
     with refused("distance-too-large", vs.InvalidInputError):
         audit(asked, [("ann",)], executions=20, depth="quick", distance=1e30)
@@ -279,9 +279,11 @@ def test_a_trade_off_is_the_exact_one_of_gaussian_masks():
     from scipy.special import ndtr, ndtri
 
     small = scene(masks=Masks("gaussian", 1.0), width=1)
-    player = auditing.aim(small, ("0",), auditing.distance_for(small, ("0",), 0.7))
-    tally, _ = auditing.play(small, [player], 20_000, seed=2, what="play")
-    curve = auditing.TradeOff(
+    player = auditing.aim(
+        small, ("0",), auditing.distance_for_attack_success(small, ("0",), 0.7)
+    )
+    tally, _ = auditing.play_attacks(small, [player], 20_000, seed=2, what="play")
+    curve = auditing.AttackTradeOff(
         coalition=("0",),
         promised=player.promised,
         scores=tally.scores[0],
@@ -304,10 +306,10 @@ def curve_of(really, *, promised=0.7, executions=40_000, gaussian=True):
     chance = np.random.default_rng(4)
     half = executions // 2
     scores = [
-        auditing._binned(chance.standard_normal(half) + sign * really / 2)
+        auditing._binned_attack_scores(chance.standard_normal(half) + sign * really / 2)
         for sign in (-1, 1)
     ]
-    return auditing.TradeOff(
+    return auditing.AttackTradeOff(
         coalition=("0",),
         promised=promised,
         scores=np.stack(scores),
@@ -360,7 +362,7 @@ def test_the_worst_coalition_is_who_cuts_and_a_named_one_is_there_too():
     ring = vs.Topology.family("ring:6")
     (cut,) = coalitions_of(ring, "worst", 2)
     honest = [i for i in range(6) if str(i) not in cut]
-    assert len(components(ring.induced(honest))) == 2
+    assert len(graph_components(ring.induced(honest))) == 2
     both = coalitions_of(FIVE, "worst", 1, named=("4", "2"))
     assert both == [both[0], ("2", "4")]
     assert coalitions_of(FIVE, "worst", 0, named=("2",)) == [(), ("2",)]
@@ -371,14 +373,16 @@ def test_residues_are_audited_alike_whatever_they_count():
     """Units of 1 beside units of 2^-90: by their real sizes one would drown others."""
     from fractions import Fraction
 
-    from veilsum.numbers.units import Counts
+    from veilsum.numbers.units import UnitCounts
 
-    counts = Counts((Fraction(1), Fraction(1, 2**90)), 152)
+    counts = UnitCounts((Fraction(1), Fraction(1, 2**90)), 152)
     law = Masks("uniform").for_sums(FIVE, counts)
     far = auditing.scene_of_one_word(Scene(topology=FIVE, law=law, width=2))
-    player = auditing.aim(far, ("0",), auditing.distance_for(far, ("0",), 0.6))
+    player = auditing.aim(
+        far, ("0",), auditing.distance_for_attack_success(far, ("0",), 0.6)
+    )
     assert player.promised == 0.5
-    tally, done = auditing.play(far, [player], 4_000, seed=1, what="play")
+    tally, done = auditing.play_attacks(far, [player], 4_000, seed=1, what="play")
     # Four standard errors of as many coins.
     assert tally.counts[0, 1] / done == pytest.approx(0.5, abs=0.032)
     moved = player.held[1, 0] - player.held[0, 0]
@@ -403,7 +407,7 @@ def test_ctrl_c_among_further_attacks_keeps_them_and_names_the_rest(monkeypatch)
     assert {auditing.FRAMES, auditing.TAPPED} <= names  # frames are really compared
     total = told[-1][1]
     assert told == [(done, total) for done in range(1, total + 1)]
-    monkeypatch.setattr(auditing, "same_frames", interrupted)
+    monkeypatch.setattr(auditing, "interference_same_frames", interrupted)
     found = auditing.audit_question(asked, scene(), [("ann",)], **how)
     kept = {one.attack for one in found.outcomes}
     later = {auditing.unlisted.ATTACK, auditing.TAPPED, auditing.RESTARTED}

@@ -5,7 +5,7 @@ import numpy as np
 from cases import each
 from scenes import LAWS, PETERSEN, RING, rate_of, scene_of
 from veilsum.audit import cut
-from veilsum.audit.attack import Outcome, Player
+from veilsum.audit.attack import AttackPlayer, Outcome
 from veilsum.audit.planted import PLANTED
 from veilsum.graphs.topology import Topology
 
@@ -24,7 +24,7 @@ LEAKS = [name for name, leak in PLANTED.items() if "hidden cut" in leak.found_by
 )
 def test_a_cut_names_the_sum_of_a_part(law, topology, coalition, part):
     player = cut.aim(scene_of(law, topology), coalition)
-    assert isinstance(player, Player)
+    assert isinstance(player, AttackPlayer)
     assert (player.attack, player.parts, player.promised) == ("cut", (part,), 1.0)
     right, trials = rate_of(player, 60)
     assert right == trials
@@ -45,7 +45,7 @@ def test_the_sum_of_a_part_has_nine_digits():
 def test_sound_masks_hide_every_other_part(law, topology):
     scene = scene_of(law, topology, width=1)
     assert cut.aim(scene, ["0"]) is None
-    player = cut.aim_deeper(scene, ["0"])
+    player = cut.aim_cut_attack_deeper(scene, ["0"])
     assert player.attack == "hidden cut"
     right, trials = rate_of(player, 300)
     assert right == 0
@@ -66,31 +66,34 @@ def test_sound_masks_hide_every_other_part(law, topology):
 @each("topology", [PETERSEN, BARBELL])
 def test_planted_cuts_are_found_in_every_trial(law, leak, topology):
     scene = scene_of(law, topology)
-    player = cut.aim_deeper(scene, PLANTED[leak].coalition(topology))
+    player = cut.aim_cut_attack_deeper(scene, PLANTED[leak].coalition(topology))
     right, trials = rate_of(player, 60, scene=PLANTED[leak](scene))
     assert right == trials
 
 
 def test_which_parts_are_tried():
     path = Topology.family("path:4")
-    player = cut.aim_deeper(scene_of(topology=path), [])
+    player = cut.aim_cut_attack_deeper(scene_of(topology=path), [])
     singles = {(i,) for i in range(4)}
     assert {*player.parts} == singles | {(0, 1), (2, 3), (1, 2, 3), (0, 1, 2)}
     # The middle of a cut path: those left are alone, and nothing deeper is promised.
-    assert cut.aim_deeper(scene_of(topology=path), ["1", "2"]) is None
+    assert cut.aim_cut_attack_deeper(scene_of(topology=path), ["1", "2"]) is None
     assert cut.aim(scene_of(topology=path), ["1", "2"]).parts == ((0,),)
-    assert "2 parts" in cut.aim_deeper(scene_of(topology=path), ["0", "1"]).about
+    assert (
+        "2 parts"
+        in cut.aim_cut_attack_deeper(scene_of(topology=path), ["0", "1"]).about
+    )
 
 
 @each("law", LAWS)
 def test_one_honest_party_has_no_secrets(law):
     scene = scene_of(law)
     player = cut.aim_at_one(scene, [str(i) for i in range(9)])
-    assert isinstance(player, Player)
+    assert isinstance(player, AttackPlayer)
     assert (player.attack, player.about) == ("one honest party", "what 9 holds")
     right, trials = rate_of(player, 60)
     assert right == trials
     # The twin: with a second one nothing is named.
     assert cut.aim_at_one(scene, [str(i) for i in range(8)]) is None
-    two = cut.Alone(scene, tuple("01234568"), ((9,),), 1.0)
+    two = cut.LonePartyAttack(scene, tuple("01234568"), ((9,),), 1.0)
     assert rate_of(two, 200)[0] == 0

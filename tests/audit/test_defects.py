@@ -8,19 +8,19 @@ from msgspec.structs import replace
 
 from audit.questions import COLUMNS, question
 from veilsum.audit import auditing, share_law
-from veilsum.audit.auditing import audit_question, scene_of
-from veilsum.audit.question import Skipped
+from veilsum.audit.auditing import audit_question, scene_of_audit
+from veilsum.audit.question import SkippedAttack
 from veilsum.errors import InvalidInputError
-from veilsum.masks.laws import LatticeCounts, UniformCounts
-from veilsum.masks.masking import Shares, ShareStreams
+from veilsum.masks.laws import LatticeCountMasks, UniformCountMasks
+from veilsum.masks.masking import MaskShares, ShareStreams
 from veilsum.masks.streams import KEY_BYTES, Keystream
-from veilsum.numbers.limbs import subtract
+from veilsum.numbers.limbs import subtract_wide_integers
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import Send
 from veilsum.protocol.epoch import Epoch
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Masked, Share
-from veilsum.sums.recipes import PartyWork
+from veilsum.sums.recipes import SumPartyWork
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -48,7 +48,7 @@ def audited(name="a mean", **options):
         patch.setattr(auditing, "TRIALS", {"standard": 3})
         patch.setattr(auditing.timing, "clocks", lambda *given: ())
         asked = question(**ASKED[name])
-        scene = scene_of(asked)
+        scene = scene_of_audit(asked)
         given = {"executions": 500, "seed": 4, **options}
         return audit_question(asked, scene, [asked.parties[:1]], **given)
 
@@ -59,24 +59,24 @@ def found_by(found):
 
 def narrow_words(patch):
     """Masking: residues have half of their bits."""
-    draw = UniformCounts.draw
+    draw = UniformCountMasks.draw
 
     def narrow(self, stream, size, weight=1.0):
         return draw(self, stream, size, weight) % 2**32
 
-    patch.setattr(UniformCounts, "draw", narrow)
+    patch.setattr(UniformCountMasks, "draw", narrow)
 
 
 def a_link_that_masks_nothing(patch):
     """Masking: the noise of the first link does not reach its ends."""
-    noise = Shares.edge_noise
+    noise = MaskShares.edge_noise
 
     def without(self):
         found = noise(self).copy()
         found[0] *= 0
         return found
 
-    patch.setattr(Shares, "edge_noise", without)
+    patch.setattr(MaskShares, "edge_noise", without)
 
 
 def one_epoch_for_all(patch):
@@ -114,7 +114,7 @@ def shares_of_zeros(patch):
 
 def a_size_in_a_sum(patch):
     """Jobs: a party's own number of rows is in a total in which it is squared."""
-    vector = PartyWork.vector
+    vector = SumPartyWork.vector
 
     def telling(self, answers):
         found = vector(self, answers)
@@ -122,23 +122,23 @@ def a_size_in_a_sum(patch):
             return found
         return np.append(found[:-1], int(found[0]) ** 2 % 97 + found[-1])
 
-    patch.setattr(PartyWork, "vector", telling)
+    patch.setattr(SumPartyWork, "vector", telling)
 
 
 def a_truncated_range(patch):
     """Masking: residues are below three quarters of what they may be."""
-    draw = UniformCounts.draw
+    draw = UniformCountMasks.draw
 
     def truncated(self, stream, size, weight=1.0):
         numbers, most = draw(self, stream, size, weight), 3 * 2 ** (8 * 8 - 2)
         return np.where(numbers < most, numbers, numbers - most)
 
-    patch.setattr(UniformCounts, "draw", truncated)
+    patch.setattr(UniformCountMasks, "draw", truncated)
 
 
 def no_tails(patch):
     """Masking: discrete Gaussians end at two and a half deviations."""
-    draw = LatticeCounts.draw
+    draw = LatticeCountMasks.draw
 
     def cut(self, stream, size, weight=1.0):
         numbers = draw(self, stream, size, weight)
@@ -153,7 +153,7 @@ def no_tails(patch):
             dtype=object,
         )
 
-    patch.setattr(LatticeCounts, "draw", cut)
+    patch.setattr(LatticeCountMasks, "draw", cut)
 
 
 def one_stream_and_a_step(patch):
@@ -223,8 +223,8 @@ def a_second_masked_vector(patch):
     def twice(self):
         phase, epoch = emit(self), self._epoch
         name = epoch.place.neighbours[0]
-        less = subtract(epoch.sent[name].numbers, epoch.got[name].numbers)
-        numbers = self.plan.law.wrap(subtract(epoch.masked.numbers, less))
+        less = subtract_wide_integers(epoch.sent[name].numbers, epoch.got[name].numbers)
+        numbers = self.plan.law.wrap(subtract_wide_integers(epoch.masked.numbers, less))
         more = Masked(
             party=self.me, epoch=epoch.number, nonce=bytes(64), numbers=numbers
         )
@@ -236,7 +236,7 @@ def a_second_masked_vector(patch):
 
 def rounded_by_party(patch):
     """Jobs: a party rounds its own sum, not its rows."""
-    vector = PartyWork.vector
+    vector = SumPartyWork.vector
 
     def rounded(self, answers):
         found = vector(self, answers)
@@ -244,12 +244,12 @@ def rounded_by_party(patch):
             return found
         return np.append([found[0], round(int(found[1]) / 16) * 16], found[2:])
 
-    patch.setattr(PartyWork, "vector", rounded)
+    patch.setattr(SumPartyWork, "vector", rounded)
 
 
 def a_party_s_own_term(patch):
     """Jobs: a total counts the parties that have more than 50 rows."""
-    vector = PartyWork.vector
+    vector = SumPartyWork.vector
 
     def telling(self, answers):
         found = vector(self, answers)
@@ -257,7 +257,7 @@ def a_party_s_own_term(patch):
             return found
         return np.append(found[:-1], found[-1] + (int(found[0]) > 50))
 
-    patch.setattr(PartyWork, "vector", telling)
+    patch.setattr(SumPartyWork, "vector", telling)
 
 
 def a_refusal_in_full(patch):
@@ -330,8 +330,8 @@ def test_frames_alone_show_what_a_machine_says_too_much(defect, monkeypatch):
     if defect is not None:
         defect(monkeypatch)
     found = [
-        *auditing._tapped(asked, coalition=asked.parties, **RUNS),
-        *auditing._same_frames(asked, coalition=asked.parties[:1], **RUNS),
+        *auditing._compare_tapped_machines(asked, coalition=asked.parties, **RUNS),
+        *auditing._audit_same_frames(asked, coalition=asked.parties[:1], **RUNS),
     ]
     by = {one.attack for one in found if one.exceeds(1e-3)}
     assert by == ({DEFECTS[defect][0]} if defect else set())
@@ -340,5 +340,5 @@ def test_frames_alone_show_what_a_machine_says_too_much(defect, monkeypatch):
 def test_machines_are_compared_or_it_is_said_why_not():
     """Where rules admit no other dealing, nothing is compared, and that is a line."""
     asked = question(**ASKED["a mean"])
-    alone = auditing._same_frames(asked, coalition=asked.parties[:-1], **RUNS)
-    assert [type(one) for one in alone] == [Skipped]
+    alone = auditing._audit_same_frames(asked, coalition=asked.parties[:-1], **RUNS)
+    assert [type(one) for one in alone] == [SkippedAttack]

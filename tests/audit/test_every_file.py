@@ -8,9 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from cases import each
-from veilsum.audit.auditing import audit_question, coalitions_of, play, scene_of
-from veilsum.audit.likelihood import aim, distance_for
-from veilsum.audit.question import BRIEF, Rehearsal
+from veilsum.audit.auditing import (
+    audit_question,
+    coalitions_of,
+    play_attacks,
+    scene_of_audit,
+)
+from veilsum.audit.likelihood import aim, distance_for_attack_success
+from veilsum.audit.question import BRIEF, AuditRehearsal
 from veilsum.cli.app import app
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -71,7 +76,7 @@ def test_one_question_of_a_study_is_audited_and_its_record_replayed(tmp_path):
 def test_a_scenario_of_the_docs_has_masks_to_audit(text, tmp_path):
     path = tmp_path / "scenario.toml"
     path.write_text(text, encoding="utf-8")
-    scene = scene_of(Rehearsal.read(path))
+    scene = scene_of_audit(AuditRehearsal.read(path))
     assert scene.law.hides
     assert scene.width >= 1
 
@@ -81,17 +86,17 @@ def test_a_scenario_of_the_docs_has_masks_to_audit(text, tmp_path):
     [("paper", 1, ("2",)), ("quadratic", 20, ()), ("rendezvous", 2, ())],
 )
 def test_masks_of_a_simulation_are_audited_as_they_are(name, width, coalition):
-    question = Rehearsal.read(ROOT / "examples" / f"{name}.toml")
-    scene = scene_of(question)
+    question = AuditRehearsal.read(ROOT / "examples" / f"{name}.toml")
+    scene = scene_of_audit(question)
     assert scene.law.name == "gaussian"
     assert question.consortium.masks.law == "lattice"
     assert scene.width == width
     assert question.named[: len(coalition)] == coalition
     group = question.named
-    far = distance_for(scene, group, 0.6)
+    far = distance_for_attack_success(scene, group, 0.6)
     player = aim(scene, group, far)
     assert player.promised == pytest.approx(0.6, abs=1e-9)
-    tally, done = play(scene, [player], 4_000, seed=1, what="play")
+    tally, done = play_attacks(scene, [player], 4_000, seed=1, what="play")
     # Four standard errors of 4,000 coins.
     assert tally.counts[0, 1] / done == pytest.approx(0.6, abs=0.031)
 
@@ -99,8 +104,8 @@ def test_masks_of_a_simulation_are_audited_as_they_are(name, width, coalition):
 @pytest.mark.slow
 def test_parties_that_would_refuse_a_real_run_have_their_masks_audited():
     """The paper's triangle: real parties want three honest ones."""
-    question = Rehearsal.read(ROOT / "examples" / "paper.toml")
-    scene = scene_of(question)
+    question = AuditRehearsal.read(ROOT / "examples" / "paper.toml")
+    scene = scene_of_audit(question)
     groups = coalitions_of(scene.topology, "worst", 1, named=question.named)
     assert ("2",) in groups
     found = audit_question(question, scene, groups[:1], executions=500)
@@ -110,7 +115,7 @@ def test_parties_that_would_refuse_a_real_run_have_their_masks_audited():
 
 
 def test_machines_play_few_iterations_of_a_long_method():
-    question = Rehearsal.read(ROOT / "examples" / "rendezvous.toml")
+    question = AuditRehearsal.read(ROOT / "examples" / "rendezvous.toml")
     assert question.asked.settings.iterations == 20_000
     brief = question.brief
     assert brief.asked.settings.iterations == BRIEF

@@ -6,11 +6,11 @@ import pytest
 from cases import each
 from scenes import LAWS, PETERSEN, RING, TRIANGLE, coins, rate_of, scene_of
 from veilsum.audit import float_bits
-from veilsum.audit.attack import Player, Scene
+from veilsum.audit.attack import AttackPlayer, Scene
 from veilsum.audit.planted import PLANTED
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
-from veilsum.privacy.float_leak import float_excluded, masked
+from veilsum.privacy.float_leak import float_excluded, mask_floats_of_leak
 
 LEAK = PLANTED["floats"]
 ARCS = Topology.from_edges([(2, 0), (2, 1), (1, 0)], directed=True)
@@ -21,7 +21,7 @@ EXACT = [law for law in LAWS if law != "gaussian"]
 @each("topology", [TRIANGLE, PETERSEN, ARCS])
 def test_whole_numbers_rule_nothing_out(law, topology):
     player = float_bits.aim(scene_of(law, topology), LEAK.coalition(topology))
-    assert isinstance(player, Player)
+    assert isinstance(player, AttackPlayer)
     assert rate_of(player, 200)[0] == 0
 
 
@@ -69,6 +69,8 @@ def test_the_command_s_attack_rules_out_the_same_runs(sigma):
     batch, player = scene.batch(5, 2_000), float_bits.aim(scene, ("2",))
     sight = batch.sight(("2",), player.held[0, 0])
     found = player.play(sight, np.zeros(2_000, dtype=np.int64))
-    views = masked(np.moveaxis(batch.shares.values, -1, 0), (0.1, 0.2, 0.3))
+    views = mask_floats_of_leak(
+        np.moveaxis(batch.shares.values, -1, 0), (0.1, 0.2, 0.3)
+    )
     assert found.tolist() == float_excluded(views, 0.2, 0.1).tolist()
     assert 0 < found.sum() < 2_000

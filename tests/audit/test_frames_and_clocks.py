@@ -6,7 +6,7 @@ import pytest
 from attacks.old_ways import shares_of_the_lost
 from audit.questions import NAMES, named, question
 from veilsum.audit import late_unmasking, sums_say, timing
-from veilsum.audit.question import Skipped
+from veilsum.audit.question import SkippedAttack
 from veilsum.drivers.faults import Faults
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -29,17 +29,17 @@ def test_where_neighbours_tell_its_shares_it_is_unmasked():
 
 def test_without_colluders_nobody_looks():
     (found,) = late_unmasking.play(named("a cost"), **{**HOW, "coalition": ()})
-    assert isinstance(found, Skipped)
+    assert isinstance(found, SkippedAttack)
 
 
 def test_the_party_is_lost_after_its_vector_has_left():
     asked = named("a cost")
     held, _ = asked.sound(1)
-    whole = late_unmasking.Recorded(seed=1, faults=Faults())
+    whole = late_unmasking.AuditedLoopback(seed=1, faults=Faults())
     asked.ask(held, driver=whole)
     (first, *_) = late_unmasking.effects_after_masked_vector(whole.worlds[0], "bob")
     crash = late_unmasking.Crash("bob", after=first, back=None)
-    broken = late_unmasking.Recorded(seed=1, faults=Faults(crashes=(crash,)))
+    broken = late_unmasking.AuditedLoopback(seed=1, faults=Faults(crashes=(crash,)))
     asked.ask(held, driver=broken)
     (world,) = broken.worlds
     assert any(one.what == "crash" for one in world.history)
@@ -47,13 +47,13 @@ def test_the_party_is_lost_after_its_vector_has_left():
 
 
 def test_frames_do_not_tell_who_has_more_rows(monkeypatch):
-    traces, trace = [], timing.frame_trace
+    traces, trace = [], timing.timing_frame_trace
 
     def watch(world):
         traces.append(trace(world))
         return traces[-1]
 
-    monkeypatch.setattr(timing, "frame_trace", watch)
+    monkeypatch.setattr(timing, "timing_frame_trace", watch)
     asked = question(
         columns={"age": {"kind": "integer", "minimum": 0, "maximum": 120}},
         statistics={"columns": ["age"]},
@@ -66,16 +66,18 @@ def test_frames_do_not_tell_who_has_more_rows(monkeypatch):
 
 def test_longer_frames_are_told(monkeypatch):
     """The twin: frames that grow with the rows of their sender."""
-    world = timing._world
+    world = timing._timed_attack_world
     monkeypatch.setattr(
-        timing, "_world", lambda asked, held, seed: (world(asked, held, seed), held)
+        timing,
+        "_timed_attack_world",
+        lambda asked, held, seed: (world(asked, held, seed), held),
     )
 
     def grown(found):
         history, held = found[0].history, found[1]
         return [(one.party, len(held[one.party])) for one in history]
 
-    monkeypatch.setattr(timing, "frame_trace", grown)
+    monkeypatch.setattr(timing, "timing_frame_trace", grown)
     (found,) = timing.play_frame_sizes(
         named("survival"), coalition=("ann",), seed=1, trials=3
     )
@@ -84,13 +86,13 @@ def test_longer_frames_are_told(monkeypatch):
 
 def test_a_slope_is_that_of_least_squares():
     rows, seconds = [10, 20, 40, 80], [1.1, 1.9, 4.2, 7.8]
-    found = timing.Slope.of("a job", rows, seconds)
+    found = timing.TimingSlope.of("a job", rows, seconds)
     line, covariance = np.polyfit(rows, seconds, 1, cov=True)
     assert found.slope == pytest.approx(line[0])
     assert found.error == pytest.approx(covariance[0, 0] ** 0.5)
     assert found.is_real
     assert "learns about how many rows" in found.words
-    flat = timing.Slope.of("a job", rows, [1.0, 1.1, 0.9, 1.05])
+    flat = timing.TimingSlope.of("a job", rows, [1.0, 1.1, 0.9, 1.05])
     assert not flat.is_real
 
 
@@ -142,4 +144,4 @@ def test_nothing_says_that_anything_is_private():
 
 def test_where_all_have_equally_many_rows_frames_say_nothing_of_them():
     (found,) = timing.play_frame_sizes(named("a cost"), **HOW)
-    assert isinstance(found, Skipped)
+    assert isinstance(found, SkippedAttack)

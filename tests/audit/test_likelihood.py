@@ -12,13 +12,13 @@ from veilsum.audit.attack import Outcome, Scene, play_on_batch
 from veilsum.audit.likelihood import (
     LikelihoodRatio,
     aim,
-    covariance_of,
-    distance_for,
+    covariance_of_attacked_noise,
+    distance_for_attack_success,
     guesser_from_observations,
 )
 from veilsum.audit.made_up import attack_numbers_as_floats
 from veilsum.masks.laws import Masks
-from veilsum.numbers.units import Counts
+from veilsum.numbers.units import UnitCounts
 from veilsum.privacy.divergence import kl_divergence
 
 GRAPHS = {
@@ -70,7 +70,9 @@ def test_what_is_measured_is_what_is_promised(name):
             scene = Scene(
                 topology=graph, law=Masks("gaussian", sigma).on(graph), width=2
             )
-            player = aim(scene, coalition, distance_for(scene, coalition, 0.65))
+            player = aim(
+                scene, coalition, distance_for_attack_success(scene, coalition, 0.65)
+            )
             found = counted(scene, player, 4_000, seed=7 + k)
             assert found.promised == pytest.approx(0.65, abs=1e-9)
             assert not found.exceeds(1e-7)
@@ -111,12 +113,12 @@ FIVE = vs.Topology.family("complete:5")
 WHOLE = {
     "lattice": Masks("lattice", 1.0, 20).on(FIVE),
     "uniform": Masks("uniform").on(FIVE),
-    "counts": Masks("uniform").for_sums(FIVE, Counts((Fraction(1, 100),) * 4, 60)),
+    "counts": Masks("uniform").for_sums(FIVE, UnitCounts((Fraction(1, 100),) * 4, 60)),
     "long counts": Masks("uniform").for_sums(
-        FIVE, Counts((Fraction(1, 100),) * 4, 100)
+        FIVE, UnitCounts((Fraction(1, 100),) * 4, 100)
     ),
     "units": Masks("lattice", 100.0).for_sums(
-        FIVE, Counts((Fraction(1, 100), Fraction(1, 10)) * 2, 60)
+        FIVE, UnitCounts((Fraction(1, 100), Fraction(1, 10)) * 2, 60)
     ),
 }
 
@@ -127,7 +129,7 @@ def test_whole_numbers_keep_their_promise(name):
     """Five cases, each a false alarm once in 1e6."""
     scene = Scene(topology=FIVE, law=WHOLE[name], width=4)
     coalition = ("0", "1")
-    player = aim(scene, coalition, distance_for(scene, coalition, 0.6))
+    player = aim(scene, coalition, distance_for_attack_success(scene, coalition, 0.6))
     zero, one = player.held[:, 0]
     assert np.array_equal(scene.law.wrap((one - zero).sum(axis=0)), one[0] * 0)
     found = counted(scene, player, 1_000)
@@ -145,8 +147,10 @@ def test_who_has_learned_does_no_better_on_a_sound_run(graph):
     graph = topology(graph)
     scene = Scene(topology=graph, law=Masks("gaussian", 1.0).on(graph), width=4)
     coalition = graph.parties[:1]
-    player = aim(scene, coalition, distance_for(scene, coalition, 0.7))
-    moments = covariance_of(scene, scene.batch(5, 4_000).noise(player.coalition))
+    player = aim(scene, coalition, distance_for_attack_success(scene, coalition, 0.7))
+    moments = covariance_of_attacked_noise(
+        scene, scene.batch(5, 4_000).noise(player.coalition)
+    )
     rest = [i for i in range(graph.n_parties) if i != 0]
     exact = 2.0 * graph.induced(rest).laplacian.toarray()
     assert moments == pytest.approx(exact, abs=0.5)
@@ -168,10 +172,12 @@ def test_who_has_learned_finds_a_link_that_is_not_there():
 
     assert graph.parties == path.parties
     scene = Scene(topology=graph, law=masks.on(graph), width=2, draw=without_a_link)
-    moments = covariance_of(scene, scene.batch(5, 2_000).noise(()))
+    moments = covariance_of_attacked_noise(scene, scene.batch(5, 2_000).noise(()))
     found = counted(
         scene,
-        guesser_from_observations(scene, (), distance_for(scene, (), 0.6), moments),
+        guesser_from_observations(
+            scene, (), distance_for_attack_success(scene, (), 0.6), moments
+        ),
         4_000,
     )
     assert found.exceeds(1e-6)

@@ -15,26 +15,26 @@ from veilsum.audit.literature import (
     ALARMS,
     DIM,
     PAIRS_TO_OWN,
-    Functional,
+    LiteratureFunctional,
+    LiteratureInputPair,
+    LiteratureNoisyStates,
+    LiteraturePairwise,
+    LiteratureSharing,
     NoisyStates,
-    Pair,
-    Pairwise,
     PairwiseNoise,
-    Sharing,
-    States,
-    _foreseen,
-    _iterated,
+    _foreseen_literature_errors,
+    _iterate_literature_method,
     _pairwise_by_matrices,
     _states_by_matrices,
     beside_the_literature,
+    decor_quadratics,
     laplace_divergence,
-    quadratics,
 )
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.privacy.conversions import attacker_success
 
-PAIR = quadratics(0)
+PAIR = decor_quadratics(0)
 RUNS = 200
 # The published results of DECOR's quadratics: graph, deviations of a party's own noise
 # and of a link's, and epsilon of one iteration (the torus is the hypercube).
@@ -65,8 +65,10 @@ def test_an_iteration_of_decor_tells_what_its_accountant_says(
     still = np.zeros((16, 1))
     moved = still.copy()
     moved[0] = 2.0
-    pair = Pair(topology, np.ones(16), still, moved)
-    found = Pairwise(PairwiseNoise(topology, 1.0, own, pairs), 1).divergence(pair)
+    pair = LiteratureInputPair(topology, np.ones(16), still, moved)
+    found = LiteraturePairwise(PairwiseNoise(topology, 1.0, own, pairs), 1).divergence(
+        pair
+    )
     assert found == pytest.approx(epsilon, rel=1e-9)
 
 
@@ -116,7 +118,7 @@ def test_the_divergence_of_laplace_laws(shift):
 @pytest.mark.statistical
 def test_functional_noise_all_arrives_in_the_answer():
     """2 n b^2 / (sum of curvatures)^2 a coordinate; false alarms below 1e-3."""
-    mechanism = Functional(1.5)
+    mechanism = LiteratureFunctional(1.5)
     gaps = mechanism.answers(PAIR, 6, 3) - PAIR.optimum
     assert np.ptp(gaps, axis=1).max() == 0.0  # all parties have the same answer
     expected = 2 * 16 * 1.5**2 / PAIR.curvatures.sum() ** 2
@@ -131,22 +133,22 @@ def test_functional_success_by_its_closed_form():
     other = np.exp(-np.abs(y - 1.0) / scale) / (2 * scale)
     area = (y[1] - y[0]) ** 2
     gap = np.abs(np.outer(one, other) - np.outer(other, one)).sum() * area
-    right = Functional(scale).told_apart(PAIR, runs, 5)
+    right = LiteratureFunctional(scale).told_apart(PAIR, runs, 5)
     low, high = clopper_pearson(right, 2 * runs, ALARMS)
     assert low < 0.5 + gap / 4 < high
-    assert 0.5 + gap / 4 < Functional(scale).promised(PAIR)
+    assert 0.5 + gap / 4 < LiteratureFunctional(scale).promised(PAIR)
 
 
 def test_all_messages_together_cost_what_the_paper_sums_up():
     """The series c q^(t-1) / (b p^t) is c / (b (p - q)), for the two that moved."""
-    told = States(NoisyStates(0.05, 0.8, 2.0, 0.9), 2000).ratios(PAIR)
+    told = LiteratureNoisyStates(NoisyStates(0.05, 0.8, 2.0, 0.9), 2000).ratios(PAIR)
     assert np.abs(told).sum() == pytest.approx(2 * 0.05 / (2.0 * (0.9 - 0.8)))
 
 
 def test_geometric_steps_stop_short_of_the_minimiser():
     """Without noise and with one curvature k, a part prod (1 - k c q^t) is left."""
     pair = replace(PAIR, curvatures=np.full(16, 2.0), a=np.full((16, 1), -6.0))
-    found = _iterated(pair, NoisyStates(0.1, 0.5, 0.0, 0.9), 40, 1)
+    found = _iterate_literature_method(pair, NoisyStates(0.1, 0.5, 0.0, 0.9), 40, 1)
     left = np.prod(1.0 - 2.0 * 0.1 * 0.5 ** np.arange(40))
     np.testing.assert_allclose(found, 3.0 * (1.0 - left), rtol=1e-12)
 
@@ -165,8 +167,10 @@ def test_geometric_steps_stop_short_of_the_minimiser():
 def test_the_foreseen_error_is_the_one_of_runs(method, matrices):
     """400 runs by the engine; false alarms below 1e-4."""
     noise = getattr(method, "scale", 1.0) ** 2  # the other one's is in its matrices
-    *_, (_, bias, variance) = _foreseen(PAIR, matrices(PAIR, method), 30)
-    gaps = _iterated(PAIR, method, 30, 400) - PAIR.optimum
+    *_, (_, bias, variance) = _foreseen_literature_errors(
+        PAIR, matrices(PAIR, method), 30
+    )
+    gaps = _iterate_literature_method(PAIR, method, 30, 400) - PAIR.optimum
     squared = (gaps**2).sum(axis=2).mean(axis=1)
     off = abs(squared.mean() - bias - noise * variance)
     assert off < 4.5 * squared.std() / 20.0
@@ -179,8 +183,10 @@ def test_shorter_steps_for_longer_help_decor_a_little():
 
     def least_error(step, longest):
         method = PairwiseNoise(PAIR.topology, step, 1.0, PAIRS_TO_OWN)
-        each = Pairwise(method, 1).divergence(PAIR) / 0.25
-        ways = _foreseen(PAIR, _pairwise_by_matrices(PAIR, method), longest)
+        each = LiteraturePairwise(method, 1).divergence(PAIR) / 0.25
+        ways = _foreseen_literature_errors(
+            PAIR, _pairwise_by_matrices(PAIR, method), longest
+        )
         return min(bias + t * each * variance for t, bias, variance in ways) ** 0.5
 
     assert least_error(0.00125, 600) == pytest.approx(0.155, abs=0.001)
@@ -194,7 +200,7 @@ def test_shorter_steps_for_longer_help_decor_a_little():
 @pytest.mark.parametrize("target", [0.25, 4.0])
 @pytest.mark.parametrize("law", ["gaussian", "lattice"])
 def test_masks_are_told_apart_as_often_as_promised(law, target):
-    mechanism = Sharing.at(PAIR, law, target)
+    mechanism = LiteratureSharing.at(PAIR, law, target)
     low, high = clopper_pearson(mechanism.told_apart(PAIR, 1000, 1), 2000, ALARMS)
     assert low < attacker_success(target) < high
     assert mechanism.promised(PAIR) == pytest.approx(attacker_success(target), abs=1e-4)
@@ -204,8 +210,8 @@ def test_masks_are_told_apart_as_often_as_promised(law, target):
 @pytest.mark.parametrize("target", [0.25, 4.0])
 def test_noise_in_pairs_is_told_apart_as_often_as_promised(target):
     method = PairwiseNoise(PAIR.topology, 0.01, 1.0, 2.0)
-    times = np.sqrt(20 * Pairwise(method, 1).divergence(PAIR) / target)
-    mechanism = Pairwise(replace(method, own=times, pairs=2 * times), 20)
+    times = np.sqrt(20 * LiteraturePairwise(method, 1).divergence(PAIR) / target)
+    mechanism = LiteraturePairwise(replace(method, own=times, pairs=2 * times), 20)
     assert mechanism.divergence(PAIR) == pytest.approx(target)
     low, high = clopper_pearson(mechanism.told_apart(PAIR, 1000, 1), 2000, ALARMS)
     assert low < attacker_success(target) < high
@@ -213,16 +219,16 @@ def test_noise_in_pairs_is_told_apart_as_often_as_promised(target):
 
 @pytest.mark.statistical
 def test_uniform_masks_are_guessed_and_no_masks_are_known():
-    uniform = Sharing.at(PAIR, "uniform", 0.25)
+    uniform = LiteratureSharing.at(PAIR, "uniform", 0.25)
     low, high = clopper_pearson(uniform.told_apart(PAIR, 1000, 1), 2000, ALARMS)
     assert low < 0.5 < high
-    assert Sharing.at(PAIR, "none", 0.25).told_apart(PAIR, 50, 0) == 100
+    assert LiteratureSharing.at(PAIR, "none", 0.25).told_apart(PAIR, 50, 0) == 100
 
 
 def test_a_coalition_knows_more_than_a_bystander():
     alone = replace(PAIR, corrupted=())
     for law in ("gaussian", "lattice"):
-        mechanism = Sharing.at(PAIR, law, 1.0)
+        mechanism = LiteratureSharing.at(PAIR, law, 1.0)
         assert mechanism.divergence(alone) < 0.99
 
 
@@ -273,7 +279,7 @@ def test_the_page_shows_these_mechanisms(table):
 
 
 def test_a_seed_repeats_the_table(table):
-    again = Functional.at(PAIR, 0.25)
+    again = LiteratureFunctional.at(PAIR, 0.25)
     (row,) = (row for row in table.rows if row.mechanism == again.name)
     assert again.noise == row.noise
     assert again.told_apart(PAIR, RUNS, 0) / (2 * RUNS) == row.measured

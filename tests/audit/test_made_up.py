@@ -12,14 +12,14 @@ from veilsum.audit.made_up import (
     best_chance,
     executions_per_trial,
     honest_pair_easiest_to_attack,
-    honest_pieces,
+    honest_pieces_of_scene,
     made_up_holdings,
     made_up_numbers,
     most_likely_share_probability,
-    step_of,
+    step_of_scene,
 )
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.limbs import is_wide
+from veilsum.numbers.limbs import is_wide_integer_type
 
 
 @each("law", LAWS)
@@ -28,8 +28,12 @@ def test_holdings_come_back_as_whole_steps(law):
     whole = made_up_holdings(scene)
     assert len(np.unique(whole, axis=0)) == len(whole)
     held = made_up_numbers(scene, whole)
-    assert held.dtype == (object if is_wide(scene.law.dtype) else scene.law.dtype)
-    assert np.array_equal(attack_numbers_as_floats(scene, held) / step_of(scene), whole)
+    assert held.dtype == (
+        object if is_wide_integer_type(scene.law.dtype) else scene.law.dtype
+    )
+    assert np.array_equal(
+        attack_numbers_as_floats(scene, held) / step_of_scene(scene), whole
+    )
     assert attack_hits_exactly(scene, held, held).all()
     other = made_up_numbers(scene, whole + np.eye(len(whole), 3, dtype=int))
     assert attack_hits_exactly(scene, other, held).tolist() == [False] * 3 + [True] * 7
@@ -79,6 +83,6 @@ def test_places():
     path = Topology.family("path:5")
     assert honest_pair_easiest_to_attack(path, []) == (0, 4)
     assert honest_pair_easiest_to_attack(path, ["1", "3"]) is None
-    assert honest_pieces(path, ["2"]) == ((0, 1), (3, 4))
+    assert honest_pieces_of_scene(path, ["2"]) == ((0, 1), (3, 4))
     first, second = honest_pair_easiest_to_attack(PETERSEN, ["0", "1"])
     assert {first, second} <= set(range(2, 10))

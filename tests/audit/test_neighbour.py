@@ -7,8 +7,8 @@ import veilsum as vs
 from cases import each
 from scenes import PETERSEN, RING, rate_of, scene_of
 from veilsum.audit import neighbour
-from veilsum.audit.attack import Player, Scene
-from veilsum.audit.neighbour import attack_solves_start, first_round
+from veilsum.audit.attack import AttackPlayer, Scene
+from veilsum.audit.neighbour import attack_solves_start, first_attacked_round
 from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.remainders import SquaredNorm
 
@@ -22,7 +22,7 @@ def plain(topology=PETERSEN, width=3):
 @pytest.mark.parametrize("topology", [PETERSEN, RING])
 def test_plain_gradients_are_named(topology):
     player = neighbour.aim(plain(topology), ["0"])
-    assert isinstance(player, Player)
+    assert isinstance(player, AttackPlayer)
     assert player.promised == 1.0
     right, trials = rate_of(player, 100)
     assert right == trials
@@ -40,7 +40,8 @@ def test_what_is_named_is_what_everybody_has():
     start = np.array([1.0, -2.0, 0.5])
     assert (
         np.abs(
-            attack_solves_start(start, first_round(start, effective)) - effective
+            attack_solves_start(start, first_attacked_round(start, effective))
+            - effective
         ).max()
         < 1e-9
     )
@@ -90,7 +91,7 @@ def test_a_run_of_the_package_with_masks_names_effective_costs(law):
 @each("aim", [neighbour.aim_at_starts, neighbour.aim_at_steps])
 def test_public_starts_and_steps_name_nothing(law, aim):
     player = aim(scene_of(law), ["0", "1"])
-    assert isinstance(player, Player)
+    assert isinstance(player, AttackPlayer)
     assert rate_of(player, 1000)[0] == 0
 
 
@@ -102,7 +103,7 @@ def own_minimum(private, effective, start):
 def own_step(private, effective, start):
     """Go a part of that way, the less the larger the private coefficients are."""
     part = 1.0 / (1.0 + np.abs(private).max(axis=-1, keepdims=True))
-    return start + part * (first_round(start, effective) - start)
+    return start + part * (first_attacked_round(start, effective) - start)
 
 
 @each("law", REAL)

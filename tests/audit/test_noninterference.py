@@ -29,14 +29,14 @@ from attacks.watching import LAWS
 from refusals import refused
 from strategies import coalitions, connected_topologies, fair_pairs
 from veilsum.audit.noninterference import (
-    Watching,
+    InterferenceDriver,
+    interference_moves_between_inputs,
+    interference_same_frames,
     masked_numbers_by_epoch,
-    moves_between,
-    same_frames,
 )
 from veilsum.drivers.faults import ClockJump, Crash, Faults, Partition
 from veilsum.drivers.loopback import Loopback
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.masks.masking import ShareStreams
 from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.protocol.effects import SetTimer
@@ -56,7 +56,9 @@ def pair(call, first, second, coalition=("a",), *, faults=None, seed=7, **option
     def run(held):
         return lambda driver: call(held, driver=driver, seed=seed, **options)
 
-    return same_frames(run(first), run(second), coalition, seed=seed, faults=faults)
+    return interference_same_frames(
+        run(first), run(second), coalition, seed=seed, faults=faults
+    )
 
 
 def dealings(kind, coalition=("a",), *, sizes=None):
@@ -204,7 +206,7 @@ def targets_of(topology, coalition, members=None):
     first = chance.integers(-60, 60, (topology.n_parties, 2)) / 8
     honest = [n for n in members or topology.parties if n not in coalition]
     graph = topology.induced(topology.indices(honest))
-    piece = topology.indices(graph.names(max(components(graph), key=len)))
+    piece = topology.indices(graph.names(max(graph_components(graph), key=len)))
     moved = sorted(piece)
     second = first.copy()
     second[moved] = first[np.roll(moved, 1)]
@@ -252,7 +254,7 @@ def test_when_a_method_stops_says_nothing_either(method, masks):
 class Meddled(Loopback):
     """A driver whose parties do something that they should not."""
 
-    inner: Watching
+    inner: InterferenceDriver
     works: Callable = dict
     make: type[Machine] = Machine
 
@@ -349,7 +351,7 @@ def test_nor_in_a_method(method, seed):
     topology = vs.Topology.family("ring:5")
     faults = Faults.drawn(seed, topology.parties)
     call = partial(minimised, topology, method=method)
-    driver = Watching(seed=seed, faults=faults)
+    driver = InterferenceDriver(seed=seed, faults=faults)
     with suppress(vs.GivenUpError):
         call(targets_of(topology, ["0"])[0], driver=driver, seed=seed)
     (world,) = driver.worlds
@@ -485,13 +487,15 @@ def moved(graph, coalition, law):
     first, second = targets_of(topology, coalition)
     worlds = []
     for targets in (first, second):
-        driver = Watching(seed=7)
+        driver = InterferenceDriver(seed=7)
         minimised(topology, targets, method="one-shot", masks=law, driver=driver)
         worlds += driver.worlds
     one, other = worlds
     everybody = {0: topology.parties}
     works = one.works, other.works
-    return one.plan, moves_between(one.plan, everybody, (), *works, coalition)
+    return one.plan, interference_moves_between_inputs(
+        one.plan, everybody, (), *works, coalition
+    )
 
 
 @pytest.mark.statistical
@@ -550,4 +554,4 @@ def test_a_run_by_another_driver_is_not_taken_for_one_without_a_difference():
         return vs.sum(FIRST, driver="vectorised", seed=7)
 
     with refused("driver-not-used", vs.InvalidInputError):
-        same_frames(elsewhere, elsewhere, "a")
+        interference_same_frames(elsewhere, elsewhere, "a")

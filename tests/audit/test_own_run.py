@@ -7,8 +7,8 @@ import veilsum as vs
 from cases import each
 from veilsum.audit.own_run import attack_findings, audit_shares_received
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import Shares, ShareStreams, draw_shares
-from veilsum.privacy.transcript import Drawn, simulated
+from veilsum.masks.masking import MaskShares, ShareStreams, draw_mask_shares
+from veilsum.privacy.transcript import TranscriptDrawnEpoch, simulate_transcript
 
 RING = vs.Topology.family("ring:5")
 LAWS = {"uniform": Masks("uniform"), "lattice": Masks("lattice", 1e6, 20)}
@@ -19,11 +19,11 @@ def transcript(masks, spoil=None, coalition=("0", "1"), sums=3):
     values = np.stack([law.encode(np.arange(4.0) + k) for k in range(5)])
     epochs = []
     for epoch in range(sums):
-        shares = draw_shares(RING, law, ShareStreams(9), size=4, epoch=epoch)
+        shares = draw_mask_shares(RING, law, ShareStreams(9), size=4, epoch=epoch)
         if spoil is not None:
-            shares = Shares(RING, spoil(shares.values.copy()))
-        epochs.append(Drawn(epoch, values, shares))
-    return simulated(law, epochs, corrupted=coalition)
+            shares = MaskShares(RING, spoil(shares.values.copy()))
+        epochs.append(TranscriptDrawnEpoch(epoch, values, shares))
+    return simulate_transcript(law, epochs, corrupted=coalition)
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -12,7 +12,7 @@ from veilsum.audit import (
     reused,
     weak_randomness,
 )
-from veilsum.audit.attack import Player, clopper_pearson, sound_shares
+from veilsum.audit.attack import AttackPlayer, clopper_pearson, sound_shares_for_attack
 from veilsum.audit.planted import (
     PLANTED,
     bystander_of_attack,
@@ -26,7 +26,7 @@ ARCS = Topology.from_edges([(0, 1), (1, 0), (1, 2), (2, 3), (3, 0)], directed=Tr
 
 AIMS = {
     "cut": cut.aim,
-    "hidden cut": cut.aim_deeper,
+    "hidden cut": cut.aim_cut_attack_deeper,
     "one honest party": cut.aim_at_one,
     "neighbour": neighbour.aim,
     "repeated runs": repeated.aim,
@@ -91,7 +91,7 @@ def test_no_attack_finds_anything_in_a_sound_scene(law):
             if player is None:
                 continue
             assert player.attack == attack
-            assert isinstance(player, Player)
+            assert isinstance(player, AttackPlayer)
             right, trials = rate_of(player, 100)
             low, high = clopper_pearson(right, trials, 1e-6)
             # The law of float64 is for simulation only, and this is why.
@@ -118,7 +118,7 @@ def test_the_places_of_leaks():
 def test_a_star_keeps_the_hubs_edges_only():
     scene = scene_of(topology=PETERSEN)
     values = PLANTED["a star only"](scene).batch(1, 2).shares.values
-    sound = sound_shares(PETERSEN, scene.law, 1, 2 * scene.width).values
+    sound = sound_shares_for_attack(PETERSEN, scene.law, 1, 2 * scene.width).values
     at_hub = (PETERSEN.edges == hub_to_attack(PETERSEN)).any(axis=1)
     assert np.array_equal(values[at_hub], sound[at_hub])
     assert not values[~at_hub].any()

@@ -10,7 +10,7 @@ from audit.questions import ASKED, COLUMNS, FIT, NAMES, named, question
 from cases import each
 from refusals import refused
 from veilsum.audit import reassignment
-from veilsum.audit.question import Rehearsal
+from veilsum.audit.question import AuditRehearsal
 from veilsum.drivers.loopback import Loopback
 from veilsum.tables.rules import Rules
 
@@ -98,7 +98,7 @@ def test_files_are_read(tmp_path):
         'columns = ["age"]\n[schema.columns]\n'
         'age = { kind = "integer", minimum = 0, maximum = 120 }\n'
     )
-    asked = Rehearsal.read(path)
+    asked = AuditRehearsal.read(path)
     assert asked.parties == ("0", "1", "2", "3", "4")
     assert asked.sound(0)[1].totals
 
@@ -113,12 +113,15 @@ def test_what_nobody_would_answer_is_said():
 
 def test_what_one_party_gives_to_another_changes_no_sum():
     """On a fine grid decimals would: a fraction of a step, which looks like a leak."""
-    asked = Rehearsal.read(EXAMPLES / "quadratic.toml").brief
+    asked = AuditRehearsal.read(EXAMPLES / "quadratic.toml").brief
     honest = asked.honest(("north", "east"))
     for draw in range(20):
         held, played = reassignment.deal_spare_rows(asked, honest, (0, draw, 3))
         chance = np.random.default_rng(draw)
-        other = {**held, **reassignment.deal_rows(asked, held, honest, chance)}
+        other = {
+            **held,
+            **reassignment.deal_rows_among_honest_parties(asked, held, honest, chance),
+        }
         law = played.plan.law
         one, two = (
             law.encode(np.array([each[name]["vectors"] for name in honest])).sum(axis=0)

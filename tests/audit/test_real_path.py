@@ -27,16 +27,16 @@ from veilsum.audit import (
     unlisted,
     visits as audited_visits,
 )
-from veilsum.audit.auditing import audit, scene_of
-from veilsum.audit.question import Skipped
+from veilsum.audit.auditing import audit, scene_of_audit
+from veilsum.audit.question import SkippedAttack
 from veilsum.drivers import driver
-from veilsum.fits.fitting import Strategy
-from veilsum.fits.wrappers import Wrapper
+from veilsum.fits.fitting import FitStrategy
+from veilsum.fits.wrappers import FitWrapper
 from veilsum.masks import masking
 from veilsum.masks.laws import (
-    LatticeCounts,
+    LatticeCountMasks,
     LatticeMasks,
-    UniformCounts,
+    UniformCountMasks,
     UniformMasks,
 )
 from veilsum.masks.masking import ShareStreams
@@ -44,14 +44,14 @@ from veilsum.models.sandwich import MeatRequest
 from veilsum.net import runner
 from veilsum.net.drop import DropFolder
 from veilsum.net.receipt import Receipt
-from veilsum.numbers.limbs import subtract
+from veilsum.numbers.limbs import subtract_wide_integers
 from veilsum.party import networked
 from veilsum.party.run_status import EventFeed
 from veilsum.protocol.epoch import Epoch
 from veilsum.questions.statistics import StatisticsRecipe
 from veilsum.sums import presence
-from veilsum.sums.presence import Screened
-from veilsum.sums.recipes import PartyWork
+from veilsum.sums.presence import PresenceScreenedRecipe
+from veilsum.sums.recipes import SumPartyWork
 from veilsum.surveys import delegate, submission
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -91,13 +91,13 @@ def told(kind, **changes):
 
 def adding(patch, more):
     """Plant something that a party's vector has more."""
-    vector = PartyWork.vector
+    vector = SumPartyWork.vector
 
     def telling(self, answers):
         found = vector(self, answers)
         return found if found is None else more(self, answers, found.copy())
 
-    patch.setattr(PartyWork, "vector", telling)
+    patch.setattr(SumPartyWork, "vector", telling)
 
 
 def squares_in_the_padding(patch):
@@ -113,22 +113,22 @@ def squares_in_the_padding(patch):
 
 def a_total_in_the_padding(patch):
     """The same, and no square: who has which row does not change it."""
-    made = Screened.contribution
+    made = PresenceScreenedRecipe.contribution
 
     def telling(self, own, holds):
         return made(self, own, np.append(holds, int(own.data.frame["age"].sum())))
 
-    patch.setattr(Screened, "contribution", telling)
+    patch.setattr(PresenceScreenedRecipe, "contribution", telling)
 
 
 def a_total_for_rows_left_out(patch):
     """What should count rows left out is a sum of something else."""
-    vector = Strategy.vector
+    vector = FitStrategy.vector
 
     def telling(self, rows, dropped, request):
         return vector(self, rows, dropped + int(rows.response.sum()), request)
 
-    patch.setattr(Strategy, "vector", telling)
+    patch.setattr(FitStrategy, "vector", telling)
 
 
 def contents_of_rows_left_out(patch):
@@ -214,7 +214,7 @@ def a_round_more(patch):
 
 def a_number_in_a_closing_round(patch):
     """The round for robust errors has sums of responses where it should be filled."""
-    vector = Wrapper.vector
+    vector = FitWrapper.vector
 
     def telling(self, rows, dropped, request):
         found = vector(self, rows, dropped, request)
@@ -222,7 +222,7 @@ def a_number_in_a_closing_round(patch):
             found[-6:] += int(rows.response.sum())
         return found
 
-    patch.setattr(Wrapper, "vector", telling)
+    patch.setattr(FitWrapper, "vector", telling)
 
 
 UNLISTED = {
@@ -264,7 +264,7 @@ def test_what_is_in_the_padding_does_not_keep_rows_from_being_dealt_anew(monkeyp
     squares_in_the_padding(monkeypatch)
     asked = agreed("fit")
     (found,) = reassignment.play(asked, coalition=("ann",), seed=2, trials=1)
-    assert not isinstance(found, Skipped)
+    assert not isinstance(found, SkippedAttack)
     assert found.successes == 1
 
 
@@ -281,7 +281,7 @@ def weakened(numbers, weaken):
 
 def an_eighth_of_sigma(patch):
     """The outsider's: one coordinate of a share, as long as a share is."""
-    for law in (LatticeMasks, LatticeCounts):
+    for law in (LatticeMasks, LatticeCountMasks):
 
         def drawn(self, stream, size, weight=1.0, *, draw=law.draw):
             return weakened(draw(self, stream, size, weight), lambda one: one // 8)
@@ -291,7 +291,7 @@ def an_eighth_of_sigma(patch):
 
 def an_even_number(patch):
     """The first residue of every share has no lowest bit."""
-    for law in (UniformMasks, UniformCounts):
+    for law in (UniformMasks, UniformCountMasks):
 
         def drawn(self, stream, size, weight=1.0, *, draw=law.draw):
             return weakened(draw(self, stream, size, weight), lambda one: one // 2 * 2)
@@ -301,7 +301,7 @@ def an_even_number(patch):
 
 def an_eighth_on_one_link(patch):
     """The same as the first, in what one party sends to another one."""
-    share = masking.Streams.share
+    share = masking.MaskStreams.share
 
     def drawn(self, law, size, weight=1.0, **whose):
         found = share(self, law, size, weight, **whose)
@@ -309,7 +309,7 @@ def an_eighth_on_one_link(patch):
             return found
         return weakened(found, lambda one: one // 8)
 
-    patch.setattr(masking.Streams, "share", drawn)
+    patch.setattr(masking.MaskStreams, "share", drawn)
 
 
 ONE_NUMBER = {
@@ -321,7 +321,7 @@ ONE_NUMBER = {
 
 @each("asked", [LATTICE, MEANS, COST], ids=["lattice", "", "cost"])
 def test_numbers_as_agreed_are_not_accused(asked):
-    scene = scene_of(question(**asked))
+    scene = scene_of_audit(question(**asked))
     for one in share_law.shares_by_number(scene, 5):
         outcome = one.outcome()
         assert (outcome.successes, outcome.trials) == (0, scene.plan_width)
@@ -329,7 +329,7 @@ def test_numbers_as_agreed_are_not_accused(asked):
 
 @pytest.mark.parametrize("leak", ONE_NUMBER, ids=lambda one: one.__name__)
 def test_what_is_wrong_with_one_number_is_found(leak, monkeypatch):
-    scene = scene_of(question(**ONE_NUMBER[leak]))
+    scene = scene_of_audit(question(**ONE_NUMBER[leak]))
     leak(monkeypatch)
     seeded, of_the_system = share_law.shares_by_number(scene, 5)
     for one in (seeded, of_the_system):
@@ -343,7 +343,7 @@ def test_one_number_is_found_as_often_as_is_said():
 
     At the agreed width never: one false alarm is less likely than 1e-6.
     """
-    scene = scene_of(question(**LATTICE))
+    scene = scene_of_audit(question(**LATTICE))
     (one, *_) = share_law.shares_by_number(scene, 0)
     for count, where in ((one.shares, "all links"), (one.on_a_link, "a single link")):
         part = one._least_width(count)
@@ -359,9 +359,9 @@ def test_one_number_is_found_as_often_as_is_said():
 
 def test_bits_of_one_number_are_found_as_often_as_is_said():
     """The same of bits; counts are binomial, so that thresholds are exact."""
-    scene = scene_of(question(**MEANS))
+    scene = scene_of_audit(question(**MEANS))
     one = share_law.shares_by_number(scene, 0)[0]
-    low, high = share_law._usual(one.shares, 0.5, one.luck)
+    low, high = share_law._usual_share_counts(one.shares, 0.5, one.luck)
     assert high == one.shares - low
     assert binom.cdf(low - 1, one.shares, 0.5) <= one.luck / 2
     assert binom.cdf(low, one.shares, 0.5) > one.luck / 2
@@ -371,7 +371,7 @@ def test_bits_of_one_number_are_found_as_often_as_is_said():
 
 
 def test_the_power_of_each_number_is_on_the_screen():
-    scene = scene_of(question(**LATTICE))
+    scene = scene_of_audit(question(**LATTICE))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(auditing, "PLANTED", {})
         found = audit(scene, [("ann",)], executions=500, depth="quick")
@@ -393,7 +393,7 @@ def one_link_less_after_a_crash(patch):
         restore(self, stored, masked)
         if masked is not None and self.sent:
             name = next(iter(self.sent))
-            numbers = subtract(masked.numbers, self.sent[name].numbers)
+            numbers = subtract_wide_integers(masked.numbers, self.sent[name].numbers)
             self.masked = msgspec.structs.replace(masked, numbers=numbers)
 
     patch.setattr(Epoch, "restore", less)
@@ -428,7 +428,9 @@ COMING_BACK = (
 
 def come_back():
     asked = question(**COST)
-    (found,) = auditing._restarted(asked, coalition=asked.parties, seed=4, trials=12)
+    (found,) = auditing._attack_restarted_machines(
+        asked, coalition=asked.parties, seed=4, trials=12
+    )
     return found.successes
 
 
@@ -478,7 +480,7 @@ def one_invitation_for_all(patch):
     same = code.replace("-", "")[:20]
 
     def alike():
-        return submission._shown(same + secrets.token_hex(3).upper())
+        return submission._shown_guest_code(same + secrets.token_hex(3).upper())
 
     patch.setattr(delegate, "new_invitation_code", alike)
 
@@ -496,11 +498,11 @@ def the_same_keys_in_every_store(patch):
 
 @pytest.fixture(scope="module")
 def made():
-    return audited_visits.Visits.like(opened())
+    return audited_visits.AuditedVisits.like(opened())
 
 
 def weak_shares(made):
-    aim = audited_visits.Against(
+    aim = audited_visits.VisitsAttack(
         visits=made,
         coalition=("ann", "bob"),
         pair=tuple(made.codes)[:2],
@@ -608,21 +610,21 @@ def a_length_beside_the_letters(patch):
 
 def shares_that_stay(patch):
     """When a run is over its shares are still on the disk."""
-    patch.setattr(runner, "erase_secrets", lambda store: None)
-    patch.setattr(networked, "erase_secrets", lambda store: None)
+    patch.setattr(runner, "erase_secrets_of_run_store", lambda store: None)
+    patch.setattr(networked, "erase_secrets_of_run_store", lambda store: None)
     patch.setattr(Epoch, "wipe", lambda self: [])
 
 
 def another_vector_for_real_parties(patch):
     """Where others are far away a party masks something else."""
-    carry_out = networked.Networked.carry_out
+    carry_out = networked.NetworkedParty.carry_out
 
     def telling(self, assignment):
         with pytest.MonkeyPatch.context() as patched:
             adding(patched, lambda work, answers, found: found + found % 5)
             return carry_out(self, assignment)
 
-    patch.setattr(networked.Networked, "carry_out", telling)
+    patch.setattr(networked.NetworkedParty, "carry_out", telling)
 
 
 REAL = (
@@ -674,5 +676,5 @@ def test_real_parties_with_tables_are_not_accused(asked):
 def test_parties_that_are_too_many_are_not_played_and_it_is_said():
     many = question(**{**COST, "names": tuple("abcdefghi")})
     (found,) = real_parties.play(many, coalition=many.parties, **OLD)
-    assert isinstance(found, Skipped)
+    assert isinstance(found, SkippedAttack)
     assert "more than 8 parties" in found.why

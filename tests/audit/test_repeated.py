@@ -10,7 +10,7 @@ from cases import each
 from refusals import refused
 from scenes import LAWS, PETERSEN, SUMS_ONLY, TRIANGLE, rate_of, scene_of
 from veilsum.audit import repeated
-from veilsum.audit.attack import Player, clopper_pearson
+from veilsum.audit.attack import AttackPlayer, clopper_pearson
 from veilsum.audit.planted import PLANTED
 from veilsum.errors import InvalidPairError
 
@@ -46,7 +46,7 @@ def test_the_papers_example(law):
     scene = scene_of(law, TRIANGLE, width=1)
     pair = tuple(in_steps(one).astype(np.int64) for one in ([1, 2, 3], [2, 1, 3]))
     player = repeated.aim(scene, ["2"], runs=1, pair=pair)
-    assert isinstance(player, Player)
+    assert isinstance(player, AttackPlayer)
     assert player.promised == pytest.approx(0.63816, abs=1e-5)
     low, high = clopper_pearson(*rate_of(player, 20_000), 1e-4)
     assert low < player.promised < high

@@ -5,7 +5,7 @@ import numpy as np
 from cases import each
 from scenes import LAWS, PETERSEN, RING, SUMS_ONLY, rate_of, scene_of
 from veilsum.audit import reused
-from veilsum.audit.attack import Player, clopper_pearson
+from veilsum.audit.attack import AttackPlayer, clopper_pearson
 from veilsum.audit.planted import PLANTED
 
 LEAKS = [name for name, leak in PLANTED.items() if "reused masks" in leak.found_by]
@@ -14,7 +14,7 @@ LEAKS = [name for name, leak in PLANTED.items() if "reused masks" in leak.found_
 @each("law", LAWS)
 def test_fresh_masks_leave_a_coin(law):
     player = reused.aim(scene_of(law), ["0", "1"])
-    assert isinstance(player, Player)
+    assert isinstance(player, AttackPlayer)
     low, high = clopper_pearson(*rate_of(player, 800), 1e-4)
     assert low < 0.5 < high
     assert low < player.promised < 0.56

@@ -10,12 +10,12 @@ from net.runs import ONE_SHOT, Company
 from refusals import refused
 from veilsum.audit import own_run, run_folder
 from veilsum.audit.auditing import scene_of_run
-from veilsum.audit.run_folder import RunFolder
+from veilsum.audit.run_folder import AuditedRunFolder
 from veilsum.cli.app import app
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.transcript_file import is_transcript, write_transcript
 from veilsum.party.consent import consent_to
-from veilsum.party.run import conclude_run
+from veilsum.party.run import conclude_party_run
 from veilsum.party.run_status import EventFeed
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -35,7 +35,7 @@ def ran_fixture(tmp_path_factory):
     found = company.run()
     (home / "out").mkdir()
     page, feed = consent_to(company.consortium), EventFeed(run, "a")
-    conclude_run(company.drivers["a"], found["a"], page, feed, home / "out")
+    conclude_party_run(company.drivers["a"], found["a"], page, feed, home / "out")
     return home
 
 
@@ -53,7 +53,7 @@ def run(*words):
 
 
 def test_everything_is_found_by_itself(home):
-    folder = RunFolder(home / "out")
+    folder = AuditedRunFolder(home / "out")
     assert folder.receipt.party == "a"
     assert folder.file.name == "consortium.toml"
     assert folder.run == folder.receipt.run
@@ -74,7 +74,7 @@ def test_an_answer_that_is_not_the_signed_one_is_a_finding(home):
     table = json.loads(path.read_text())
     table["minimiser"][0] += 1.0
     path.write_text(json.dumps(table))
-    (found,) = RunFolder(home / "out").look()
+    (found,) = AuditedRunFolder(home / "out").look()
     assert found.successes == 1
     assert found.exceeds(1e-6)
     assert "minimiser" in found.about
@@ -85,19 +85,19 @@ def test_a_receipt_that_was_changed_is_a_finding(home):
     table = json.loads(path.read_text())
     table["started"] = "2001-01-01T00:00:00+00:00"
     path.write_text(json.dumps(table))
-    (found,) = RunFolder(home / "out").look()
+    (found,) = AuditedRunFolder(home / "out").look()
     assert "signatures are good" in found.about
     assert found.exceeds(1e-6)
 
 
 def test_what_is_not_there_is_said(home, tmp_path):
     alone = shutil.copytree(home / "out", tmp_path / "far" / "out")
-    assert start_of(RunFolder(alone).missing) == [
+    assert start_of(AuditedRunFolder(alone).missing) == [
         *(OTHERS, "sums and frames", "shares that were received")
     ]
     (alone / "receipt.json").unlink()
-    assert start_of(RunFolder(alone).missing)[0] == "receipt"
-    assert RunFolder(alone).look() == ()
+    assert start_of(AuditedRunFolder(alone).missing)[0] == "receipt"
+    assert AuditedRunFolder(alone).look() == ()
     found = run(alone)
     assert found.exit_code == 2
     assert "has nothing to audit" in found.stderr
@@ -105,7 +105,7 @@ def test_what_is_not_there_is_said(home, tmp_path):
 
 def test_the_masks_of_a_run_are_known_from_its_transcript(home):
     (home / "consortium.toml").unlink()
-    folder = RunFolder(home / "out")
+    folder = AuditedRunFolder(home / "out")
     assert folder.file is None
     (kept,) = folder.transcripts
     scene = scene_of_run(kept)
@@ -116,14 +116,14 @@ def test_the_masks_of_a_run_are_known_from_its_transcript(home):
 
 def test_without_a_receipt_several_files_are_not_guessed_between(home):
     (home / "out" / "receipt.json").unlink()
-    assert RunFolder(home / "out").file.name == "consortium.toml"
+    assert AuditedRunFolder(home / "out").file.name == "consortium.toml"
     shutil.copy(home / "consortium.toml", home / "other.toml")
     with refused("ambiguous-consortium-file"):
-        _ = RunFolder(home / "out").file
+        _ = AuditedRunFolder(home / "out").file
 
 
 def test_the_transcript_of_another_run_or_party_is_left_alone(home):
-    folder = RunFolder(home / "out")
+    folder = AuditedRunFolder(home / "out")
     (own,) = folder.identities
     path = home / "a.transcript"
     assert is_transcript(path, own, run=folder.run)
@@ -134,14 +134,14 @@ def test_the_transcript_of_another_run_or_party_is_left_alone(home):
     stranger = new_identity("s", home / "s")
     assert not is_transcript(path, stranger, run=folder.run)
     (home / "a.key").unlink()
-    without = RunFolder(home / "out")
+    without = AuditedRunFolder(home / "out")
     assert without.transcripts == ()
     assert "shares that were received" in start_of(without.missing)
 
 
 def test_files_are_bounded(home, monkeypatch):
     monkeypatch.setattr(run_folder, "MOST_FILES", 1)
-    assert len(RunFolder(home / "out").files) <= 1
+    assert len(AuditedRunFolder(home / "out").files) <= 1
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_the_command_takes_the_folder(home, kept, tmp_path):
     names = {one["attack"] for one in record["audit"]["outcomes"]}
     assert {run_folder.ATTACK, "likelihood ratio"} <= names
     # What others gave is in the transcript's sums, and never in an audit.
-    (transcript,) = RunFolder(home / "out").transcripts
+    (transcript,) = AuditedRunFolder(home / "out").transcripts
     rest = transcript.law.decode(*transcript.view().component_sums().values())
     for number in rest.tolist():
         assert f"{number:g}" not in {*words.replace(",", " ").split()}

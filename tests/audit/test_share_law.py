@@ -9,18 +9,18 @@ import veilsum as vs
 from cases import each
 from veilsum.audit import share_law
 from veilsum.audit.attack import Scene
-from veilsum.audit.planted import Spoilt
+from veilsum.audit.planted import PlantedShares
 from veilsum.audit.share_law import attack_system_shares, play
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import SystemStreams
-from veilsum.numbers.units import Counts
+from veilsum.numbers.units import UnitCounts
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 RING = vs.Topology.from_edges(
     [("a", "b"), ("b", "c"), ("c", "a")], weights=[1.0, 2.0, 0.5]
 )
-COUNTS = Counts(units=(Fraction(1, 2), Fraction(1, 100)), bits=90)
+COUNTS = UnitCounts(units=(Fraction(1, 2), Fraction(1, 100)), bits=90)
 LAWS = {
     "gaussian": Masks("gaussian", 1.0).on(RING),
     "gaussian, two sigmas": Masks("gaussian", [1.0, 30.0]).on(RING),
@@ -95,7 +95,7 @@ def below_three_quarters(topology, values):
 def test_spoilt_ones_are_not(law, spoil):
     sound = scene(law)
     spoilt = Scene(
-        topology=RING, law=sound.law, width=2, draw=Spoilt(sound.draw, spoil)
+        topology=RING, law=sound.law, width=2, draw=PlantedShares(sound.draw, spoil)
     )
     # A tail is found where some numbers are expected in it.
     trials = 5_000 if spoil is no_tails else 600

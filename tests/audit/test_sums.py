@@ -6,7 +6,7 @@ from audit.questions import ASKED, COST, NAMES, InFloats, InPart, named, questio
 from cases import each
 from refusals import refused
 from veilsum.audit import low_bits, partial_round, reassignment
-from veilsum.audit.question import Skipped
+from veilsum.audit.question import SkippedAttack
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -84,12 +84,12 @@ def test_where_nothing_is_released_it_is_said(attack):
     del iterating["cost"]
     cost = {"kind": "squared-distance", "dim": 3}
     found = played(attack, question(cost=cost, **iterating))
-    assert found == Skipped(attack.ATTACK, "the method releases no sums")
+    assert found == SkippedAttack(attack.ATTACK, "the method releases no sums")
 
 
 @pytest.mark.parametrize("attack", [low_bits, reassignment])
 def test_of_who_is_alone_there_is_nothing_to_guess(attack):
     found = played(attack, named("a cost"), coalition=NAMES[:-1])
-    assert isinstance(found, Skipped)
+    assert isinstance(found, SkippedAttack)
     with refused("nobody-honest"):
         played(attack, named("a cost"), coalition=NAMES)

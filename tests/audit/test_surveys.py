@@ -16,10 +16,10 @@ from refusals import refused
 from surveys import MEMBERS, opened, survey_table
 from veilsum.audit import auditing, surveys, visits
 from veilsum.audit.auditing import FRAMES, TAPPED
-from veilsum.audit.question import Rehearsal, Skipped
+from veilsum.audit.question import AuditRehearsal, SkippedAttack
 from veilsum.audit.surveys import (
     OF_THE_SET,
-    RehearsedSurvey,
+    AuditedSurvey,
     audit_masked_survey_words,
     rehearse_attack_target,
 )
@@ -27,17 +27,21 @@ from veilsum.audit.visits import (
     ATTACKS,
     PLANTED,
     TWO_WORLDS,
-    Visits,
+    AuditedVisits,
     browser_chance_of_shares,
-    browsers_chance,
+    browser_chance_of_visit,
+    browser_state_of_visit,
     planted_visit_leaks,
     play,
     seeded_browser_chance,
-    state_of,
 )
 from veilsum.cli.app import app
 from veilsum.consortium.consortium import consortium_from
-from veilsum.surveys.submission import cell_words, guest_submission, masked_survey_bytes
+from veilsum.surveys.submission import (
+    guest_submission,
+    masked_survey_bytes,
+    survey_cell_words,
+)
 from veilsum.surveys.survey_set import survey_set_of, write_submissions
 from veilsum.surveys.terms import survey_closing_entries
 
@@ -48,7 +52,7 @@ ALL_BUT_ONE = [("ann", "bob"), ("ann", "cem"), ("bob", "cem")]
 
 @pytest.fixture(scope="module")
 def made():
-    return Visits.like(opened())
+    return AuditedVisits.like(opened())
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +101,7 @@ def test_a_program_with_a_generator_of_its_own_is_found(made, monkeypatch):
         return secrets.token_bytes
 
     found = ATTACKS[TWO_WORLDS](
-        visits.Against(
+        visits.VisitsAttack(
             visits=replace(made, spoil=made_elsewhere),
             coalition=("ann", "bob"),
             pair=("Firm 1", "Firm 2"),
@@ -110,13 +114,13 @@ def test_a_program_with_a_generator_of_its_own_is_found(made, monkeypatch):
 
 def test_worlds_with_other_sums_are_told_apart(made, monkeypatch):
     """The twin of non-interference: one unit more in one total is seen."""
-    tables = Visits.tables
+    tables = AuditedVisits.tables
 
     def uneven(self, chance):
         one, (first, second) = tables(self, chance)
         return one, (first, (second[0] + 1, *second[1:]))
 
-    monkeypatch.setattr(Visits, "tables", uneven)
+    monkeypatch.setattr(AuditedVisits, "tables", uneven)
     found = by_name(play(made, ("ann", "bob"), seed=1, trials=4))
     assert found[TWO_WORLDS].successes == 4
 
@@ -134,14 +138,18 @@ def test_two_worlds_have_one_sum_and_one_pattern(made):
 
 @each("bounds", [(0, 0.01), (-1_000_000, -999_999), (3, 4), (-1e9, 1e9)])
 def test_tables_are_made_up_within_any_range(bounds):
-    found = Visits.like(opened(range=bounds))
+    found = AuditedVisits.like(opened(range=bounds))
     assert by_name(play(found, ("bob",), seed=1, trials=5))[TWO_WORLDS].successes == 0
 
 
 def test_one_number_alone_is_nothing_to_be_told():
-    found = Visits.like(opened(range=[7, 7]))
-    (told,) = surveys._played("x", lambda: play(found, ("bob",), seed=1, trials=5))
-    assert told == Skipped("x", "every number is the same, and none is to be told")
+    found = AuditedVisits.like(opened(range=[7, 7]))
+    (told,) = surveys._play_survey_attack(
+        "x", lambda: play(found, ("bob",), seed=1, trials=5)
+    )
+    assert told == SkippedAttack(
+        "x", "every number is the same, and none is to be told"
+    )
 
 
 def test_guests_of_the_coalition_are_not_attacked(made):
@@ -151,16 +159,16 @@ def test_guests_of_the_coalition_are_not_attacked(made):
     tolerant = replace(made, terms=replace(made.terms, tolerate_guests=3))
     assert len(tolerant.hidden(("ann", "bob"))) == 1
     (told,) = play(tolerant, ("ann", "bob"), seed=1, trials=5)
-    assert isinstance(told, Skipped)
+    assert isinstance(told, SkippedAttack)
     assert "leave 1 guests" in told.why
 
 
 def test_all_delegates_together_open_everything(made):
-    everybody = visits.Against(
+    everybody = visits.VisitsAttack(
         visits=made, coalition=MEMBERS, pair=("Firm 1", "Firm 2"), seed=1, trials=20
     )
     assert visits.attack_one_cell(everybody).successes == 20
-    assert isinstance(visits.attack_two_guest_worlds(everybody), Skipped)
+    assert isinstance(visits.attack_two_guest_worlds(everybody), SkippedAttack)
 
 
 def test_a_tape_that_is_too_short_is_refused(made):
@@ -179,9 +187,11 @@ def test_a_tape_is_the_programs_whole_chance(made):
     sent = made.come("Firm 1", (1, 2, 3, None), recorded)
     shares = [made.share(sent, name).tobytes() for name in MEMBERS]
     assert shares == drawn
-    whole = cell_words(masked_survey_bytes(sent.words, [bytes(8 * len(sent.words))]))
+    whole = survey_cell_words(
+        masked_survey_bytes(sent.words, [bytes(8 * len(sent.words))])
+    )
     for share in shares:
-        whole += cell_words(share)
+        whole += survey_cell_words(share)
     assert whole[-4:].tolist() == [1, 2, 3, 0]
 
 
@@ -195,7 +205,7 @@ def batched(halves):
 def test_a_browsers_generator_is_that_of_the_published_algorithm():
     """xorshift128+ by its own three lines, beside the one that is planted."""
     a, b = 0x0123456789ABCDEF, 0xFEDCBA9876543210
-    source, halves = browsers_chance(a << 64 | b), []
+    source, halves = browser_chance_of_visit(a << 64 | b), []
     for _ in range(6):
         x, y = a, b
         a = y
@@ -203,19 +213,21 @@ def test_a_browsers_generator_is_that_of_the_published_algorithm():
         b = x ^ y ^ (x >> 17) ^ (y >> 26)
         halves.append(a >> 32)
     expected = [low | high << 32 for low, high in batched(halves)]
-    assert cell_words(source(24)).tolist() == expected
+    assert survey_cell_words(source(24)).tolist() == expected
 
 
 @each("places", [(0,), (1,), (0, 2)])
 def test_its_state_is_worked_out_from_a_share(places):
     state = int.from_bytes(seeded_browser_chance(places)(16), "big")
-    source = browsers_chance(state)
-    shares = [cell_words(source(64)) for _ in range(3)]
-    assert state_of({k: shares[k] for k in places}, 8, 3) == state
+    source = browser_chance_of_visit(state)
+    shares = [survey_cell_words(source(64)) for _ in range(3)]
+    assert browser_state_of_visit({k: shares[k] for k in places}, 8, 3) == state
     other = shares[0].copy()
     other[-1] ^= np.uint64(1)
-    assert state_of({0: other}, 8, 3) is None
-    assert state_of({0: shares[0][:1]}, 1, 3) is None  # 64 equations of 128
+    assert browser_state_of_visit({0: other}, 8, 3) is None
+    assert (
+        browser_state_of_visit({0: shares[0][:1]}, 1, 3) is None
+    )  # 64 equations of 128
 
 
 @pytest.mark.skipif(which("node") is None, reason="needs node")
@@ -231,9 +243,12 @@ def test_the_real_math_random_is_worked_out():
         dtype=np.uint64,
     )
     assert len(words) == 32
-    found = state_of({0: words[:8]}, 8, 1)
+    found = browser_state_of_visit({0: words[:8]}, 8, 1)
     assert found is not None
-    assert cell_words(browsers_chance(found)(256)).tolist() == words.tolist()
+    assert (
+        survey_cell_words(browser_chance_of_visit(found)(256)).tolist()
+        == words.tolist()
+    )
 
 
 # Runs of delegates
@@ -243,13 +258,13 @@ def test_the_real_math_random_is_worked_out():
 def test_frames_of_two_worlds_are_the_same(survey, coalition, monkeypatch):
     (found,) = survey.frames(coalition, seed=2, trials=1)
     assert (found.attack, found.successes) == (FRAMES, 0)
-    tables = Visits.tables
+    tables = AuditedVisits.tables
 
     def uneven(self, chance):
         one, (first, second) = tables(self, chance)
         return one, (first, (second[0] + 1, *second[1:]))
 
-    monkeypatch.setattr(Visits, "tables", uneven)
+    monkeypatch.setattr(AuditedVisits, "tables", uneven)
     (found,) = survey.frames(coalition, seed=2, trials=1)
     assert found.successes == 1
 
@@ -270,7 +285,7 @@ def test_guests_that_stand_for_all_are_few():
     ]
     columns = [f"column {k}" for k in range(40)]
     table = survey_table(guest=many, columns=columns)
-    survey = RehearsedSurvey(consortium_from(table), None)
+    survey = AuditedSurvey(consortium_from(table), None)
     assert len(survey.visits.terms.guests) == visits.MOST_GUESTS
     assert survey.visits.terms.n_cells == 2 * visits.MOST_LABELS
     assert survey.scene.width <= 2 * visits.MOST_LABELS
@@ -311,7 +326,7 @@ def test_words_of_the_set_are_looked_at(made):
 
 def closed(folder):
     """A closed survey's file, with the submissions beside it."""
-    made = Visits.like(opened())
+    made = AuditedVisits.like(opened())
     guests = [
         {"name": one.name, "key": one.key.hex(), "invited_by": one.invited_by}
         for one in made.terms.guests
@@ -379,7 +394,7 @@ def test_an_open_survey_is_audited(survey, brief):
     assert code == 0, told
     assert f"{OF_THE_SET}: the survey is open" in told
     with refused("survey-not-on-tables"):
-        Rehearsal(survey.consortium)
+        AuditRehearsal(survey.consortium)
 
 
 @pytest.mark.slow

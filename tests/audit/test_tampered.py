@@ -37,15 +37,15 @@ def audited_fixture(tmp_path_factory):
     (folder / "offices.toml").write_text(SCENARIO)
     for name in ("a", "b"):
         new_identity(name, folder / name)
-    kept, really = [], command._audited
+    kept, really = [], command._run_audit_command
 
     def keeping(*given):
         kept.append(really(*given))
         return kept[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command, "_audited", keeping)
-        patch.setattr(command, "_drawn", lambda name, draw: {})
+        patch.setattr(command, "_run_audit_command", keeping)
+        patch.setattr(command, "_draw_audit_figure", lambda name, draw: {})
         patch.setattr(auditing, "PLANTED", {})  # which take long, and write no more
         key = next((folder / "a").glob("*.key"))
         found = run(folder, *QUICK, "--out", folder, "--identity", key)
@@ -61,8 +61,8 @@ def run(folder, *words):
 def replayed(audited, content, patch):
     """What a replay says of a record; what it computes is what was computed before."""
     folder, computed = audited
-    patch.setattr(command, "_audited", lambda *given: computed)
-    patch.setattr(command, "_drawn", lambda name, draw: {})
+    patch.setattr(command, "_run_audit_command", lambda *given: computed)
+    patch.setattr(command, "_draw_audit_figure", lambda name, draw: {})
     text = content if isinstance(content, str) else AuditRecord(content).to_json()
     path = folder / "changed.json"
     path.write_text(text)
@@ -207,7 +207,7 @@ def test_what_no_audit_can_be_asked_is_refused_before_work(
 ):
     content = content_of(audited)
     content["asked"][key] = value
-    monkeypatch.setattr(command, "_audited", None)
+    monkeypatch.setattr(command, "_run_audit_command", None)
     path = audited[0] / "asks.json"
     path.write_text(AuditRecord(content).to_json())
     with refused("wrong-field-value", vs.InvalidInputError, mentions=(key,)):
@@ -243,16 +243,18 @@ def ann_fixture(tmp_path):
 
 def sealed(path, identity, spoil):
     """A file that the owner's key opens, with whatever the owner put into it."""
-    content = transcript_file._content(made(MASKS["uniform"]))
+    content = transcript_file._transcript_file_content(made(MASKS["uniform"]))
     whole = msgspec.msgpack.decode(msgspec.msgpack.encode(content))
     spoil(whole)
-    start = transcript_file.FORMAT + b"".join(transcript_file._digests(identity, "r"))
+    start = transcript_file.FORMAT + b"".join(
+        transcript_file._transcript_file_digests(identity, "r")
+    )
     path.write_bytes(start + identity.seal(msgspec.msgpack.encode(whole), start))
     return path
 
 
 def frame(*numbers, dtype=np.uint64):
-    return transcript_file._frame(np.array(numbers, dtype=dtype))
+    return transcript_file._transcript_frame(np.array(numbers, dtype=dtype))
 
 
 def at(*path):

@@ -13,8 +13,8 @@ from audit.questions import COST, NAMES, question
 from audit.test_record import SCENARIO
 from veilsum.audit import auditing, real_parties, share_law
 from veilsum.audit.attack import Outcome, Scene
-from veilsum.audit.question import Skipped
-from veilsum.audit.unfinished import NAME, AttackSoFar, Unfinished
+from veilsum.audit.question import SkippedAttack
+from veilsum.audit.unfinished import NAME, AttackSoFar, UnfinishedAudit
 from veilsum.cli.app import app
 from veilsum.masks.laws import Masks
 from veilsum.scale.pieces import map_pieces
@@ -70,22 +70,22 @@ def ending_after(pieces, error):
 def test_stopped_by_hand_it_goes_on_to_the_same_bytes(pieces, monkeypatch, tmp_path):
     ended = ending_after(pieces, KeyboardInterrupt())
     monkeypatch.setattr(auditing, "map_pieces", ended)
-    first = quick(Unfinished.begun(tmp_path, AGREED))
+    first = quick(UnfinishedAudit.begun(tmp_path, AGREED))
     assert first.executions == 25 * pieces
     assert not first.is_whole
     assert first.to_dict() != whole_one()
     monkeypatch.setattr(auditing, "map_pieces", map_pieces)
     told = []
-    again = quick(Unfinished.begun(tmp_path, AGREED))
+    again = quick(UnfinishedAudit.begun(tmp_path, AGREED))
     assert again.to_dict() == whole_one()
     # What was played before is not played again.
-    auditing.play(
+    auditing.play_attacks(
         SCENE,
-        auditing._guessers(SCENE, GROUPS, again.distance, 4),
+        auditing._likelihood_guessers(SCENE, GROUPS, again.distance, 4),
         200,
         seed=4,
         what="play",
-        kept=Unfinished.begun(tmp_path, AGREED),
+        kept=UnfinishedAudit.begun(tmp_path, AGREED),
         progress=told.append,
     )
     assert told == []
@@ -103,12 +103,12 @@ def test_who_loses_those_who_share_it_hears_what_is_kept(monkeypatch, tmp_path):
     gone = BrokenExecutor("the Ray cluster at here:1 is gone: it was unplugged")
     monkeypatch.setattr(auditing, "map_pieces", ending_after(2, gone))
     with pytest.raises(vs.InvalidInputError) as refused:
-        quick(Unfinished.begun(tmp_path, AGREED))
+        quick(UnfinishedAudit.begun(tmp_path, AGREED))
     said = str(refused.value)
     assert "it was unplugged" in said
     assert f"50 of 200 executions are in {tmp_path / NAME}" in said
     assert "the same command goes on" in said
-    assert quick(Unfinished.begun(tmp_path, AGREED)).to_dict() == whole_one()
+    assert quick(UnfinishedAudit.begun(tmp_path, AGREED)).to_dict() == whole_one()
     monkeypatch.setattr(auditing, "map_pieces", ending_after(2, gone))
     with refusals.refused("workers-lost", vs.InvalidInputError, mentions=("--out",)):
         quick()
@@ -117,10 +117,10 @@ def test_who_loses_those_who_share_it_hears_what_is_kept(monkeypatch, tmp_path):
 def test_further_attacks_go_on_where_they_were(monkeypatch, tmp_path):
     monkeypatch.setattr(auditing, "TRIALS", {"standard": 1})
     monkeypatch.setattr(auditing, "RUNS", {"standard": 1})
-    monkeypatch.setattr(auditing, "_played", lambda *_args, **_options: [])
+    monkeypatch.setattr(auditing, "_play_share_attacks", lambda *_args, **_options: [])
     # Three parties: real ones take the longest, and three are played as five are.
     asked = question(names=NAMES[:3], policy={"minimum_honest": 2}, **COST)
-    scene = auditing.scene_of(asked)
+    scene = auditing.scene_of_audit(asked)
 
     def all_of(kept):
         return auditing.audit_question(
@@ -143,10 +143,10 @@ def test_further_attacks_go_on_where_they_were(monkeypatch, tmp_path):
 
         with monkeypatch.context() as patch:
             patch.setattr(auditing.OnSums, "__call__", stopping)
-            found = all_of(Unfinished.begun(tmp_path, AGREED))
+            found = all_of(UnfinishedAudit.begun(tmp_path, AGREED))
         assert any("stopped by hand" in one for one in found["skipped"])
     assert played == [0, 1, 1, 2, 3, 3, 4, 5]
-    assert all_of(Unfinished.begun(tmp_path, AGREED)) == whole
+    assert all_of(UnfinishedAudit.begun(tmp_path, AGREED)) == whole
 
 
 def test_every_kind_of_gain_comes_back_as_it_was():
@@ -159,7 +159,7 @@ def test_every_kind_of_gain_comes_back_as_it_was():
         promised=0.1,
         looked_at="frames",
     )
-    for one in (outcome, Skipped("a", "there is nothing"), "a sentence"):
+    for one in (outcome, SkippedAttack("a", "there is nothing"), "a sentence"):
         assert AttackSoFar.of(one).gain == one
 
 
@@ -186,7 +186,7 @@ def left_behind(tmp_path_factory):
         make_small(patch)
         ended = ending_after(2, KeyboardInterrupt())
         patch.setattr(auditing, "map_pieces", ended)
-        quick(Unfinished.begun(folder, AGREED))
+        quick(UnfinishedAudit.begun(folder, AGREED))
     return (folder / NAME).read_text()
 
 
@@ -215,28 +215,28 @@ def test_what_no_audit_left_is_refused(change, left_behind, tmp_path):
     change(content)
     (tmp_path / NAME).write_text(json.dumps(content))
     with pytest.raises(vs.InvalidInputError, match=r"not of this audit|no audit has"):
-        quick(Unfinished.begun(tmp_path, AGREED))
+        quick(UnfinishedAudit.begun(tmp_path, AGREED))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[]", "\x80"])
 def test_what_is_no_file_of_ours_is_refused(text, tmp_path):
     (tmp_path / NAME).write_text(text)
     with refusals.refused("unfinished-audit-differs", vs.InvalidInputError):
-        Unfinished.begun(tmp_path, AGREED)
+        UnfinishedAudit.begun(tmp_path, AGREED)
 
 
 def test_another_audit_is_not_gone_on_with(tmp_path):
-    Unfinished.begun(tmp_path, AGREED).write()
-    assert Unfinished.begun(tmp_path, AGREED).counted == {}
+    UnfinishedAudit.begun(tmp_path, AGREED).write()
+    assert UnfinishedAudit.begun(tmp_path, AGREED).counted == {}
     with refusals.refused("unfinished-audit-differs", vs.InvalidInputError):
-        Unfinished.begun(tmp_path, {"asked": 2})
+        UnfinishedAudit.begun(tmp_path, {"asked": 2})
 
 
 def test_the_command_goes_on_and_takes_its_file_away(monkeypatch, tmp_path):
     file, out = tmp_path / "offices.toml", tmp_path / "out"
     file.write_text(SCENARIO)
     words = ["audit", str(file), "--depth", "quick", "--executions", "600"]
-    monkeypatch.setattr("veilsum.cli.audit._drawn", lambda *_: {})
+    monkeypatch.setattr("veilsum.cli.audit._draw_audit_figure", lambda *_: {})
     run = CliRunner().invoke
     assert run(app, [*words, "--out", str(tmp_path / "whole")]).exit_code == 0
     ended = ending_after(3, KeyboardInterrupt())
@@ -276,4 +276,4 @@ def test_who_is_gone_when_roots_are_looked_up_is_said_too(monkeypatch, tmp_path)
 
     monkeypatch.setattr("veilsum.audit.weak_randomness.map_pieces", gone)
     with refusals.refused("workers-lost", vs.InvalidInputError):
-        quick(Unfinished.begun(tmp_path, AGREED), depth="standard")
+        quick(UnfinishedAudit.begun(tmp_path, AGREED), depth="standard")

@@ -8,7 +8,7 @@ import pytest
 from cases import each
 from scenes import LAWS, RING, rate_of, scene_of
 from veilsum.audit import weak_randomness
-from veilsum.audit.attack import Player
+from veilsum.audit.attack import AttackPlayer
 from veilsum.audit.planted import PLANTED, FewSeeds
 from veilsum.audit.weak_randomness import attack_small_roots, repeated_share_rows
 
@@ -23,7 +23,7 @@ def coalition_of(leak, scene):
 @each("width", [1, 20])
 def test_sound_shares_are_never_suspected(law, width):
     player = weak_randomness.aim(scene_of(law, width=width), ["0", "1"])
-    assert isinstance(player, Player)
+    assert isinstance(player, AttackPlayer)
     assert rate_of(player, 150)[0] == 0
 
 

@@ -23,7 +23,7 @@ from net.village import HOST, free_port
 from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import new_identity
-from veilsum.surveys.collection import GuestCollection
+from veilsum.surveys.collection import SurveyGuestCollection
 from veilsum.surveys.submission import guest_submission
 from veilsum.surveys.terms import survey_terms
 
@@ -228,7 +228,7 @@ def test_what_was_added_is_printed_by_a_member_and_closed_once(scene, tmp_path):
         name: guest_submission(scene.terms, code, [[k, 1], [2, None]])
         for k, (name, code) in enumerate(scene.codes().items())
     }
-    store = GuestCollection.open(place / "collection.sqlite", scene.terms)
+    store = SurveyGuestCollection.open(place / "collection.sqlite", scene.terms)
     for one in sent.values():
         store.take(one.to_json().encode())
     store.close()

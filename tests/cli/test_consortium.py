@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cases import each
 from veilsum.cli.app import app
 from veilsum.files.consortiums import read_consortium
-from veilsum.net.identity import fingerprint, make_certificate, new_identity
+from veilsum.net.identity import certificate_fingerprint, make_certificate, new_identity
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOSPITALS = tuple(f"hospital-{k}" for k in range(1, 6))
@@ -84,7 +84,7 @@ def test_a_plan_becomes_a_file_that_shows_the_same(words, keys, tmp_path):
     assert shown["members"][0] == {
         "name": "hospital-1",
         "address": "hospital-1.example.org:8443",
-        "fingerprint": fingerprint(keys["hospital-1"].certificate),
+        "fingerprint": certificate_fingerprint(keys["hospital-1"].certificate),
         "problem": None,
     }
     assert len(shown["links"]) == 10
@@ -96,7 +96,7 @@ def test_people_see_fingerprints_links_and_what_was_left_out(words, keys, tmp_pa
     made = call(*words)
     assert made.exit_code == 0, made.output
     for name in HOSPITALS:
-        groups = fingerprint(keys[name].certificate).split()
+        groups = certificate_fingerprint(keys[name].certificate).split()
         assert " ".join(groups[:8]) in made.stdout
         assert " ".join(groups[8:]) in made.stdout
     assert "telephone" in made.stdout
@@ -136,7 +136,7 @@ def test_the_plan_may_name_certificates_and_addresses(keys, tmp_path):
     (tmp_path / "plan.toml").write_text("\n".join(lines))
     made = document("new", tmp_path / "plan.toml", "-o", tmp_path / "study.veil")
     assert made["members"][4]["address"] == "hospital-5:8004"
-    assert made["members"][4]["fingerprint"] == fingerprint(
+    assert made["members"][4]["fingerprint"] == certificate_fingerprint(
         keys["hospital-5"].certificate
     )
 

@@ -18,7 +18,7 @@ from veilsum.cli.app import app
 from veilsum.consortium.consortium import Address, consortium_from
 from veilsum.files.consortiums import draft_consortium, write_consortium
 from veilsum.net.identity import new_identity
-from veilsum.net.links import Network
+from veilsum.net.links import SocketNetwork
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # In the order of the file: alder calls everybody else.
@@ -82,7 +82,7 @@ class Clinics:
         return [await self._network(name, **options) for name in names]
 
     async def _network(self, name, agreed=None, **options):
-        network = Network(
+        network = SocketNetwork(
             self.identities[name],
             agreed or self.agreed,
             plan=PLAN,
@@ -148,7 +148,10 @@ def test_machines_get_json_and_nothing_else(clinics):
         (None, "recodings of numbers allowed to nobody (no veilsum.toml)"),
         ("true", "recodings of numbers allowed to everybody"),
         ("[]", "recodings of numbers allowed to nobody"),
-        ('["{}"]', "recodings of numbers allowed to {}; the members of this file are among"),
+        (
+            '["{}"]',
+            "recodings of numbers allowed to {}; the members of this file are among",
+        ),
         (
             '["0123456789abcdef"]',
             "allowed to 0123456789abcdef; the members of this file are not among",

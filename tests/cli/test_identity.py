@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from cases import each
 from veilsum.cli.app import app
-from veilsum.net.identity import fingerprint, read_identity
+from veilsum.net.identity import certificate_fingerprint, read_identity
 
 
 def call(*words):
@@ -31,7 +31,7 @@ def test_a_new_identity_is_shown_and_can_be_used(tmp_path):
     made = document("new", "ann", "--folder", tmp_path, "--days", 30)
     identity = read_identity(tmp_path / "ann.key")
     assert made["name"] == identity.name == "ann"
-    assert made["fingerprint"] == fingerprint(identity.certificate)
+    assert made["fingerprint"] == certificate_fingerprint(identity.certificate)
     assert made["key_file"] == str(tmp_path / "ann.key")
     assert made["certificate_file"] == str(tmp_path / "ann.crt")
     assert made["problem"] is None
@@ -43,7 +43,9 @@ def test_a_new_identity_is_shown_and_can_be_used(tmp_path):
 def test_people_are_told_what_to_send_and_what_to_keep(tmp_path):
     found = call("new", "ann", "--folder", tmp_path)
     assert found.exit_code == 0
-    groups = fingerprint(read_identity(tmp_path / "ann.key").certificate).split()
+    groups = certificate_fingerprint(
+        read_identity(tmp_path / "ann.key").certificate
+    ).split()
     assert " ".join(groups[:8]) in found.stdout
     assert " ".join(groups[8:]) in found.stdout
     assert "telephone" in found.stdout

@@ -84,9 +84,9 @@ import sys
 from veilsum.party.processes import party_process_context
 loaded = {{name for name in {heavy!r} if name in sys.modules}}
 import veilsum.party.preloaded
-from veilsum.consortium.kinds import _from_others
+from veilsum.consortium.kinds import _question_kinds_from_others
 from veilsum.locale import catalogue
-read = [each.cache_info().currsize for each in (catalogue, _from_others)]
+read = [each.cache_info().currsize for each in (catalogue, _question_kinds_from_others)]
 print(loaded, {{*{needed!r}}} - {{*sys.modules}}, read)
 """
 

@@ -7,7 +7,12 @@ import logging
 
 import pytest
 
-from veilsum.cli.join import ForMachines, ForPeople, fields_of, set_up
+from veilsum.cli.join import (
+    ForMachines,
+    ForPeople,
+    log_record_fields,
+    set_up_command_logging,
+)
 
 
 @pytest.fixture
@@ -26,11 +31,11 @@ def record(**extra):
 
 
 def test_fields_are_what_was_said_beside_the_event():
-    assert fields_of(record(party="b", reason="late")) == {
+    assert log_record_fields(record(party="b", reason="late")) == {
         "party": "b",
         "reason": "late",
     }
-    assert fields_of(record()) == {}
+    assert log_record_fields(record()) == {}
 
 
 def test_people_read_the_event_and_its_fields():
@@ -53,7 +58,7 @@ def test_machines_read_one_object_a_line():
 
 @pytest.mark.parametrize(("style", "shown"), [("text", False), ("json", True)])
 def test_events_are_shown_where_they_are_wanted(log, style, shown):
-    set_up(style=style)
+    set_up_command_logging(style=style)
     (handler,) = log.handlers
     stream = handler.setStream(io.StringIO()) or handler.stream
     log.info("connected", extra={"party": "b"})
@@ -65,13 +70,13 @@ def test_events_are_shown_where_they_are_wanted(log, style, shown):
 
 
 def test_setting_up_twice_says_things_once(log):
-    set_up(style="text")
-    set_up(style="json")
+    set_up_command_logging(style="text")
+    set_up_command_logging(style="json")
     assert len(log.handlers) == 1
 
 
 def test_what_the_event_loop_says_is_an_object_too(log):
-    set_up(style="json")
+    set_up_command_logging(style="json")
     log.handlers[0].setStream(io.StringIO())
 
     async def stumble():

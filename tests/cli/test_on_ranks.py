@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import veilsum as vs
 from veilsum.cli import ranks
 from veilsum.cli.app import app
-from veilsum.cli.ranks import Heard, Here, lost
+from veilsum.cli.ranks import CommandRank, LauncherOutput, lost_rank_message
 from veilsum.minimise.ranks import large_on_ranks
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -233,7 +233,7 @@ def test_a_rank_that_fails_alone_ends_the_job_with_its_sentence(tmp_path):
     program.write_text(
         "from veilsum.cli import ranks\n"
         "ranks.SECONDS = 0.1\n"
-        "with ranks.carried_out('mpi') as here:\n"
+        "with ranks.command_carried_out('mpi') as here:\n"
         "    if here.comm.rank == 1:\n"
         "        raise MemoryError('no room')\n"
         "    here.comm.Barrier()\n"
@@ -252,7 +252,7 @@ def test_whoever_starts_ranks_is_told_how_far_they_are(monkeypatch):
     def looking(progress=None):
         yield lambda label, total: lambda done: told.append((label, done, total))
 
-    monkeypatch.setattr(ranks, "watched", looking)
+    monkeypatch.setattr(ranks, "watch_progress", looking)
     words = ["large", "grid:20x10", "--iterations", "25", "--on", "mpi:1"]
     monkeypatch.setattr(sys, "argv", ["veilsum", *words])
     found = CliRunner().invoke(app, words)
@@ -262,11 +262,15 @@ def test_whoever_starts_ranks_is_told_how_far_they_are(monkeypatch):
 
 
 def test_ranks_tell_only_if_somebody_started_them_who_looks(monkeypatch):
-    first, second = (Here(SimpleNamespace(rank=rank)) for rank in (0, 1))
-    assert (first.progress, second.progress, Here().progress) == (None, False, None)
+    first, second = (CommandRank(SimpleNamespace(rank=rank)) for rank in (0, 1))
+    assert (first.progress, second.progress, CommandRank().progress) == (
+        None,
+        False,
+        None,
+    )
     monkeypatch.setenv("VEILSUM_WATCHED", "1")
     assert callable(first.progress)
-    assert (second.progress, Here().progress) == (False, None)
+    assert (second.progress, CommandRank().progress) == (False, None)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +288,7 @@ def test_a_launcher_that_waits_for_lost_hosts_is_ended(
     lines = ["trap '' TERM", f"echo '{said}' >&2", f"sleep 5 & sleep {seconds}; exit 7"]
     fake.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     fake.chmod(0o755)
-    monkeypatch.setattr(ranks, "launcher", lambda: str(fake))
+    monkeypatch.setattr(ranks, "find_mpi_launcher", lambda: str(fake))
     monkeypatch.setattr(ranks, "GRACE", 0.2)
     monkeypatch.setattr(ranks, "SECONDS", 0.2)
     words = ["solve", str(scenario(tmp_path)), "--on", "mpi:2"]
@@ -318,12 +322,14 @@ def test_machines_are_not_shared_among_ranks(tmp_path):
 
 
 def test_a_launcher_that_says_nothing_leaves_its_number():
-    assert "(mpiexec ended with 137). A rank" in lost(4, 137, "", Heard())
-    found = lost(4, 1, "", Heard())
+    assert "(mpiexec ended with 137). A rank" in lost_rank_message(
+        4, 137, "", LauncherOutput()
+    )
+    found = lost_rank_message(4, 1, "", LauncherOutput())
     assert found == (
         "mpiexec ended with 1 before any of 4 ranks had started. It gave no reason"
     )
-    assert "memory" not in lost(4, 1, "", Heard(begun=True))
+    assert "memory" not in lost_rank_message(4, 1, "", LauncherOutput(begun=True))
 
 
 def test_the_first_five_lines_of_a_launcher_are_quoted(monkeypatch, tmp_path):
@@ -332,7 +338,7 @@ def test_the_first_five_lines_of_a_launcher_are_quoted(monkeypatch, tmp_path):
     commands = [f"echo {line} >&2" for line in lines]
     launcher.write_text("\n".join(["#!/bin/sh", *commands, "exit 1", ""]))
     launcher.chmod(0o755)
-    monkeypatch.setattr(ranks, "launcher", lambda: str(launcher))
+    monkeypatch.setattr(ranks, "find_mpi_launcher", lambda: str(launcher))
     found = CliRunner().invoke(app, ["solve", str(scenario(tmp_path)), "--on", "mpi:2"])
     reason = found.stderr.partition("Its reason: ")[2]
     assert reason.split() == ["one", "two", "three", "four", "five"]
@@ -354,7 +360,7 @@ def test_a_launcher_that_refuses_is_quoted(monkeypatch, tmp_path):
     launcher = tmp_path / "mpiexec"
     launcher.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{AS_ROOT}END\nexit 1\n")
     launcher.chmod(0o755)
-    monkeypatch.setattr(ranks, "launcher", lambda: str(launcher))
+    monkeypatch.setattr(ranks, "find_mpi_launcher", lambda: str(launcher))
     words = ["solve", str(scenario(tmp_path)), "--on", "mpi:2"]
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 1

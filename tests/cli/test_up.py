@@ -17,12 +17,12 @@ import tomli_w
 from click.testing import CliRunner
 
 from net.runs import ITERATED, ONE_SHOT, Company, changed, data_files
-from veilsum.cli.app import Failure, app
-from veilsum.cli.up import _report
+from veilsum.cli.app import CommandFailure, app
+from veilsum.cli.up import _report_up_command
 from veilsum.files.ledger import read_ledger
 from veilsum.files.scenarios import read_scenario
 from veilsum.minimise.solve import run_scenario
-from veilsum.party.local import _party
+from veilsum.party.local import _run_local_party_process
 from veilsum.questions.job_file import read_job
 
 AVERAGE = Path(__file__).parents[2] / "examples" / "average.toml"
@@ -101,11 +101,11 @@ def test_what_is_not_in_order_fails(
     }
     run = replace(company.local, seats=seats)
     if file is None:
-        _report(run, as_json=as_json)
+        _report_up_command(run, as_json=as_json)
     else:
         edit(seats["c"].out / file, **entry)
-        with pytest.raises(Failure, match=words) as caught:
-            _report(run, as_json=as_json)
+        with pytest.raises(CommandFailure, match=words) as caught:
+            _report_up_command(run, as_json=as_json)
         assert caught.value.exit_code == 1
     printed = capsys.readouterr().out
     if as_json:
@@ -248,7 +248,7 @@ def test_ctrl_c_while_parties_are_being_started_is_quiet(to_all):
 
 
 def test_a_party_whose_folder_is_gone_leaves_without_a_word(tmp_path):
-    _party(["veilsum"], str(tmp_path / "gone"))
+    _run_local_party_process(["veilsum"], str(tmp_path / "gone"))
 
 
 def iterating(folder):

@@ -11,8 +11,8 @@ from receipts import OTHER, PARTIES, Study
 from veilsum import __version__
 from veilsum.cli.app import app
 from veilsum.files.consortiums import write_consortium
-from veilsum.files.output import as_json
-from veilsum.net.identity import fingerprint, new_identity
+from veilsum.files.output import as_strict_json
+from veilsum.net.identity import certificate_fingerprint, new_identity
 from veilsum.party.replay import plan_to_replay
 from veilsum.sums.kinds import resolve_agreed_question
 
@@ -26,7 +26,7 @@ class Agreed(Study):
         promise = asked.recipe.stated(asked.terms.guarantee, [])
         return {
             "plan": plan_to_replay(self.consortium, asked).digest.hex(),
-            "guarantee": json.loads(as_json(promise.to_dict())),
+            "guarantee": json.loads(as_strict_json(promise.to_dict())),
             "released": asked.recipe.shown(PARTIES, []),
         }
 
@@ -76,7 +76,10 @@ def test_without_a_consortium_people_compare_fingerprints(study, tmp_path):
     assert found.exit_code == 0, found.output
     assert "compare by telephone" in found.stdout
     for name, identity in study.identities.items():
-        assert f"  {name}  {fingerprint(identity.certificate)}\n" in found.stdout
+        assert (
+            f"  {name}  {certificate_fingerprint(identity.certificate)}\n"
+            in found.stdout
+        )
 
 
 def test_one_changed_digit_is_found(study, consortium, tmp_path):
@@ -207,7 +210,7 @@ def test_without_a_consortium_nobody_is_named_by_evidence(study, tmp_path):
     found = call(*shown(tmp_path, Accuser(study).lie()))
     assert found.exit_code == 0, found.output
     assert found.stdout.startswith("proved  whoever has the key that is in it for 'd'")
-    told = fingerprint(study.identities["d"].certificate)
+    told = certificate_fingerprint(study.identities["d"].certificate)
     assert f"compare by telephone\n  d  {told}\n" in found.stdout
 
 

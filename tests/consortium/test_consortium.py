@@ -13,13 +13,13 @@ from hypothesis import given, strategies as st
 from cases import each
 from refusals import refused
 from veilsum.consortium.consortium import Address, consortium_from
-from veilsum.consortium.drafting import consortium_of, study_of
-from veilsum.consortium.pem import der_of, pem_of
+from veilsum.consortium.drafting import consortium_of, study_of_scenario_file
+from veilsum.consortium.pem import der_of_pem, pem_of_der
 from veilsum.consortium.sections import PolicySection, ScenarioFile
-from veilsum.consortium.study import runs_of
+from veilsum.consortium.study import runs_of_agreement
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
-from veilsum.reading import read
+from veilsum.reading import read_section
 
 RUN = "a-test-" + "0123456789abcdef" * 2
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -27,7 +27,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def certificate(name):
     """Not one that TLS would take; here nobody looks inside."""
-    return pem_of(f"the certificate of {name}".encode())
+    return pem_of_der(f"the certificate of {name}".encode())
 
 
 def member(name, address=None):
@@ -119,7 +119,7 @@ def test_a_consortium_says_who_runs_what_with_whom():
     )
     assert found.member("bob").address == Address("2001:db8::7", 8443)
     assert found.member("cem").address is None
-    assert der_of(found.certificates["cem"]) == b"the certificate of cem"
+    assert der_of_pem(found.certificates["cem"]) == b"the certificate of cem"
     assert found.title == "a test"
     assert found.to_table()["method"] == {"name": "dgd", "step": 0.5}
     assert consortium_from(found.to_table()).digest == found.digest
@@ -421,7 +421,7 @@ def scenario(**changes):
 def drafted(names=("ann", "bob", "cem"), addresses=None, **changes):
     everywhere = {name: Address(f"{name}.example.org", 8443) for name in names}
     return consortium_of(
-        read(scenario(**changes), ScenarioFile, "the scenario"),
+        read_section(scenario(**changes), ScenarioFile, "the scenario"),
         certificates={name: certificate(name) for name in names},
         addresses=everywhere if addresses is None else addresses,
         run=RUN,
@@ -648,7 +648,9 @@ def test_a_graph_with_one_way_links_is_refused():
     names = arcs.parties
     with refused("directed-graph", InvalidScenarioError):
         consortium_of(
-            read(scenario(graph={"file": "net"}, parties=None), ScenarioFile, ""),
+            read_section(
+                scenario(graph={"file": "net"}, parties=None), ScenarioFile, ""
+            ),
             certificates={name: certificate(name) for name in names},
             addresses={name: Address(name, 1) for name in names},
             run=RUN,
@@ -663,7 +665,7 @@ def test_a_graph_s_weights_are_agreed_on_unless_all_are_one(weights):
     pairs = list(combinations(names, 2))
     graph = Topology.from_edges(pairs, parties=names, weights=weights)
     found, _ = consortium_of(
-        read(scenario(graph={"file": "net"}, parties=None), ScenarioFile, ""),
+        read_section(scenario(graph={"file": "net"}, parties=None), ScenarioFile, ""),
         certificates={name: certificate(name) for name in names},
         addresses={name: Address(name, 1) for name in names},
         run=RUN,
@@ -680,14 +682,14 @@ def test_every_example_can_be_agreed_on(path):
     names = plan.get("parties", {}).get("names", family.parties)
     if plan.get("masks", {}).get("law") == "gaussian":
         plan["deployment"] = {"law": "lattice", "sigma": 1e6}
-    draft = study_of if "question" in plan else consortium_of
+    draft = study_of_scenario_file if "question" in plan else consortium_of
     found, left_out = draft(
-        read(plan, ScenarioFile, "the scenario"),
+        read_section(plan, ScenarioFile, "the scenario"),
         certificates={name: certificate(name) for name in names},
         addresses={name: Address(f"h{name}", 1) for name in names},
         run=RUN,
     )
-    assert runs_of(found)[0].topology == family.renamed(names)
+    assert runs_of_agreement(found)[0].topology == family.renamed(names)
     assert not {"data", "simulation"} & set(found.to_table())
     assert any("simulation" in words for words in left_out)
 
@@ -711,5 +713,5 @@ def test_every_example_can_be_agreed_on(path):
 def test_waits_that_nobody_should_be_held_to_are_refused(waits):
     """Others' machines ask each other that often, and stay that long."""
     with pytest.raises(InvalidScenarioError, match=r"\[policy\]"):
-        read(waits, PolicySection, "[policy]")
-    assert read({"resend": 0.01, "deadline": 0.01}, PolicySection, "[policy]")
+        read_section(waits, PolicySection, "[policy]")
+    assert read_section({"resend": 0.01, "deadline": 0.01}, PolicySection, "[policy]")

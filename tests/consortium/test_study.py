@@ -10,18 +10,18 @@ from cases import each
 from consortium.test_consortium import RUN, certificate, job, table
 from refusals import refused
 from veilsum.consortium.consortium import Address, consortium_from
-from veilsum.consortium.drafting import study_of
+from veilsum.consortium.drafting import study_of_scenario_file
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.consortium.study import (
     MOST_QUESTIONS,
     SHARED,
     is_study,
-    question_run,
+    run_of_study_question,
     study_from,
 )
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.consortiums import read_agreement, write_consortium
-from veilsum.reading import read
+from veilsum.reading import read_section
 
 FIT = {"name": "a-fit", "model": {"formula": "y ~ x"}}
 MEANS = {"name": "means", "statistics": {"columns": ["x", "y"]}}
@@ -50,7 +50,7 @@ def test_every_question_is_a_consortium_of_its_own():
     one, two = found.questions.values()
     assert one.questions[0].formula == "y ~ x"
     assert two.questions[0].columns == ("x", "y")
-    assert one.run == question_run(found.digest.hex(), "a-fit")
+    assert one.run == run_of_study_question(found.digest.hex(), "a-fit")
     assert one.run.startswith("a-fit-")
     assert len({found.run, one.run, two.run}) == 3
     assert one.study == two.study == found.digest.hex()
@@ -218,8 +218,8 @@ tolerate = 1
 
 
 def drafted(text=SCENARIO):
-    return study_of(
-        read(tomllib.loads(text), ScenarioFile, "the scenario"),
+    return study_of_scenario_file(
+        read_section(tomllib.loads(text), ScenarioFile, "the scenario"),
         certificates={name: certificate(name) for name in ("ann", "bob", "cem")},
         addresses={"ann": Address("ann", 1), "bob": Address("bob", 2)},
         run=RUN,

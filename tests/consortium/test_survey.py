@@ -14,7 +14,7 @@ from surveys import opened, survey_table
 from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import InvalidScenarioError
 from veilsum.surveys.terms import (
-    Guest,
+    SurveyGuest,
     survey_closing_entries,
     survey_tally_of,
     survey_terms,
@@ -38,7 +38,7 @@ def test_a_survey_is_read_into_values():
     assert (terms.least, terms.most) == (-500, 100_000_000)
     assert terms.names == ("ann", "bob", "cem")
     assert terms.guests[0].name == "Firm 1"
-    assert isinstance(terms.guests[0], Guest)
+    assert isinstance(terms.guests[0], SurveyGuest)
     assert (terms.set, terms.tally) == (None, None)
 
 
@@ -195,7 +195,7 @@ def test_released_and_near_cells_are_those_of_every_coalition_tried(seed):
         tolerate_guests=chance.randrange(2),
         minimum_honest=chance.choice([2, 2, 3]),
         guests=tuple(
-            Guest(f"{k}", bytes([k]), chance.choice(["ann", "bob", "cem"]))
+            SurveyGuest(f"{k}", bytes([k]), chance.choice(["ann", "bob", "cem"]))
             for k in range(20)
         ),
     )
@@ -248,7 +248,9 @@ def test_pairs_are_counted_and_not_without_end():
     found = survey_tally_of(few, {name: one[:2] for name, one in bits.items()})
     assert (len(found.near), found.more_near) == (78, False)
     terms = dataclasses.replace(
-        terms, guests=tuple(Guest(str(k), b"", "ann") for k in range(40)), tolerate=0
+        terms,
+        guests=tuple(SurveyGuest(str(k), b"", "ann") for k in range(40)),
+        tolerate=0,
     )
     bits = {
         name: bytes(255 - (1 << (7 - k % 8)) * (k // 8 == byte) for byte in range(5))

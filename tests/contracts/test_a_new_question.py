@@ -12,16 +12,16 @@ from contracts import totals
 from finished import finished
 from net.runs import Company, data_files
 from refusals import refused
-from veilsum.audit.question import Rehearsal
-from veilsum.cli.app import app, summaries
-from veilsum.cli.question import commands
+from veilsum.audit.question import AuditRehearsal
+from veilsum.cli.app import app, command_summaries
+from veilsum.cli.question import question_commands
 from veilsum.consortium import kinds
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.scenarios import read_scenario_file
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import OwnRules
 from veilsum.questions.job_file import read_job
-from veilsum.report.run_report import report
+from veilsum.report.run_report import report_of_run
 
 HOME = EntryPoint("totals", "contracts.totals:KIND", kinds.GROUP)
 
@@ -29,13 +29,16 @@ HOME = EntryPoint("totals", "contracts.totals:KIND", kinds.GROUP)
 @pytest.fixture
 def installed(monkeypatch):
     """The question as an installed distribution offers it."""
-    monkeypatch.setattr(kinds, "_from_others", lambda: {"totals": HOME})
-    found = {**commands(), "totals": {**totals.KIND.command, "heading": "totals"}}
-    monkeypatch.setattr("veilsum.cli.question.commands", lambda: found)
-    monkeypatch.setattr("veilsum.cli.app.commands", lambda: found)
-    kinds._extended.cache_clear()
+    monkeypatch.setattr(kinds, "_question_kinds_from_others", lambda: {"totals": HOME})
+    found = {
+        **question_commands(),
+        "totals": {**totals.KIND.command, "heading": "totals"},
+    }
+    monkeypatch.setattr("veilsum.cli.question.question_commands", lambda: found)
+    monkeypatch.setattr("veilsum.cli.app.question_commands", lambda: found)
+    kinds._extend_with_question_sections.cache_clear()
     yield
-    kinds._extended.cache_clear()
+    kinds._extend_with_question_sections.cache_clear()
 
 
 def frames(rows=60):
@@ -91,7 +94,7 @@ def test_file_command_and_simulations(tmp_path):
     called = CliRunner().invoke(app, ["totals", str(path)])
     assert called.exit_code == 0, called.output
     assert "Totals" in called.output
-    assert "totals" in summaries()
+    assert "totals" in command_summaries()
 
 
 def test_consent_own_rules_and_audit(company):
@@ -101,7 +104,7 @@ def test_consent_own_rules_and_audit(company):
     assert OwnRules(jobs=("model",)).refusals(company.consortium, alone=False)
     assert not OwnRules(jobs=("totals",)).refusals(company.consortium, alone=False)
 
-    audited = Rehearsal(company.consortium)
+    audited = AuditRehearsal(company.consortium)
     _, played = audited.sound(0)
     assert len(played.sums) >= 1
 
@@ -109,7 +112,7 @@ def test_consent_own_rules_and_audit(company):
 @pytest.mark.usefixtures("installed")
 def test_report_on_a_finished_run(tmp_path):
     made = finished(data_files(TABLE, frames(), tmp_path), tmp_path)
-    written = report(made.out(), receipts=made.receipts())
+    written = report_of_run(made.out(), receipts=made.receipts())
     assert written.good
     page = written.content.decode()
     assert "the totals of" in page
@@ -133,24 +136,24 @@ def test_a_program_can_add_it_for_a_while(tmp_path):
             kinds.registered(totals.KIND),
         ):
             pass
-    assert "totals" not in kinds.headings()
+    assert "totals" not in kinds.question_section_headings()
 
 
 def test_no_distribution_replaces_a_built_in_question(monkeypatch):
     other = EntryPoint("model", "contracts.totals:KIND", kinds.GROUP)
     monkeypatch.setattr(kinds, "entry_points", lambda _: [other])
-    kinds._from_others.cache_clear()
+    kinds._question_kinds_from_others.cache_clear()
     try:
-        assert kinds.headings() == tuple(kinds.BUILT_IN)
-        assert kinds.kind_of("model").spec.heading == "model"
+        assert kinds.question_section_headings() == tuple(kinds.BUILT_IN)
+        assert kinds.kind_of_question_heading("model").spec.heading == "model"
     finally:
-        kinds._from_others.cache_clear()
+        kinds._question_kinds_from_others.cache_clear()
 
 
 def test_two_distributions_with_one_heading_are_refused(monkeypatch):
     other = EntryPoint("totals", "elsewhere:KIND", kinds.GROUP)
     monkeypatch.setattr(kinds, "entry_points", lambda _: [HOME, other])
-    kinds._from_others.cache_clear()
+    kinds._question_kinds_from_others.cache_clear()
     with refused("duplicate-question-kind"):
-        kinds.headings()
-    kinds._from_others.cache_clear()
+        kinds.question_section_headings()
+    kinds._question_kinds_from_others.cache_clear()

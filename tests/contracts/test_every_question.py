@@ -23,18 +23,23 @@ from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.errors import InvalidInputError, SecretError, VeilsumError
 from veilsum.files.consortiums import write_consortium
-from veilsum.files.output import as_json
+from veilsum.files.output import as_strict_json
 from veilsum.files.scenarios import read_scenario
-from veilsum.locale import label, languages
+from veilsum.locale import catalogue_languages, statistic_label
 from veilsum.minimise.solve import run_scenario
 from veilsum.party.consent import consent_to
-from veilsum.party.replay import OWN, agreed_findings, replay, result_findings
+from veilsum.party.replay import (
+    OWN,
+    agreed_findings,
+    replay_released_sums,
+    result_findings,
+)
 from veilsum.questions.job_file import read_job
-from veilsum.reading import read
+from veilsum.reading import read_section
 from veilsum.report import annex as papers, forms, sentences
 from veilsum.report.plan_facts import plan_facts_of
 from veilsum.sums.kinds import resolve_agreed_question
-from veilsum.sums.presence import Screened
+from veilsum.sums.presence import PresenceScreenedRecipe
 from veilsum.sums.recipes import ObjectedError
 from veilsum.sums.releases import OBJECTIONS
 
@@ -108,7 +113,9 @@ def runs(tmp_path_factory):
 
 
 def test_every_question_is_here():
-    assert {heading(name) for name in EVERY} | {"survey"} == {*kinds.headings()}
+    assert {heading(name) for name in EVERY} | {"survey"} == {
+        *kinds.question_section_headings()
+    }
 
 
 def officers_facts(run):
@@ -151,7 +158,7 @@ def places_of_numbers(release, recipe):
         if one.stop > one.start
     }
     if OBJECTIONS in release.statistics:
-        guarded = recipe.inner if isinstance(recipe, Screened) else recipe
+        guarded = recipe.inner if isinstance(recipe, PresenceScreenedRecipe) else recipe
         place = guarded.objecting.places[OBJECTIONS]
         places[OBJECTIONS] = [*range(place.start, place.stop)]
     return places
@@ -183,7 +190,7 @@ def test_consent_lists_every_released_key(name, runs):
     foreseen = resolve_agreed_question(runs(name).company.consortium).recipe.foreseen
     for one in foreseen:
         for key, count in one.statistics.items():
-            assert (f"- {label(key)} ({count}): " in shown) == bool(count)
+            assert (f"- {statistic_label(key)} ({count}): " in shown) == bool(count)
     if name == "cost":
         return
     known = [dict(one.statistics) for one in foreseen]
@@ -236,7 +243,7 @@ def test_a_party_that_objects_ends_the_run(name, runs, tmp_path):
 
 
 @every_question
-@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("language", catalogue_languages())
 def test_every_question_has_papers_for_an_officer(name, language, runs):
     """A question of another distribution is described in its own words."""
     facts = officers_facts(runs(name))
@@ -246,9 +253,12 @@ def test_every_question_has_papers_for_an_officer(name, language, runs):
     }
     own = heading(name)
     asked_for = heard[f"purpose.{own if own in kinds.BUILT_IN else 'other'}"]
-    for paper in (papers.annex(facts, language), forms.edpb_paper(facts, language)):
+    for paper in (
+        papers.annex_of_plan(facts, language),
+        forms.edpb_paper(facts, language),
+    ):
         assert asked_for in everything(paper)
-        assert papers.paper_html(paper)
+        assert papers.annex_paper_html(paper)
     assert forms.pia_form(facts, language, NOW)
     assert forms.acro_form(facts, language, NOW)
     assert len(papers.paper_of_sums(facts, language).rows) == len(
@@ -286,9 +296,9 @@ def test_receipts_agree_and_the_run_is_replayed(name, runs):
     sums, plain = found.released.sums, run.company.result(party, found)
     with run.company.ledger(party) as book:
         assert len(book.history().charges) == len(sums)
-    again = replay(agreed, sums=sums, members=found.released.members)
+    again = replay_released_sums(agreed, sums=sums, members=found.released.members)
     mine = {key: one for key, one in plain.items() if key not in OWN}
-    kept = json.loads(as_json(again.to_dict()))
+    kept = json.loads(as_strict_json(again.to_dict()))
     assert {key: one for key, one in kept.items() if key not in OWN} == mine
     # The twins: a page, a result and a sum that are not the run's.
     other = [replace(one, consent="0" * 64) for one in receipts]
@@ -305,7 +315,9 @@ def test_receipts_agree_and_the_run_is_replayed(name, runs):
 def test_a_result_is_plain_json_and_text(name, runs):
     result = runs(name).loopback
     plain = result.to_dict()
-    assert json.loads(as_json(plain)) == json.loads(json.dumps(plain, allow_nan=False))
+    assert json.loads(as_strict_json(plain)) == json.loads(
+        json.dumps(plain, allow_nan=False)
+    )
     assert plain["minimiser"] == result.to_dict()["minimiser"]
     assert repr(result)
     assert "<" in result._repr_html_()
@@ -331,7 +343,7 @@ def test_a_mistake_in_a_file_is_a_sentence(name, runs):
     section = heading(name)
     misspelt = {**table, section: {**table[section], "colums": 1}}
     with pytest.raises(InvalidInputError, match=r"unknown key '?colums"):
-        read(misspelt, ScenarioFile, "the scenario")
+        read_section(misspelt, ScenarioFile, "the scenario")
 
 
 @pytest.mark.parametrize("name", asked.TABLES)
@@ -358,7 +370,7 @@ def test_a_survey_keeps_to_its_page_and_file():
     page = " ".join(consent_to(consortium_from(survey_table())).page.split())
     for one in resolve_agreed_question(consortium_from(survey_table())).recipe.foreseen:
         for key, count in one.statistics.items():
-            assert (f"- {label(key)} ({count}): " in page) == bool(count)
+            assert (f"- {statistic_label(key)} ({count}): " in page) == bool(count)
     table = survey_table()
     misspelt = {**table, "survey": {**table["survey"], "colums": 1}}
     with pytest.raises(InvalidInputError, match=r"unknown key '?colums"):

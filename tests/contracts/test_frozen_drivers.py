@@ -78,7 +78,13 @@ def test_no_driver_is_assigned_to_after_its_construction():
     classes = [
         node.name for path in FILES for node, _ in drivers(ast.parse(path.read_text()))
     ]
-    assert {"Networked", "Loopback", "Arrays", "HomeDriver", "Replayed"} <= {*classes}
+    assert {
+        "NetworkedParty",
+        "Loopback",
+        "ArrayDriver",
+        "HomeDriver",
+        "PartyReplayDriver",
+    } <= {*classes}
 
 
 DRIVER = """

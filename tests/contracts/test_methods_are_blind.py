@@ -27,7 +27,7 @@ from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import Method, mix
+from veilsum.minimise.methods.base import Method, mix_method_messages
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra
@@ -105,7 +105,7 @@ def use(method, cost, start, weights):
     while state.iteration < 3:
         told = method.outgoing(state)
         heard = told if told.ndim == 2 else told[None]
-        mixed = mix(weights, method.parts(state), heard)
+        mixed = mix_method_messages(weights, method.parts(state), heard)
         state = method.advance(state, mixed, cost)
         method.aim(state)
     return state

@@ -16,7 +16,7 @@ from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import NoRemainder
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import iterations
+from veilsum.minimise.methods.base import iterations_of_method
 from veilsum.minimise.methods.certificate import (
     Bounds,
     certified_accelerated_rounds,
@@ -140,7 +140,7 @@ class Problem:
         """How many iterations, in tens, until all are near for good; None if never."""
         method, weights = made
         start = np.zeros((self.topology.n_parties, DIM))
-        states = iterations(method, weights, self.cost, start)
+        states = iterations_of_method(method, weights, self.cost, start)
         near_before = False
         for state in islice(states, 0, most + 1, 10):
             near = np.abs(state.x - expected).max() < tolerance

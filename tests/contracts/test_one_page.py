@@ -17,7 +17,7 @@ from veilsum.cli.app import app
 from veilsum.consortium import kinds
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.study import study_from
-from veilsum.locale import catalogue, languages
+from veilsum.locale import catalogue, catalogue_languages
 from veilsum.party.consent import consent_to
 from veilsum.party.short_page import (
     MOST_LINES,
@@ -90,15 +90,15 @@ def digits(text):
 
 def test_every_question_is_here():
     named = {asked.heading(name) for name in (*asked.QUESTIONS, "cost")}
-    assert named | {"survey"} == {*kinds.headings()}
-    assert languages("page") == ("en", "de")
+    assert named | {"survey"} == {*kinds.question_section_headings()}
+    assert catalogue_languages("page") == ("en", "de")
 
 
 @each("name", [*HERE, *QUESTIONS])
 def test_a_page_is_one_page_and_begins_with_five_answers(name):
     page = page_of(name)
     digest = page.digest
-    for language in languages("page"):
+    for language in catalogue_languages("page"):
         lines = has_one_page(page.text(language=language), MOST_LINES)
         check_answers(page, lines, language)
         assert f" {digest}" in "\n".join(lines)
@@ -130,7 +130,7 @@ def study():
 def test_a_study_of_five_is_a_page_of_a_hundred_lines():
     page = consent_to_study(study())
     assert len(page.questions) == 5
-    for language in languages("page"):
+    for language in catalogue_languages("page"):
         lines = has_one_page(page.text(language=language), MOST_STUDY_LINES)
         check_answers(page, lines, language)
         for name in page.questions:

@@ -14,10 +14,10 @@ from cases import each
 from veils import veil
 from veilsum.consortium.scenario import Settings
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import GaussianMasks, check_sigma
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.laws import GaussianMasks, check_mask_sigma
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.minimise import arrays, solve as solve_module
-from veilsum.minimise.costs.cost import Cost, coefficient_rows
+from veilsum.minimise.costs.cost import Cost, cost_coefficient_rows
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
@@ -115,8 +115,8 @@ TRIANGLE = Topology.family("complete:3")
 
 def veiled(make):
     costs = [make(float(k)) for k in range(1, 4)]
-    law, size = GaussianMasks(check_sigma(1.0)), costs[0].basis.size
-    shares = draw_shares(TRIANGLE, law, ShareStreams(4), size=size)
+    law, size = GaussianMasks(check_mask_sigma(1.0)), costs[0].basis.size
+    shares = draw_mask_shares(TRIANGLE, law, ShareStreams(4), size=size)
     return costs, shares, veil(costs, shares.masks())
 
 
@@ -192,7 +192,7 @@ def test_equal_effective_costs_make_phase_two_equal_bit_for_bit(make):
         a.remainder != b.remainder for a, b in zip(costs, others, strict=True)
     ):  # what masks do not touch must be one and the same
         others = [Cost(c.basis, c.coefficients + 1.0, c.remainder) for c in costs]
-    same = veil(others, effective.coefficients - coefficient_rows(others))
+    same = veil(others, effective.coefficients - cost_coefficient_rows(others))
     np.testing.assert_allclose(same.coefficients, effective.coefficients, rtol=1e-15)
     exact = EffectiveCost(same.basis, effective.coefficients, same.remainder)
     method = Dgd(Box(-5.0, 5.0, dim=2))
@@ -209,7 +209,7 @@ def test_a_method_s_state_is_its_estimate_and_a_counter():
 
 def test_no_private_gradient_is_evaluated_while_phase_two_runs(monkeypatch):
     running, calls, ran = [], [], []
-    private, run = Cost.gradient, arrays.Journey.run
+    private, run = Cost.gradient, arrays.MinimiseJourney.run
 
     def watched_gradient(self, x):
         calls.append(bool(running))
@@ -224,7 +224,7 @@ def test_no_private_gradient_is_evaluated_while_phase_two_runs(monkeypatch):
             running.clear()
 
     monkeypatch.setattr(Cost, "gradient", watched_gradient)
-    monkeypatch.setattr(arrays.Journey, "run", watched_phase_two)
+    monkeypatch.setattr(arrays.MinimiseJourney, "run", watched_phase_two)
     solve_module.solve(
         [Cost.squared_distance([float(k)]) for k in range(3)],
         topology=TRIANGLE,

@@ -16,18 +16,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from veilsum.consortium.kinds import QuestionSpec
-from veilsum.numbers.layout import Layout, number, vector
+from veilsum.numbers.layout import NumberLayout, layout_number, layout_vector
 from veilsum.numbers.units import sum_bits
 from veilsum.reading import Names
-from veilsum.showing import Rendering, Table
+from veilsum.showing import Rendering, ShownTable
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.presence import FEW_VALUES, Values
-from veilsum.sums.recipes import OneRound
-from veilsum.sums.releases import ReleaseLimit
-from veilsum.sums.table_job import SchemaJob, TableResult
+from veilsum.sums.presence import FEW_VALUES, PresenceValues
+from veilsum.sums.recipes import OneRoundRecipe
+from veilsum.sums.releases import SumReleaseLimit
+from veilsum.sums.table_job import SchemaTableJob, TableJobResult
 from veilsum.sums.wording import PageRoom, quoted_for_release
-from veilsum.tables.asked import Question
-from veilsum.tables.rules import AtHome
+from veilsum.tables.asked import TableQuestion
+from veilsum.tables.rules import TableRulesAtHome
 from veilsum.tables.schema import CheckedTable, Schema
 
 
@@ -39,19 +39,19 @@ class TotalsSpec(QuestionSpec, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class TotalsRecipe(OneRound):
+class TotalsRecipe(OneRoundRecipe):
     """One sum: rows, totals of the columns, rows left out."""
 
     what: str
-    layout: Layout
-    limit: ReleaseLimit | None = None
+    layout: NumberLayout
+    limit: SumReleaseLimit | None = None
 
     def row_counts(self, sums):
         return {"rows": self.layout.unpack(sums[0])["rows"]}
 
 
 @dataclass(frozen=True)
-class TotalsJob(SchemaJob[CheckedTable]):
+class TotalsJob(SchemaTableJob[CheckedTable]):
     """The totals of some columns of tables with a schema."""
 
     follows = "means of the columns"
@@ -66,7 +66,7 @@ class TotalsJob(SchemaJob[CheckedTable]):
     def groups(self):
         few = [one for one in self.measures if one.most - one.least < FEW_VALUES]
         return tuple(
-            Values(name, measure, name)
+            PresenceValues(name, measure, name)
             for name, measure in zip(self.columns, self.measures, strict=True)
             if measure in few
         )
@@ -81,13 +81,17 @@ class TotalsJob(SchemaJob[CheckedTable]):
 
     @property
     def question(self):
-        return Question(schema=self.asked_about, columns=self.columns)
+        return TableQuestion(schema=self.asked_about, columns=self.columns)
 
     def recipe(self, limit=None):
         bits = max(sum_bits([one.bits]) for one in self.measures)
         units = [one.unit for one in self.measures]
-        layout = Layout(
-            (number("rows"), vector("totals.sums", units, bits), number("left_out"))
+        layout = NumberLayout(
+            (
+                layout_number("rows"),
+                layout_vector("totals.sums", units, bits),
+                layout_number("left_out"),
+            )
         )
         return TotalsRecipe(f"totals of {', '.join(self.columns)}", layout, limit)
 
@@ -100,7 +104,7 @@ class TotalsJob(SchemaJob[CheckedTable]):
     def look(self, own, at):
         return own.look(at)
 
-    def check_at_home(self, home: AtHome, own):
+    def check_at_home(self, home: TableRulesAtHome, own):
         for name in self.columns:
             home.column(name, own.numbers(name))
 
@@ -116,7 +120,7 @@ class TotalsJob(SchemaJob[CheckedTable]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class TotalsResult(TableResult):
+class TotalsResult(TableJobResult):
     """The totals of some columns."""
 
     @cached_property
@@ -135,7 +139,7 @@ class TotalsResult(TableResult):
     def answered(self) -> Rendering:
         rows = [[name, f"{value:g}"] for name, value in self.totals.items()]
         return Rendering(
-            "Totals", [Table(["column", "total"], rows), self.rows_sentence]
+            "Totals", [ShownTable(["column", "total"], rows), self.rows_sentence]
         )
 
     def draw_with(self, figures, *, title: str | None = None) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import norm
 
-from veilsum.disclosure.influence import Influence, success
+from veilsum.disclosure.influence import Influence, influence_attack_success
 from veilsum.errors import InvalidInputError
 from veilsum.files import datasets
 
@@ -72,7 +72,7 @@ def test_an_inclusion_exclusion_inside_one_gram_matrix_is_one_person():
     )
     assert found.values[0] > 0.99
     assert np.sort(found.values)[-2] < 0.5
-    assert success(found.largest) > 0.999
+    assert influence_attack_success(found.largest) > 0.999
 
 
 def largest(table, columns, response, seed):
@@ -131,7 +131,7 @@ def test_the_best_linear_attacker_succeeds_as_often_as_said():
     right = (guessed == (bits == 1)).mean(axis=0)
     found = Influence(n).adding(changes, units, n).values
     error = sqrt(0.25 / studies)
-    expected = np.array([success(one) for one in found])
+    expected = np.array([influence_attack_success(one) for one in found])
     assert abs((right - expected).mean()) < 3 * error
     assert expected[0] == pytest.approx(norm.cdf(sqrt(found[0] / (1 - found[0]))))
     # One person has other sampling error, and its bits are not quite normal.
@@ -149,4 +149,4 @@ def test_influence_shows_nobody_and_refuses_other_shapes():
     with pytest.raises(InvalidInputError):
         Influence(0)
     with pytest.raises(InvalidInputError):
-        success(1.2)
+        influence_attack_success(1.2)

@@ -11,15 +11,15 @@ from veilsum.disclosure.merging import (
     CountedTable,
     MergeAxis,
     Merging,
-    SmallCells,
-    merge_numbers,
+    SmallCellRule,
+    merge_released_numbers,
     merged_layout,
 )
-from veilsum.numbers.layout import Layout, array
+from veilsum.numbers.layout import NumberLayout, layout_array
 from veilsum.tables.rules import DisclosureError
 
 LEAST, ENOUGH, PARTIES = 3, 3, 5
-RULE = SmallCells(LEAST, ENOUGH)
+RULE = SmallCellRule(LEAST, ENOUGH)
 
 
 def labels(size):
@@ -143,8 +143,8 @@ def test_a_place_that_no_value_can_be_in_is_not_small():
 
 
 def test_where_one_row_is_enough_an_empty_place_is_not_small():
-    assert not SmallCells(LEAST, 1).merge([line([0, 5, 5])])
-    assert SmallCells(LEAST, 1).merge([line([1, 5, 5])])
+    assert not SmallCellRule(LEAST, 1).merge([line([0, 5, 5])])
+    assert SmallCellRule(LEAST, 1).merge([line([1, 5, 5])])
 
 
 def test_groups_merge_for_their_own_counts_only_and_fixed_places_never():
@@ -176,7 +176,7 @@ def test_merged_numbers_have_the_totals_of_blocks_and_zeros_cost_no_bit():
     merging = Merging({"x": ((0,), (1, 2))})
     targets = merging.targets((2, 3), ("y", "x"))
     values = np.array([1, 2, 3, 4, 5, 6, 9], dtype=object)
-    assert merge_numbers(values, targets).tolist() == [1, 5, 0, 4, 11, 0, 9]
-    layout = Layout((array("cells", (2, 3)), array("left_out", 1)))
+    assert merge_released_numbers(values, targets).tolist() == [1, 5, 0, 4, 11, 0, 9]
+    layout = NumberLayout((layout_array("cells", (2, 3)), layout_array("left_out", 1)))
     bits = layout.released_bits(rows=7)
     assert merged_layout(layout, targets).released_bits(rows=7) == bits * 5 / 7

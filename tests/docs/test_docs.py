@@ -19,7 +19,7 @@ import veilsum as vs
 from cases import each
 from public_names import public_names
 from veilsum import errors
-from veilsum.cli.app import app, summaries
+from veilsum.cli.app import app, command_summaries
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.files.datasets import DATASETS
 from veilsum.minimise.gradient_fit import fit_by_gradients
@@ -28,8 +28,8 @@ from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.minimise.paper import PaperReport
 from veilsum.models.family_names import FAMILIES
 from veilsum.models.rows import Rows
-from veilsum.reading import section_keys
-from veilsum.sums.terms import Options
+from veilsum.reading import keys_of_read_section
+from veilsum.sums.terms import SumOptions
 from veilsum.tables.schema import ColumnSection
 
 ROOT = Path(__file__).parents[2]
@@ -156,7 +156,7 @@ def load_generator():
 GENERATOR = load_generator()
 
 
-@each("command", summaries())
+@each("command", command_summaries())
 def test_every_command_has_its_section(command):
     assert f"\n## veilsum {command}\n" in text_of("reference/cli.md")
 
@@ -236,7 +236,7 @@ def scenario_section(name):
     return after.partition("\n## ")[0]
 
 
-SECTIONS = section_keys(ScenarioFile)
+SECTIONS = keys_of_read_section(ScenarioFile)
 SECTIONS["schema"] += ColumnSection.__struct_fields__
 
 
@@ -257,7 +257,7 @@ def test_every_family_and_every_data_set_is_named():
 
 def test_every_option_of_a_job_is_described():
     page = text_of("guides/regressions.md")
-    assert not [key for key in Options.__annotations__ if f"| `{key}` |" not in page]
+    assert not [key for key in SumOptions.__annotations__ if f"| `{key}` |" not in page]
 
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))

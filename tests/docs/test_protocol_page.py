@@ -4,13 +4,13 @@ from pathlib import Path
 
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import MESSAGES, Quit, Record
-from veilsum.protocol.phases import diagram
+from veilsum.protocol.phases import phase_diagram
 
 PAGE = (Path(__file__).parents[2] / "docs/theory/protocol.md").read_text("utf-8")
 
 
 def test_the_diagram_is_drawn_from_the_table():
-    assert f"```mermaid\n{diagram(Machine.table.values())}\n```" in PAGE
+    assert f"```mermaid\n{phase_diagram(Machine.table.values())}\n```" in PAGE
 
 
 def test_every_phase_has_its_line():

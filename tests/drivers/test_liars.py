@@ -37,13 +37,13 @@ from veilsum.protocol.messages import (
     Up,
 )
 from veilsum.protocol.peers import MOST_REFUSED, MOST_WASTED
-from veilsum.protocol.plan import Policy
+from veilsum.protocol.plan import ProtocolPolicy
 from worlds import Setting, effects_until
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 GRAPHS = ("complete:5", "ring:5", "wheel:6")
-STRICT = Policy(drop=False)
+STRICT = ProtocolPolicy(drop=False)
 replaced = msgspec.structs.replace
 
 
@@ -101,7 +101,9 @@ class Ruthless(Machine):
             self._give_up_on(["0", "1"])
 
 
-@pytest.mark.parametrize("policy", [STRICT, Policy(tolerate=1)], ids=["strict", "few"])
+@pytest.mark.parametrize(
+    "policy", [STRICT, ProtocolPolicy(tolerate=1)], ids=["strict", "few"]
+)
 def test_a_notice_that_leaves_too_few_is_refused(policy):
     world = lying(Setting(policy=policy), gives_others_up)
     assert wrongs(world) == []
@@ -148,7 +150,7 @@ def flood_of_losses(count):
 
 @pytest.mark.parametrize("drop", [True, False])
 def test_a_flood_of_losses_is_not_kept_nor_passed_on(drop):
-    setting = Setting("complete:7", policy=Policy(drop=drop))
+    setting = Setting("complete:7", policy=ProtocolPolicy(drop=drop))
     world = lying(setting, flood_of_losses(400))
     assert wrongs(world) == []
     assert all(one.is_deaf_to(LIAR) for one in world.honest.values())
@@ -174,7 +176,7 @@ def kept_bytes(machine):
 @each("by_another_start", [False, True])
 @each("drop", [True, False])
 def test_a_machine_keeps_no_more_of_many_losses_than_of_few(drop, by_another_start):
-    setting = Setting("complete:7", policy=Policy(drop=drop))
+    setting = Setting("complete:7", policy=ProtocolPolicy(drop=drop))
     world = stopped_at(setting, "0", "sharing")
     machine, liar = (world.nodes[name].machine for name in ("0", LIAR))
     start = b"o" * 16 if by_another_start else liar._book.start
@@ -642,7 +644,9 @@ def check_whims(seeds):
             work=chance.choice(["one-shot", "sums"]),
             spread=chance.choice(["flooding", "flooding", "tree"]),
             seed=seed,
-            policy=Policy(drop=chance.random() < 0.5, tolerate=chance.choice([0, 1])),
+            policy=ProtocolPolicy(
+                drop=chance.random() < 0.5, tolerate=chance.choice([0, 1])
+            ),
         )
         delay = chance.choice([(0.01, 0.01), (0.01, 1.0)])
         liar = chance.choice("03")

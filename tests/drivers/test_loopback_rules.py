@@ -9,7 +9,7 @@ import pytest
 from cases import each
 from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.loopback import World
+from veilsum.drivers.loopback import LoopbackWorld
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.machine import Machine
@@ -23,7 +23,7 @@ from veilsum.protocol.messages import (
     Status,
     Up,
 )
-from veilsum.protocol.plan import Policy
+from veilsum.protocol.plan import ProtocolPolicy
 from worlds import Setting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 EMISSIONS = (Masked, Deposit, Round, Up, Down)
 
 
-class RefusingLedger(World):
+class RefusingLedger(LoopbackWorld):
     """Party 2's ledger has nothing left: its driver stops at the charge."""
 
     def _carry_out(self, node, effects):
@@ -71,9 +71,9 @@ def test_what_the_ledger_refused_never_leaves(work, spread):
 def test_a_loss_that_breaks_the_promise_ends_the_run():
     """A ring of five bears one curious party; the path it leaves does not."""
     gone = Faults(crashes=(Crash("0", 3, back=None),))
-    bold = Setting(graph="ring:5", policy=Policy(tolerate=0))
+    bold = Setting(graph="ring:5", policy=ProtocolPolicy(tolerate=0))
     assert len(bold.world(gone).run().finished) == 4
-    careful = Setting(graph="ring:5", policy=Policy(tolerate=1))
+    careful = Setting(graph="ring:5", policy=ProtocolPolicy(tolerate=1))
     world = careful.world(gone).run()
     assert not world.finished
     assert {abort.reason for abort in world.aborted.values()} <= {"timeout", "policy"}
@@ -81,13 +81,13 @@ def test_a_loss_that_breaks_the_promise_ends_the_run():
 
 
 def test_too_few_honest_parties_do_not_go_on():
-    plan = Setting(graph="complete:5", policy=Policy(tolerate=2)).plan()
+    plan = Setting(graph="complete:5", policy=ProtocolPolicy(tolerate=2)).plan()
     assert plan.refusal(plan.parties) is None
     assert "too few" in plan.refusal(("0", "1", "2", "3"))
     assert "wants 3 of 5" in plan.refusal(("0", "1"))
 
 
-class SlowLinks(World):
+class SlowLinks(LoopbackWorld):
     """Parties 5 and 6 cannot hear each other in time; both give up on the other."""
 
     ready = False
@@ -185,7 +185,7 @@ class Turncoat(Machine):
             self._abort("result", "on a whim")
 
 
-class InOrder(World):
+class InOrder(LoopbackWorld):
     """Links take their time, and no frame overtakes another on the same one."""
 
     def _transmit(self, sender, send):
@@ -250,7 +250,7 @@ def test_every_term_of_a_plan_is_in_its_digest():
         Setting(spread="tree").plan(),
         Setting(law="uniform").plan(),
         Setting(graph="ring:5").plan(),
-        Setting(policy=Policy(patience=9)).plan(),
+        Setting(policy=ProtocolPolicy(patience=9)).plan(),
         Setting(size=4).plan(),
     ]
     digests = set()
@@ -277,7 +277,7 @@ def test_numbers_that_cannot_be_masked_are_refused_before_anything_is_shared():
     plan = setting.plan()
     works = setting.works(plan)
     object.__setattr__(works["2"], "private", np.array([1.0, np.nan, 2.0]))
-    world = World(plan, works, setting.streams()).run()
+    world = LoopbackWorld(plan, works, setting.streams()).run()
     assert world.aborted["2"].reason == "input"
     assert "finite" in world.aborted["2"].detail
     own = [m for m in sent_by(world, "2") if getattr(m, "party", "2") == "2"]

@@ -13,7 +13,7 @@ import pytest
 from cases import each
 from rules import broken_rules
 from veilsum.drivers.faults import ClockJump, Crash, Faults, Partition
-from veilsum.protocol.plan import Policy
+from veilsum.protocol.plan import ProtocolPolicy
 from worlds import SUMS, Setting, effects_of, effects_until, replayed
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -261,7 +261,7 @@ def test_neighbours_stand_in_for_a_party_that_vanished_after_its_deposit(work):
 
 
 def test_a_policy_without_stand_ins_waits_and_then_gives_up():
-    policy = Policy(stand_in=False)
+    policy = ProtocolPolicy(stand_in=False)
     setting = Setting("complete:5", spread="tree", policy=policy)
     after = effects_until(setting, "2", "Emission")
     world = replayed(setting, Faults(crashes=(Crash("2", after, None),)))
@@ -270,7 +270,7 @@ def test_a_policy_without_stand_ins_waits_and_then_gives_up():
 
 
 def test_a_policy_without_drops_waits_and_then_gives_up():
-    setting = Setting("complete:5", policy=Policy(drop=False))
+    setting = Setting("complete:5", policy=ProtocolPolicy(drop=False))
     world = replayed(setting, Faults(crashes=(Crash("2", 1, None),)))
     assert {one.reason for one in world.aborted.values()} == {"timeout"}
 

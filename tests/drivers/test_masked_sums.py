@@ -9,17 +9,17 @@ import veilsum as vs
 from cases import each
 from refusals import refused
 from rules import broken_rules
-from veilsum.drivers.arrays import Arrays
-from veilsum.drivers.driver import Assignment, Driver, GivenUpError
+from veilsum.drivers.arrays import ArrayDriver
+from veilsum.drivers.driver import Driver, DriverAssignment, GivenUpError
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.loopback import Loopback, World
+from veilsum.drivers.loopback import Loopback, LoopbackWorld
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import ShareStreams
 from veilsum.masks.streams import Keystream
-from veilsum.numbers.units import Counts
-from veilsum.protocol.plan import Plan, Policy
+from veilsum.numbers.units import UnitCounts
+from veilsum.protocol.plan import ProtocolPlan, ProtocolPolicy
 from veilsum.protocol.work import request_digest
 from veilsum.sums.terms import driver_for_terms
 
@@ -27,7 +27,9 @@ WHEEL = Topology.family("wheel:5")
 UNITS = (Fraction(1, 100), Fraction(2, 7))
 LAWS = {
     **{
-        f"{law}, {bits} bits": Masks(law, sigma).for_sums(WHEEL, Counts(UNITS, bits))
+        f"{law}, {bits} bits": Masks(law, sigma).for_sums(
+            WHEEL, UnitCounts(UNITS, bits)
+        )
         for law, sigma in (("uniform", None), ("lattice", 100.0), ("none", None))
         for bits in (64, 128, 192)
     },
@@ -75,7 +77,7 @@ def works(name="uniform"):
 
 
 def plan(law, spread="flooding"):
-    return Plan(
+    return ProtocolPlan(
         terms=b"test",
         topology=WHEEL,
         law=law,
@@ -83,15 +85,15 @@ def plan(law, spread="flooding"):
         answer_size=2,
         tolerance=1e-6,
         spread=spread,
-        policy=Policy(drop=False),
+        policy=ProtocolPolicy(drop=False),
     )
 
 
 def task(plan, works, **options):
-    return Assignment(plan=plan, works=works, foresee=lambda: None, **options)
+    return DriverAssignment(plan=plan, works=works, foresee=lambda: None, **options)
 
 
-every_driver = pytest.mark.parametrize("kind", [Loopback, Arrays])
+every_driver = pytest.mark.parametrize("kind", [Loopback, ArrayDriver])
 
 
 @each("spread", ["flooding", "tree"])
@@ -99,7 +101,7 @@ every_driver = pytest.mark.parametrize("kind", [Loopback, Arrays])
 def test_both_drivers_release_the_same_sums(name, spread):
     one, other = (
         kind(seed=3).carry_out(task(plan(LAWS[name], spread), works(name)))
-        for kind in (Loopback, Arrays)
+        for kind in (Loopback, ArrayDriver)
     )
     exact = LAWS[name].exact
     for mine, theirs in zip(one.sums, other.sums, strict=True):
@@ -119,7 +121,9 @@ def test_both_drivers_release_the_same_sums(name, spread):
 def test_wide_sums_survive_a_restart(after, stale):
     faults = Faults(crashes=(Crash(party="2", after=after, back=1.0, stale=stale),))
     name = "uniform, 128 bits"
-    world = World(plan(LAWS[name]), works(name), ShareStreams(1), faults=faults).run()
+    world = LoopbackWorld(
+        plan(LAWS[name]), works(name), ShareStreams(1), faults=faults
+    ).run()
     assert broken_rules(world) == []
     if stale == 0:
         assert len(world.finished) == 5

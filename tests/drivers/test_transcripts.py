@@ -27,7 +27,7 @@ from veilsum.minimise.arrays import MethodArrays
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.solve import solve
-from veilsum.numbers.limbs import add
+from veilsum.numbers.limbs import add_wide_integers
 from veilsum.privacy.transcript import HELD, Transcript
 from veilsum.protocol.messages import MESSAGES, Down, Result
 
@@ -114,7 +114,7 @@ def test_machines_exchange_what_a_simulation_says(name):
     for found, given in zip(everybody.rounds, rounds, strict=True):
         assert {name: whole(one) for name, one in found.own.items()} == given
         # Masks cancel: the masked vectors of all add up to what was released.
-        shown = law.wrap(reduce(add, found.masked.values()))
+        shown = law.wrap(reduce(add_wide_integers, found.masked.values()))
         assert shown.tobytes() == found.total.tobytes()
         shown = [int(one) for one in law.decode(found.total)]
         assert shown == read_by(law, total(given))
@@ -254,7 +254,7 @@ def test_one_changed_number_is_another_transcript():
 def test_it_is_a_secret():
     found = methods().transcript(["a"])
     assert repr(found) == "Transcript of a: private; 1 epoch"
-    assert repr(found.rounds[0]) == "<Exchange: private>"
+    assert repr(found.rounds[0]) == "<TranscriptExchange: private>"
     for leak in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(SecretError):
             leak(found)

@@ -11,11 +11,11 @@ from hypothesis import given, strategies as st
 from refusals import refused
 from veilsum.consortium.consortium import (
     Address,
-    canonical,
+    canonical_agreement_json,
     consortium_from,
-    plain,
+    plain_agreement_value,
 )
-from veilsum.consortium.pem import pem_of
+from veilsum.consortium.pem import pem_of_der
 from veilsum.errors import (
     InvalidInputError,
     InvalidScenarioError,
@@ -24,9 +24,9 @@ from veilsum.errors import (
 )
 from veilsum.files.consortiums import (
     draft_consortium,
-    new_run,
+    new_run_name_for_file,
     read_consortium,
-    toml_of,
+    toml_text_of_table,
     write_consortium,
 )
 from veilsum.graphs.topology import Topology
@@ -60,7 +60,7 @@ cem = "keys/cem.crt"
 
 
 def certificate(name):
-    return pem_of(f"the certificate of {name}".encode())
+    return pem_of_der(f"the certificate of {name}".encode())
 
 
 def consortium(**sections):
@@ -70,7 +70,7 @@ def consortium(**sections):
     ]
     table = {
         "format": 1,
-        "run": new_run("a test"),
+        "run": new_run_name_for_file("a test"),
         "members": members,
         "graph": {"edges": [["ann", "bob"]]},
         "masks": {"law": "uniform"},
@@ -113,8 +113,12 @@ titles = st.lists(
 @given(content=st.dictionaries(words, values, max_size=4))
 def test_whatever_is_plain_survives_the_file(content):
     """Whatever a text contains, and however values lie in each other."""
-    spelt = {key: plain(value, "a section") for key, value in content.items()}
-    assert canonical(tomllib.loads(toml_of(spelt))) == canonical(spelt)
+    spelt = {
+        key: plain_agreement_value(value, "a section") for key, value in content.items()
+    }
+    assert canonical_agreement_json(
+        tomllib.loads(toml_text_of_table(spelt))
+    ) == canonical_agreement_json(spelt)
 
 
 @given(title=titles, edges=st.lists(numbers, min_size=2, max_size=4))
@@ -158,15 +162,15 @@ def test_a_refusal_names_the_file(tmp_path):
 
 
 def test_no_two_runs_have_one_name():
-    names = {new_run("Wages, 1987: Michigan") for _ in range(100)}
+    names = {new_run_name_for_file("Wages, 1987: Michigan") for _ in range(100)}
     assert len(names) == 100
     assert all(re.fullmatch("wages-1987-michigan-[0-9a-f]{32}", one) for one in names)
-    assert re.fullmatch("[0-9a-f]{32}", new_run("")) is not None
+    assert re.fullmatch("[0-9a-f]{32}", new_run_name_for_file("")) is not None
 
 
 @given(title=words)
 def test_every_title_makes_a_name_that_is_accepted(title):
-    assert consortium(run=new_run(title)).run
+    assert consortium(run=new_run_name_for_file(title)).run
 
 
 def test_a_plan_finds_graph_and_certificates_beside_it(plan):
@@ -213,8 +217,8 @@ def test_without_the_package_the_extra_is_named(tmp_path):
     code = (
         "import sys; sys.modules['tomli_w'] = None\n"
         "from veilsum.errors import MissingExtraError\n"
-        "from veilsum.files.consortiums import toml_of\n"
-        "try:\n    toml_of({})\n"
+        "from veilsum.files.consortiums import toml_text_of_table\n"
+        "try:\n    toml_text_of_table({})\n"
         "except MissingExtraError as error:\n    print(error)"
     )
     words = [sys.executable, "-c", code]

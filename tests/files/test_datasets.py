@@ -12,7 +12,7 @@ from later import Later, optional
 from refusals import refused
 from veilsum.errors import MissingExtraError
 from veilsum.files import datasets
-from veilsum.files.datasets import DATASETS, power_case, site_of
+from veilsum.files.datasets import DATASETS, power_case, site_of_power_case
 from veilsum.models.price import PriceSearch
 
 sm = Later("statsmodels.api")
@@ -130,7 +130,7 @@ def surplus(tables, price):
 @each("parties", [None, 6])
 def test_power_cases_have_the_known_prices(name, parties):
     tables = power_case(name, parties=parties).values()
-    state = settled([site_of(table) for table in tables])
+    state = settled([site_of_power_case(table) for table in tables])
     expected = brentq(lambda price: surplus(tables, price), 0.0, 1e3, xtol=1e-12)
     assert state.price.value == pytest.approx(expected, rel=1e-10)
     assert state.price.value == pytest.approx(PRICES[name], abs=1e-4)
@@ -210,6 +210,6 @@ def test_files_are_read_as_their_packages_read_them():
         whole.rename(columns={"progression": "target"}), source, check_exact=True
     )
     for name in ("gbsg2", "lung"):
-        found = datasets._packaged("lifelines", f"datasets/{name}.csv")
+        found = datasets._packaged_data_file("lifelines", f"datasets/{name}.csv")
         read = getattr(loaders, f"load_{name}")()
         pd.testing.assert_frame_equal(found, read, check_exact=True)

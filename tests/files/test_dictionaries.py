@@ -8,10 +8,10 @@ from party.test_agreed import MODEL, NAMES, agreed
 from refusals import refused
 from veilsum.errors import InvalidScenarioError
 from veilsum.files import scenarios
-from veilsum.files.consortiums import read_consortium, read_plan, write_consortium
+from veilsum.files.consortiums import read_consortium, read_plan_file, write_consortium
 from veilsum.files.tables import agreed_table
 from veilsum.party.consent import consent_to
-from veilsum.party.own_rules import OwnRules, constants_asked
+from veilsum.party.own_rules import OwnRules, constants_own_rules_meet
 from veilsum.questions.job_file import read_job
 from veilsum.tables.columns import SchemaError
 
@@ -50,14 +50,14 @@ def dictionary(folder, schema=SCHEMA, name="dictionary.toml"):
 
 
 def test_a_named_dictionary_and_a_written_one_are_the_same_agreement(tmp_path):
-    inline = read_plan(plan(tmp_path, SCHEMA))
-    named = read_plan(plan(tmp_path, dictionary(tmp_path)))
+    inline = read_plan_file(plan(tmp_path, SCHEMA))
+    named = read_plan_file(plan(tmp_path, dictionary(tmp_path)))
     assert named.written == inline.written
     assert named.digest == inline.digest
     assert named.schema == vs.read_dictionary(tmp_path / "dictionary.toml")
     # The twin: another word for missing values is another agreement.
     other = {**SCHEMA, "columns": {**COLUMNS, "y": {**COLUMNS["y"], "missing": [-8]}}}
-    changed = read_plan(plan(tmp_path, dictionary(tmp_path, other)))
+    changed = read_plan_file(plan(tmp_path, dictionary(tmp_path, other)))
     assert changed.digest != inline.digest
     assert changed.schema.digest != inline.schema.digest
 
@@ -96,16 +96,16 @@ def test_a_dictionary_is_one_file_with_one_section(tmp_path, schema, code):
     dictionary(tmp_path)
     dictionary(tmp_path, {"dictionary": "dictionary.toml"}, "nested.toml")
     with refused(code, InvalidScenarioError):
-        read_plan(plan(tmp_path, schema))
+        read_plan_file(plan(tmp_path, schema))
 
 
 def test_a_dictionary_that_is_not_there_or_too_large_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InvalidScenarioError, match=r"none\.toml"):
-        read_plan(plan(tmp_path, {"dictionary": "none.toml"}))
+        read_plan_file(plan(tmp_path, {"dictionary": "none.toml"}))
     path = plan(tmp_path, dictionary(tmp_path))
     monkeypatch.setattr(scenarios, "MOST_DICTIONARY_BYTES", 100)
     with pytest.raises(InvalidScenarioError, match="100"):
-        read_plan(path)
+        read_plan_file(path)
 
 
 def test_the_consent_page_shows_what_is_recoded(tmp_path):
@@ -118,7 +118,7 @@ def test_recodings_of_numbers_need_consent_as_constants_do():
     """The twin: another spelling of a level does not."""
     plain = agreed(MODEL | {"schema": SCHEMA})
     numbered = agreed(MODEL | {"schema": {**SCHEMA, "columns": NUMBERED}})
-    assert not constants_asked(plain)
+    assert not constants_own_rules_meet(plain)
     assert not OwnRules().refusals(plain, alone=False)
     (why,) = OwnRules().refusals(numbered, alone=False)
     assert "recode of sex" in why

@@ -25,7 +25,7 @@ from veilsum.errors import BudgetError, InvalidInputError, LedgerError, SecretEr
 from veilsum.files.ledger import (
     APPLICATION_ID,
     VERSION,
-    Wanted,
+    LedgerRequest,
     copy_ledger,
     create_journal,
     open_journal,
@@ -34,9 +34,13 @@ from veilsum.files.ledger import (
     read_ledger,
 )
 from veilsum.privacy.accountant import Budget
-from veilsum.privacy.composition import Exposure, Total, mobile_total
-from veilsum.privacy.guarantee import Component
-from veilsum.tables.fingerprints import Source
+from veilsum.privacy.composition import (
+    CompositionTotal,
+    Exposure,
+    mobile_adversary_total,
+)
+from veilsum.privacy.guarantee import GuaranteeComponent
+from veilsum.tables.fingerprints import FingerprintSource
 
 TESTS = Path(__file__).parents[1]
 ENDINGS = ("", "-wal", "-head", "-shm")
@@ -89,8 +93,8 @@ def key_of(path):
 
 def test_everything_comes_back_as_it_was(path):
     parts = (
-        Component(("b",), "exposed", None, None),
-        Component(("c", "d", "e"), "private", 0.1, 3.0),
+        GuaranteeComponent(("b",), "exposed", None, None),
+        GuaranteeComponent(("c", "d", "e"), "private", 0.1, 3.0),
     )
     cut = Exposure(coalition=("a",), status="partial", epsilon=None, components=parts)
     charge = run("one", cut, private(0.1 + 0.2, "a", "b", tolerate=2))
@@ -208,7 +212,7 @@ def test_the_rounds_of_a_regression_are_recorded_one_by_one(ledger):
         )
     (account,) = ledger.totals()
     assert (account.runs, account.numbers, account.numbers_left) == (5, 20, None)
-    assert account.total == Total(0.0)
+    assert account.total == CompositionTotal(0.0)
 
 
 def test_a_budget_is_changed_openly(path):
@@ -254,7 +258,7 @@ def test_threads_share_a_ledger(path):
             thread.start()
         for thread in threads:
             thread.join()
-        assert mobile_total(ledger.history().charges) == Total(0.5)
+        assert mobile_adversary_total(ledger.history().charges) == CompositionTotal(0.5)
 
 
 # Tables, reservations and refusals
@@ -278,7 +282,7 @@ def begin(
     **changes,
 ):
     """Reserve for a run on a table; let it show one sum, if it is to."""
-    known = ledger.data(Source(table, asked), new_data=new_data)
+    known = ledger.data(FingerprintSource(table, asked), new_data=new_data)
     about = {"columns": known.asked, "rows": 400, "data": known.data}
     ledger.reserve(reservation(run, **{**about, "numbers": 5, **changes}), known)
     if show:
@@ -423,9 +427,9 @@ def test_a_reservation_is_kept_until_its_run_has_ended(path, ledger):
 
 def wanted(ledger, table, name, **changes):
     """What a run on a table asks beforehand."""
-    known = ledger.data(Source(table, ("age", "pay")))
+    known = ledger.data(FingerprintSource(table, ("age", "pay")))
     about = {"columns": known.asked, "rows": 10, "data": known.data, "numbers": 2}
-    return Wanted(
+    return LedgerRequest(
         reservation=reservation(name, **{**about, **changes}),
         charge=run(name, data=known.data),
         first=aggregate(run=name, epoch=name, **about),
@@ -494,7 +498,7 @@ def asking(
     when="2030-01-01T12:00:00+00:00",
 ):
     return ledger.inquiry(
-        Source(table, ()),
+        FingerprintSource(table, ()),
         file=mark(file),
         run=file,
         question=mark("a question"),
@@ -672,7 +676,7 @@ def test_two_processes_never_spend_more_than_the_budget(path):
     accepted = [line for process in processes for line in lines_of(process)]
     assert len(accepted) == 32
     assert sorted(epochs(path)) == sorted(accepted)
-    assert mobile_total(read_ledger(path).charges) == Total(0.5)
+    assert mobile_adversary_total(read_ledger(path).charges) == CompositionTotal(0.5)
 
 
 @pytest.mark.slow

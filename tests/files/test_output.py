@@ -9,7 +9,12 @@ import pytest
 
 from refusals import refused
 from veilsum.errors import OutputError
-from veilsum.files.output import as_json, prepare_folder, write_files, write_new
+from veilsum.files.output import (
+    as_strict_json,
+    prepare_output_folder,
+    write_files,
+    write_new,
+)
 
 
 def test_files_are_written_whole_and_readable(tmp_path):
@@ -78,10 +83,10 @@ def test_a_new_file_in_a_folder_that_is_missing_is_refused(tmp_path):
 
 
 def test_preparing_makes_the_folder_and_leaves_it_empty(tmp_path):
-    folder = prepare_folder(tmp_path / "a" / "b")
+    folder = prepare_output_folder(tmp_path / "a" / "b")
     assert list(folder.iterdir()) == []
 
 
 def test_infinity_is_an_error_not_a_bare_word():
     with pytest.raises(ValueError, match="Out of range"):
-        as_json({"epsilon": math.inf})
+        as_strict_json({"epsilon": math.inf})

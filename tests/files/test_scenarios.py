@@ -13,14 +13,14 @@ from veilsum.consortium.scenario import scenario_from
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
 from veilsum.files.graphs import read_topology
-from veilsum.files.scenarios import read_scenario, read_toml
+from veilsum.files.scenarios import read_scenario, read_toml_file
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.solve import run_scenario
 from veilsum.questions.job_file import read_job
-from veilsum.reading import read, section_keys
+from veilsum.reading import keys_of_read_section, read_section
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -37,7 +37,7 @@ def table(**changes):
 
 
 def parsed(**changes):
-    file = read(table(**changes), ScenarioFile, "the scenario")
+    file = read_section(table(**changes), ScenarioFile, "the scenario")
     return scenario_from(file, _no_files)
 
 
@@ -49,14 +49,14 @@ def _no_files(name, weight):
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, encoding):
     path = tmp_path / "saved by an editor.toml"
     path.write_text('title = "M\u00e4rz"\n', encoding=encoding)
-    assert read_toml(path) == {"title": "M\u00e4rz"}
+    assert read_toml_file(path) == {"title": "M\u00e4rz"}
 
 
 def test_a_file_that_is_no_toml_is_named(tmp_path):
     path = tmp_path / "broken.toml"
     path.write_bytes("title = 1".encode("utf-16"))
     with refused("not-toml", InvalidScenarioError):
-        read_toml(path)
+        read_toml_file(path)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_file_that_would_cost_too_much_is_refused(tmp_path, text, words):
     path.write_text(text)
     most = 100 if "bytes" in words else 10**6
     with pytest.raises(InvalidScenarioError, match=words):
-        read_toml(path, most_bytes=most)
+        read_toml_file(path, most_bytes=most)
 
 
 def test_defaults_are_the_papers_method():
@@ -161,7 +161,7 @@ def test_a_graph_file_is_found_beside_the_scenario(tmp_path):
     assert found.masks == Masks("none")
 
 
-SECTIONS = section_keys(ScenarioFile)
+SECTIONS = keys_of_read_section(ScenarioFile)
 
 
 @each("section", SECTIONS)

@@ -12,9 +12,9 @@ from ledgers import run
 from refusals import refused
 from veilsum.errors import LedgerError, StoreError
 from veilsum.files.ledger import LEDGER, copy_ledger, open_ledger, read_ledger
-from veilsum.files.sqlite import RECORD_BYTES, RECORDS, Sealing, files_beside
+from veilsum.files.sqlite import RECORD_BYTES, RECORDS, SqliteSealing, files_beside
 from veilsum.privacy.accountant import Budget
-from veilsum.surveys.delegate import COPIED, SURVEYS, DelegateStore
+from veilsum.surveys.delegate import COPIED, SURVEYS, SurveyDelegateStore
 from veilsum.surveys.store_copy import copy_store
 
 posix = pytest.mark.skipif(os.name != "posix", reason="a matter of POSIX")
@@ -134,13 +134,13 @@ def test_a_head_is_not_written_through_a_link(path, tmp_path):
 def test_a_copy_does_not_become_a_store_by_one_bit(tmp_path):
     """The two kinds have the same tables, and ids that differ by one bit."""
     assert (SURVEYS.application ^ COPIED.application).bit_count() == 1
-    DelegateStore.open(tmp_path / "store").close()
+    SurveyDelegateStore.open(tmp_path / "store").close()
     copy_store(tmp_path / "store", tmp_path / "copy")
     for name, kind in (("copy", SURVEYS), ("store", COPIED)):
         with closing(sqlite3.connect(tmp_path / name)) as connection:
             connection.execute(f"PRAGMA application_id = {kind.application}")
         with refused("seal-broken", StoreError):
-            DelegateStore.open(tmp_path / name)
+            SurveyDelegateStore.open(tmp_path / name)
 
 
 def test_a_copy_of_a_ledger_has_a_seal_of_its_own(path, tmp_path):
@@ -152,7 +152,7 @@ def test_a_copy_of_a_ledger_has_a_seal_of_its_own(path, tmp_path):
 
 
 def test_a_seal_is_of_types_and_places_too():
-    sealing = Sealing.derive(LEDGER, b"", bytes(32))
+    sealing = SqliteSealing.derive(LEDGER, b"", bytes(32))
     rows = [
         ("a", ("text", b"x", "text", b"y")),
         ("b", ("text", b"x", "text", b"y")),

@@ -400,9 +400,9 @@ def test_a_packed_file_is_counted_while_it_is_unpacked(tmp_path, monkeypatch, te
     path = tmp_path / "table.csv.gz"
     path.write_bytes(gzip.compress(text.encode()))
     read = []
-    readinto = tables._Unpacked.readinto
+    readinto = tables._UnpackedTableFile.readinto
     monkeypatch.setattr(
-        tables._Unpacked,
+        tables._UnpackedTableFile,
         "readinto",
         lambda self, room: (count := readinto(self, room), read.append(count))[0],
     )

@@ -12,7 +12,7 @@ from strategies import any_topologies, connected_topologies, few
 from veilsum.errors import InvalidGraphError, VeilsumError
 from veilsum.graphs.connectivity import (
     algebraic_connectivity,
-    components,
+    graph_components,
     is_connected,
     minimum_vertex_cut,
     vertex_connectivity,
@@ -104,12 +104,12 @@ def test_mu2_is_never_overstated_when_noise_weights_differ_wildly():
 
 def test_components_come_in_order_of_their_first_member():
     topology = Topology.from_edges([(3, 1), (4, 0)], parties=range(6))
-    assert components(topology) == ((0, 4), (1, 3), (2,), (5,))
+    assert graph_components(topology) == ((0, 4), (1, 3), (2,), (5,))
 
 
 def test_an_empty_graph_has_no_components_and_is_not_connected():
     empty = Topology.family("complete:3").without({0, 1, 2})
-    assert components(empty) == ()
+    assert graph_components(empty) == ()
     assert not is_connected(empty)
 
 
@@ -118,7 +118,9 @@ def test_an_empty_graph_has_no_components_and_is_not_connected():
 def test_components_after_a_loss_are_networkx_s(topology):
     left = topology.without({0})
     expected = nx.connected_components(left.to_networkx())
-    assert components(left) == tuple(sorted(tuple(sorted(part)) for part in expected))
+    assert graph_components(left) == tuple(
+        sorted(tuple(sorted(part)) for part in expected)
+    )
 
 
 def test_a_directed_graph_is_connected_when_its_links_are():
@@ -163,7 +165,7 @@ def test_the_only_way_between_two_crowds_is_the_cut():
     cut = minimum_vertex_cut(topology)
     assert vertex_connectivity(topology) == 1
     assert len(cut) == 1
-    assert len(components(topology.without(cut))) == 2
+    assert len(graph_components(topology.without(cut))) == 2
 
 
 @given(any_topologies())
@@ -171,4 +173,4 @@ def test_a_minimum_cut_disconnects_and_has_kappa_members(topology):
     cut = minimum_vertex_cut(topology)
     assume(cut is not None)
     assert len(cut) == vertex_connectivity(topology)
-    assert len(components(topology.without(cut))) >= 2
+    assert len(graph_components(topology.without(cut))) >= 2

@@ -9,12 +9,12 @@ from strategies import any_topologies, few
 from veilsum.graphs import connectivity
 from veilsum.graphs.connectivity import (
     LongSearchError,
-    certificate,
-    components,
+    connectivity_certificate,
     disjoint_paths,
-    neighbour_sets,
-    paths_among,
-    separator,
+    graph_components,
+    neighbour_sets_of_graph,
+    paths_among_graph_neighbours,
+    smallest_vertex_separator,
     split_graph,
     vertex_connectivity,
 )
@@ -25,7 +25,9 @@ from veilsum.privacy.worst_case import worst_mu2
 def counted(topology, u, v, most):
     """How many disjoint paths join two parties, to `most`: by both roads."""
     found, _ = disjoint_paths(split_graph(topology), u, v, most=most)
-    small, searches = paths_among(neighbour_sets(topology), u, v, most=most)
+    small, searches = paths_among_graph_neighbours(
+        neighbour_sets_of_graph(topology), u, v, most=most
+    )
     assert small == found
     assert searches <= found + 1
     return found
@@ -80,11 +82,11 @@ def test_who_is_left_out_of_a_path_is_free_for_another():
 @given(st.data(), any_topologies(min_agents=3))
 def test_a_separator_separates_and_is_as_small_as_menger_says(data, topology):
     u, v = unlinked_pair(data, topology)
-    cut = separator(split_graph(topology), u, v)
+    cut = smallest_vertex_separator(split_graph(topology), u, v)
     assert len(cut) == counted(topology, u, v, topology.n_parties)
     assert not {u, v} & set(cut)
     left = topology.without(cut)
-    homes = [set(left.names(part)) for part in components(left)]
+    homes = [set(left.names(part)) for part in graph_components(left)]
     ends = set(topology.names([u])), set(topology.names([v]))
     assert not any(ends[0] <= home and ends[1] <= home for home in homes)
 
@@ -92,17 +94,22 @@ def test_a_separator_separates_and_is_as_small_as_menger_says(data, topology):
 @given(st.data(), any_topologies(min_agents=3))
 def test_sets_of_bits_and_arrays_find_the_same(data, topology):
     """Components, pairs in their order, and the separator nearest to the first."""
-    flows = connectivity._Flows(topology)
-    near = neighbour_sets(topology)
+    flows = connectivity._PathFlows(topology)
+    near = neighbour_sets_of_graph(topology)
     assert flows._near == near, "small"
-    found = [connectivity._members(part) for part in connectivity._parts(near)]
+    found = [
+        connectivity._vertices_of_bit_set(part)
+        for part in connectivity._components_as_bit_sets(near)
+    ]
     graph = topology.to_networkx()
     assert found == sorted(tuple(sorted(one)) for one in nx.connected_components(graph))
     assert flows.least_degree == topology.degrees.min()
     pairs = [[*some] for some in flows.telling_pairs()]
-    assert pairs == [[*some] for some in connectivity._telling_pairs(topology)]
+    assert pairs == [[*some] for some in connectivity._telling_pairs_of_graph(topology)]
     u, v = unlinked_pair(data, topology)
-    assert flows.separator(u, v) == separator(split_graph(topology), u, v)
+    assert flows.separator(u, v) == smallest_vertex_separator(
+        split_graph(topology), u, v
+    )
 
 
 @few
@@ -136,7 +143,7 @@ def test_vertex_connectivity_of_named_graphs_is_networkx_s(spec):
 @few
 @given(any_topologies(), st.integers(1, 4))
 def test_few_links_tell_how_many_paths_there_are(topology, paths):
-    found = certificate(topology, paths)
+    found = connectivity_certificate(topology, paths)
     assert found.n_edges <= paths * topology.n_parties
     assert (topology.adjacency.toarray() != 0)[found.adjacency.toarray() != 0].all()
     kappas = (nx.node_connectivity(one.to_networkx()) for one in (topology, found))
@@ -147,9 +154,9 @@ def test_a_dense_graph_is_counted_within_its_work(monkeypatch):
     # 200 links a party, and a cut among them is no larger than 200: two minutes, once.
     dense = Topology.family(f"circulant:300:{','.join(map(str, range(1, 101)))}")
     spent = []
-    paths = connectivity._Flows.paths
+    paths = connectivity._PathFlows.paths
     monkeypatch.setattr(
-        connectivity._Flows,
+        connectivity._PathFlows,
         "paths",
         lambda self, *a, **k: (paths(self, *a, **k), spent.append(self.work))[0],
     )

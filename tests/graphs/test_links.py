@@ -15,11 +15,11 @@ from veilsum import memory
 from veilsum.errors import InvalidGraphError, MemoryShortError
 from veilsum.graphs import families, links, mixing, spectrum, topology
 from veilsum.graphs.connectivity import (
-    components,
+    graph_components,
     is_connected,
 )
-from veilsum.graphs.families import build
-from veilsum.graphs.topology import Numbered, Topology
+from veilsum.graphs.families import build_graph_family
+from veilsum.graphs.topology import NumberedParties, Topology
 from veilsum.privacy.guarantee import guarantee
 
 
@@ -47,25 +47,35 @@ def check_plain(made):
 def test_a_circle_is_networkx_s(n, offsets):
     if all(one % n == 0 for one in offsets):
         return
-    assert told(links.circle(n, offsets)) == pairs(nx.circulant_graph(n, offsets))
+    assert told(links.circle_graph_links(n, offsets)) == pairs(
+        nx.circulant_graph(n, offsets)
+    )
 
 
 @given(st.integers(1, 9), st.integers(1, 9))
 def test_a_plane_is_networkx_s(rows, columns):
     if rows * columns > 1:
         wanted = pairs(nx.grid_2d_graph(rows, columns))
-        assert told(links.plane(rows, columns)) == wanted
+        assert told(links.plane_graph_links(rows, columns)) == wanted
 
 
 @given(st.integers(2, 50))
 def test_a_line_is_networkx_s(n):
-    assert told(links.line(n)) == pairs(nx.path_graph(n))
+    assert told(links.line_graph_links(n)) == pairs(nx.path_graph(n))
 
 
 def test_pieces_change_nothing(monkeypatch):
-    whole = [links.circle(50, [1, 7, 25]), links.cycles(60, 6), links.geometric(60, 5)]
+    whole = [
+        links.circle_graph_links(50, [1, 7, 25]),
+        links.cycle_graph_links(60, 6),
+        links.geometric_graph_links(60, 5),
+    ]
     monkeypatch.setattr(links, "PIECE", 7)
-    split = [links.circle(50, [1, 7, 25]), links.cycles(60, 6), links.geometric(60, 5)]
+    split = [
+        links.circle_graph_links(50, [1, 7, 25]),
+        links.cycle_graph_links(60, 6),
+        links.geometric_graph_links(60, 5),
+    ]
     for one, other in zip(whole, split, strict=True):
         np.testing.assert_array_equal(one.ends, other.ends)
 
@@ -75,9 +85,9 @@ def test_pieces_change_nothing(monkeypatch):
 def test_cycles_are_regular_and_connected(n, degree, seed):
     if 2 * degree > n or n * degree % 2:
         with pytest.raises(ValueError, match="links each"):
-            links.cycles(n, degree, seed)
+            links.cycle_graph_links(n, degree, seed)
         return
-    made = links.cycles(n, degree, seed)
+    made = links.cycle_graph_links(n, degree, seed)
     check_plain(made)
     assert (np.bincount(made.ends.ravel(), minlength=n) == degree).all()
 
@@ -94,7 +104,7 @@ def test_walks_without_a_common_link_are_united_as_they_are():
         one, other = (around(stream.permutation(n).tolist()) for _ in range(2))
         if not one & other:
             apart += 1
-            assert set(told(links.cycles(n, 4, seed))) == one | other
+            assert set(told(links.cycle_graph_links(n, 4, seed))) == one | other
     assert apart > 0
 
 
@@ -103,7 +113,7 @@ def test_walks_without_a_common_link_are_united_as_they_are():
 def test_a_geometric_graph_links_who_is_near(n, degree, seed):
     if degree >= n:
         return
-    made = links.geometric(n, degree, seed)
+    made = links.geometric_graph_links(n, degree, seed)
     check_plain(made)
     # The same places, in the same order, by comparing everybody with everybody.
     stream = np.random.default_rng((n, degree, seed))
@@ -116,7 +126,9 @@ def test_a_geometric_graph_links_who_is_near(n, degree, seed):
 
 
 def test_seeds_differ_and_repeat():
-    one, same, other = (links.cycles(100, 6, seed).ends for seed in (1, 1, 2))
+    one, same, other = (
+        links.cycle_graph_links(100, 6, seed).ends for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
 
@@ -126,7 +138,7 @@ def test_seeds_differ_and_repeat():
 )
 def test_families_of_many_are_numbered(spec):
     many = Topology.family(spec.format(families.MANY_PARTIES + 2))
-    assert isinstance(many.parties, Numbered)
+    assert isinstance(many.parties, NumberedParties)
     assert many.edges.dtype == np.int32
     assert many.n_parties == families.MANY_PARTIES + 2
     few = Topology.family(spec.format(20))
@@ -135,8 +147,8 @@ def test_families_of_many_are_numbered(spec):
 
 
 def test_a_large_grid_is_counted_by_its_cells():
-    assert isinstance(build("grid:400x300"), links.LinkArray)
-    assert not isinstance(build("grid:4x3"), links.LinkArray)
+    assert isinstance(build_graph_family("grid:400x300"), links.LinkArray)
+    assert not isinstance(build_graph_family("grid:4x3"), links.LinkArray)
 
 
 def numbered(spec="cycles:300:6"):
@@ -160,7 +172,7 @@ def test_what_is_left_of_a_numbered_graph_keeps_its_names():
     small, large = numbered()
     few, many = (one.without([0, 5, 299]) for one in (small, large))
     assert many == few
-    assert isinstance(many.parties, Numbered)
+    assert isinstance(many.parties, NumberedParties)
     assert many.index("7") == few.index("7") == 5
     assert "5" not in many.parties
     again = many.without([0])
@@ -176,11 +188,11 @@ def test_compiled_matrices_are_those_of_sparse_products(monkeypatch):
     )
     for graph in (small, uneven, Topology.family("geometric:200:5")):
         plain = Topology(graph.parties, graph.edges, graph.weights)
-        wanted = [plain.laplacian, mixing.metropolis(plain), plain.adjacency]
+        wanted = [plain.laplacian, mixing.metropolis_weights(plain), plain.adjacency]
         with monkeypatch.context() as patch:
             patch.setattr(topology, "MANY_LINKS", 0)
             fresh = Topology(graph.parties, graph.edges, graph.weights)
-            found = [fresh.laplacian, mixing.metropolis(fresh), fresh.adjacency]
+            found = [fresh.laplacian, mixing.metropolis_weights(fresh), fresh.adjacency]
             start, near = fresh.pattern
         np.testing.assert_array_equal(start, wanted[2].indptr)
         np.testing.assert_array_equal(near, wanted[2].indices)
@@ -190,10 +202,10 @@ def test_compiled_matrices_are_those_of_sparse_products(monkeypatch):
 
 
 def test_pieces_of_a_numbered_graph():
-    ring = Topology.numbered(2000, links.circle(2000, [1]).ends)
-    assert components(ring) == (range(2000),)
+    ring = Topology.numbered(2000, links.circle_graph_links(2000, [1]).ends)
+    assert graph_components(ring) == (range(2000),)
     two = ring.without([0, 1000])
-    assert [len(part) for part in components(two)] == [999, 999]
+    assert [len(part) for part in graph_components(two)] == [999, 999]
     assert not is_connected(two)
 
 
@@ -209,7 +221,7 @@ def test_the_guarantee_of_a_numbered_graph_is_the_same():
 
 
 def test_a_filter_by_machine_code_certifies_the_same(monkeypatch):
-    large = Topology.numbered(2000, links.cycles(2000, 6).ends)
+    large = Topology.numbered(2000, links.cycle_graph_links(2000, 6).ends)
     few = 1e6  # steps times entries
     plain = spectrum.certified_mu2(large, stream=np.random.default_rng(1), work=few)
     monkeypatch.setattr(spectrum, "MANY_PARTIES", 0)
@@ -222,7 +234,7 @@ def test_a_filter_by_machine_code_certifies_the_same(monkeypatch):
 
 
 def test_links_from_elsewhere_are_put_in_order():
-    made = links.cycles(100, 4).ends
+    made = links.cycle_graph_links(100, 4).ends
     stream = np.random.default_rng(0)
     mixed = stream.permutation(np.concatenate([made, made[:7, ::-1]]))
     graph = Topology.numbered(100, mixed)
@@ -246,7 +258,7 @@ def test_what_are_no_links_is_refused(ends, said):
 
 
 def test_what_does_not_fit_is_refused_before_it_is_begun(monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: 3_000_000_000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 3_000_000_000)
     said = r"100,000,000 parties and 300,000,000 links takes about 13.6 GB.* 3.0 GB"
     with pytest.raises(MemoryShortError, match=said):
         Topology.family("regular:100000000:6")
@@ -262,12 +274,12 @@ def test_available_memory_heeds_the_group_s_limit(monkeypatch, tmp_path):
     info.write_text("MemTotal: 9000 kB\nMemAvailable: 5000 kB\n")
     monkeypatch.setattr(memory, "MEMINFO", info)
     monkeypatch.setattr(memory, "GROUP", tmp_path)
-    assert memory.available() == 5_120_000
+    assert memory.available_memory() == 5_120_000
     (tmp_path / "memory.max").write_text("4000000\n")
     (tmp_path / "memory.current").write_text("1000000\n")
-    assert memory.available() == 3_000_000
+    assert memory.available_memory() == 3_000_000
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory.available() == 5_120_000
+    assert memory.available_memory() == 5_120_000
 
 
 @pytest.mark.slow

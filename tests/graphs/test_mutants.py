@@ -8,19 +8,27 @@ import pytest
 from refusals import refused
 from veilsum.errors import InvalidGraphError, NumericalError
 from veilsum.graphs import augmentation, layout
-from veilsum.graphs.links import circle, fill_rows, geometric, line, plane
+from veilsum.graphs.links import (
+    circle_graph_links,
+    fill_adjacency_rows,
+    geometric_graph_links,
+    line_graph_links,
+    plane_graph_links,
+)
 from veilsum.graphs.symmetry import is_vertex_transitive
 from veilsum.graphs.topology import Topology
 
 
 def test_only_the_links_of_some_parties_count_towards_the_most():
-    last = plane(1000, 1000, only=lambda n: slice(n - 100, n), most=200)
+    last = plane_graph_links(1000, 1000, only=lambda n: slice(n - 100, n), most=200)
     assert len(last.ends) < 400
     with refused("too-many-links", InvalidGraphError, mentions=("199",)):
-        plane(1000, 1000, only=lambda n: slice(n - 100, n), most=199)
+        plane_graph_links(1000, 1000, only=lambda n: slice(n - 100, n), most=199)
 
 
-@pytest.mark.parametrize("make", [line, lambda n, most: circle(n, [1, 2], most=most)])
+@pytest.mark.parametrize(
+    "make", [line_graph_links, lambda n, most: circle_graph_links(n, [1, 2], most=most)]
+)
 def test_more_links_than_the_most_are_refused(make):
     with refused("too-many-links", InvalidGraphError, mentions=("50",)):
         make(1000, most=50)
@@ -28,7 +36,7 @@ def test_more_links_than_the_most_are_refused(make):
 
 def test_parties_that_are_near_have_near_numbers():
     """With 26 rows of cells links reach into the next: over 2 in 26 of all numbers."""
-    ends = geometric(2000, 6).ends.astype(int)
+    ends = geometric_graph_links(2000, 6).ends.astype(int)
     assert np.median(np.abs(ends[:, 0] - ends[:, 1])) < 2000 * 2 / 26
 
 
@@ -39,7 +47,7 @@ def test_a_drawing_leaves_no_stress_to_take_away(spec):
     names = topology.parties
     hops = np.array([[topology.hops(a)[b] for b in names] for a in names], float)
     start = np.random.default_rng(3).standard_normal((len(names), 2))
-    _, places = layout._settled(hops, start)
+    _, places = layout._settle_graph_layout(hops, start)
     gaps = places[:, None] - places[None]
     apart = np.linalg.norm(gaps, axis=2) + np.eye(len(names))
     weights = (hops + np.eye(len(names))) ** -2.0 - np.eye(len(names))
@@ -67,7 +75,7 @@ def test_rows_are_filled_as_scipy_fills_them():
     ends = ends[np.lexsort(ends.T[::-1])]
     start = np.zeros(topology.n_parties + 1, dtype=np.int64)
     near = np.empty(2 * len(ends), dtype=np.int64)
-    fill_rows(ends, start, near)
+    fill_adjacency_rows(ends, start, near)
     exact = topology.adjacency.tocsr()
     exact.sort_indices()
     assert start.tolist() == exact.indptr.tolist()
@@ -77,7 +85,7 @@ def test_rows_are_filled_as_scipy_fills_them():
 def test_a_repair_that_falls_short_is_never_returned(monkeypatch):
     monkeypatch.setattr(augmentation, "vertex_connectivity", lambda *_, **__: 1)
     with pytest.raises(NumericalError):
-        augmentation.augment(Topology.family("star:5"), connectivity=2)
+        augmentation.augment_graph(Topology.family("star:5"), connectivity=2)
 
 
 @pytest.mark.parametrize("many", [5, 100])
@@ -90,7 +98,9 @@ def test_progress_of_a_repair_ends_at_its_total(many, monkeypatch):
         stages.append((label, total, []))
         return stages[-1][2].append
 
-    augmentation.augment(Topology.family("ring:8"), connectivity=3, progress=opening)
+    augmentation.augment_graph(
+        Topology.family("ring:8"), connectivity=3, progress=opening
+    )
     ((_, total, done),) = (stage for stage in stages if stage[0] == "links to add")
     assert total > 0
     assert done == sorted(done)

@@ -10,12 +10,12 @@ from scipy.spatial import cKDTree
 from scipy.stats import norm
 
 from veilsum.graphs import spectrum
-from veilsum.graphs.connectivity import algebraic_connectivity, components
+from veilsum.graphs.connectivity import algebraic_connectivity, graph_components
 from veilsum.graphs.spectrum import (
     certified_mu2,
-    filter_certifies,
-    inertia_bound,
-    rayleigh,
+    filter_certifies_mu2,
+    inertia_bound_on_mu2,
+    rayleigh_bound_on_mu2,
 )
 from veilsum.graphs.topology import Topology
 
@@ -29,7 +29,7 @@ def geometric(n, seed=0):
         np.sqrt(10 / (np.pi * n)), output_type="ndarray"
     )
     whole = Topology.from_edges(pairs.tolist())
-    return whole.induced(max(components(whole), key=len))
+    return whole.induced(max(graph_components(whole), key=len))
 
 
 CASES = {
@@ -71,9 +71,9 @@ def test_no_certificate_is_given_above_mu2(name):
     stream = np.random.default_rng(2)
     for factor in (1.01, 1.5):
         claim = min(factor * exact, 0.9 * top)
-        assert inertia_bound(laplacian, claim) is None
+        assert inertia_bound_on_mu2(laplacian, claim) is None
         high = claim * 1.01
-        assert not filter_certifies(laplacian, claim, high, top, stream)
+        assert not filter_certifies_mu2(laplacian, claim, high, top, stream)
 
 
 def test_a_ritz_pair_at_the_wrong_eigenvalue_is_not_believed():
@@ -84,11 +84,13 @@ def test_a_ritz_pair_at_the_wrong_eigenvalue_is_not_believed():
     topology = Topology.family("barbell:5:5")
     vector = np.zeros(10)
     vector[0], vector[1] = 1.0, -1.0
-    assert rayleigh(topology.laplacian, vector) == pytest.approx(5.0)
+    assert rayleigh_bound_on_mu2(topology.laplacian, vector) == pytest.approx(5.0)
     residual = topology.laplacian @ vector - 5.0 * vector
     assert np.abs(residual).max() < 1e-12
-    assert inertia_bound(topology.laplacian, 4.9) is None
-    assert inertia_bound(topology.laplacian, 0.29) == pytest.approx(0.29, rel=1e-9)
+    assert inertia_bound_on_mu2(topology.laplacian, 4.9) is None
+    assert inertia_bound_on_mu2(topology.laplacian, 0.29) == pytest.approx(
+        0.29, rel=1e-9
+    )
 
 
 def test_a_bad_estimate_gives_no_bound_or_a_true_one(monkeypatch):
@@ -99,7 +101,7 @@ def test_a_bad_estimate_gives_no_bound_or_a_true_one(monkeypatch):
     monkeypatch.setattr(spectrum, "DENSE_PARTIES", 10)
     monkeypatch.setattr(spectrum, "_fiedler_by_factor", lambda _: wrong)
     monkeypatch.setattr(spectrum, "_fiedler_by_products", lambda _: wrong)
-    monkeypatch.setattr(spectrum, "_low_vector", lambda *_: wrong)
+    monkeypatch.setattr(spectrum, "_low_eigenvector_of_laplacian", lambda *_: wrong)
     found = certified_mu2(topology, stream=np.random.default_rng(4))
     assert found.lower is None or found.lower <= exact
 
@@ -125,7 +127,9 @@ def test_an_estimate_is_refined_only_where_a_near_bound_can_be_proved(monkeypatc
 
 def test_failures_of_all_certificates_behind_one_answer_stay_below_1e_9():
     """P(|g| < tau)^b per try, with scipy's normal law, times every try there may be."""
-    chance = (2 * norm.cdf(spectrum._smallest_part()) - 1) ** spectrum.PROBES
+    chance = (
+        2 * norm.cdf(spectrum._smallest_part_of_spectrum_probes()) - 1
+    ) ** spectrum.PROBES
     assert 3 * len(spectrum.GAPS) * chance < 1e-9
 
 
@@ -134,7 +138,7 @@ def test_a_disconnected_large_graph_has_mu2_zero(monkeypatch):
     two = Topology.from_edges(
         [(i, i + 1) for i in range(20)] + [(i, i + 1) for i in range(30, 50)]
     )
-    assert certified_mu2(two) == spectrum.Mu2(0.0, 0.0, "exact")
+    assert certified_mu2(two) == spectrum.Mu2Bounds(0.0, 0.0, "exact")
 
 
 def test_inertia_counts_eigenvalues_as_eigvalsh_does():
@@ -143,7 +147,7 @@ def test_inertia_counts_eigenvalues_as_eigvalsh_does():
     values = np.linalg.eigvalsh(topology.laplacian.toarray())
     for shift in stream.uniform(0.01, 1.5, 40):
         below = int((values < shift).sum())
-        proved = inertia_bound(sparse.csr_array(topology.laplacian), shift)
+        proved = inertia_bound_on_mu2(sparse.csr_array(topology.laplacian), shift)
         assert (proved is not None) == (below == 1)
 
 
@@ -172,14 +176,14 @@ def test_the_filter_is_chebyshev_s_polynomial_without_means(
         monkeypatch.setattr(spectrum, "COMPILED_PARTIES", 0)
     topology = Topology.family("regular:60:4:seed=2")
     values, vectors = np.linalg.eigh(topology.laplacian.toarray())
-    probes = spectrum._aligned(60)
+    probes = spectrum._aligned_spectrum_probes(60)
     probes[:] = np.random.default_rng(3).standard_normal(probes.shape) + 50.0
     low, top = 0.7, 8.0
     grown = np.polynomial.Chebyshev.basis(steps)((top + low - 2 * values) / (top - low))
     grown[0] = 0.0
     expected = vectors @ (grown[:, None] * (vectors.T @ probes))
     told = []
-    found = spectrum._chebyshev(
+    found = spectrum._chebyshev_filter_of_laplacian(
         topology.laplacian, probes, low, top, steps, told.append
     )
     assert told == list(range(1, steps + 1))
@@ -204,7 +208,7 @@ def test_vectors_of_many_parties_are_combined_as_the_formula_says(
     now, before = stream.standard_normal((2, 60, columns))
     less = stream.standard_normal(columns)
     expected = 0.7 * now - 0.3 * (laplacian.toarray() @ now) - before - less
-    means = spectrum._combine(laplacian, now, before, (0.7, 0.3), less)
+    means = spectrum._combine_laplacian_terms(laplacian, now, before, (0.7, 0.3), less)
     np.testing.assert_allclose(before, expected, atol=1e-12)
     np.testing.assert_allclose(means, expected.mean(axis=0), atol=1e-12)
 
@@ -219,10 +223,10 @@ def test_rounding_is_taken_off_the_bound_of_inertia(seed):
     adjacency[edges[:, 0], edges[:, 1]] = adjacency[edges[:, 1], edges[:, 0]] = weights
     matrix = np.diag(adjacency.sum(axis=0)) - adjacency
     shift = 0.9 * np.linalg.eigvalsh(matrix)[1]
-    bound = inertia_bound(sparse.csr_array(matrix), shift)
+    bound = inertia_bound_on_mu2(sparse.csr_array(matrix), shift)
 
     shifted = sparse.csc_array(matrix - shift * np.eye(40))
-    factor = spectrum._factor(shifted)
+    factor = spectrum._factor_laplacian(shifted)
     exact = np.vectorize(Fraction, otypes=[object])
     product = exact(factor.L.toarray()) @ exact(factor.U.toarray())
     back = product[np.ix_(factor.perm_r, factor.perm_c)]

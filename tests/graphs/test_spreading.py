@@ -12,8 +12,8 @@ from veilsum.graphs.spreading import (
     choose_spread,
     flooding_rounds,
     spanning_tree,
+    spanning_tree_sum,
     spreading_cost,
-    tree_sum,
 )
 from veilsum.graphs.topology import Topology
 
@@ -57,7 +57,7 @@ def test_the_sum_along_the_tree_is_the_sum(kind, topology, seed):
     rows = np.random.default_rng(seed).integers(0, limit, (topology.n_parties, 3))
     rows = rows.astype(kind)
     before = rows.tolist()
-    found = tree_sum(rows, spanning_tree(topology))
+    found = spanning_tree_sum(rows, spanning_tree(topology))
     assert found.tolist() == rows.sum(axis=0).tolist()
     assert rows.tolist() == before, "nobody's own vector is changed"
 

@@ -13,12 +13,16 @@ from strategies import connected_topologies, few, seeds
 from veilsum.errors import NumericalError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.discrete_gaussian import discrete_gaussian
-from veilsum.masks.fixed_point import Grid
+from veilsum.masks.fixed_point import FixedPointGrid
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.masks.streams import SeededStream
-from veilsum.numbers.limbs import add, to_integers, total
-from veilsum.numbers.units import Counts
+from veilsum.numbers.limbs import (
+    add_wide_integers,
+    limbs_to_integers,
+    total_of_wide_integers,
+)
+from veilsum.numbers.units import UnitCounts
 from veilsum.protocol.codec import Codec, MalformedMessageError
 from veilsum.protocol.messages import Up
 
@@ -29,7 +33,7 @@ SIGMAS = {"uniform": None, "lattice": 1000.0, "none": None}
 
 def law_of(name, bits, *, units=UNITS, topology=RING, sigma=None):
     masks = Masks(name, sigma=sigma or SIGMAS[name])
-    return masks.for_sums(topology, Counts(units, bits))
+    return masks.for_sums(topology, UnitCounts(units, bits))
 
 
 def whole(*numbers):
@@ -52,11 +56,11 @@ def test_totals_are_exact_up_to_the_last_bit(topology, name, bits, seed, data):
     rows = [
         whole(*data.draw(st.lists(parts, min_size=3, max_size=3))) for _ in range(n)
     ]
-    shares = draw_shares(topology, law, ShareStreams(seed), size=3)
+    shares = draw_mask_shares(topology, law, ShareStreams(seed), size=3)
     numbers = np.stack([law.encode(row) for row in rows])
     assert numbers.dtype == shares.values.dtype == law.dtype
-    masked = law.wrap(add(numbers, shares.masks()))
-    found = law.decode(law.wrap(total(masked)))
+    masked = law.wrap(add_wide_integers(numbers, shares.masks()))
+    found = law.decode(law.wrap(total_of_wide_integers(masked)))
     assert found.tolist() == np.sum(rows, axis=0).tolist()
     assert {*map(type, found.tolist())} == {int}
 
@@ -90,12 +94,14 @@ FIELDS = ((1, 20), (2, 128))
 @given(seeds, st.lists(st.integers(-(2**150), 2**150), min_size=12, max_size=12))
 def test_fields_release_totals_modulo_powers_of_two_of_their_own(seed, values):
     """Whatever parties add, no more than the bits of a field's modulus is released."""
-    law = Masks("uniform").for_sums(RING, Counts(UNITS, 192, FIELDS))
+    law = Masks("uniform").for_sums(RING, UnitCounts(UNITS, 192, FIELDS))
     rows = np.array(values, dtype=object).reshape(4, 3)
-    shares = draw_shares(RING, law, ShareStreams(seed), size=3)
+    shares = draw_mask_shares(RING, law, ShareStreams(seed), size=3)
     codec = Codec(9, layout=law.layout(3))
     assert codec.layout.length == 1 + 2 * 2
-    masked = law.wrap(add(np.stack([law.encode(row) for row in rows]), shares.masks()))
+    masked = law.wrap(
+        add_wide_integers(np.stack([law.encode(row) for row in rows]), shares.masks())
+    )
     for row in masked:
         assert codec.decode(codec.encode(Up(0, row))).numbers.tobytes() == row.tobytes()
     moduli = (20, 128, 128)
@@ -103,11 +109,11 @@ def test_fields_release_totals_modulo_powers_of_two_of_their_own(seed, values):
         (sum(column) + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
         for column, bits in zip(rows.T.tolist(), moduli, strict=True)
     ]
-    assert law.decode(law.wrap(total(masked))).tolist() == wanted
+    assert law.decode(law.wrap(total_of_wide_integers(masked))).tolist() == wanted
 
 
 def test_shares_of_a_field_are_even_among_its_residues():
-    law = Masks("uniform").for_sums(RING, Counts(UNITS, 60, ((2, 3), (1, 7))))
+    law = Masks("uniform").for_sums(RING, UnitCounts(UNITS, 60, ((2, 3), (1, 7))))
     assert law.dtype == np.uint64
     counts = replace(law.counts, units=UNITS[:1] * 4000, fields=((4000, 3),))
     drawn = replace(law, counts=counts).draw(
@@ -121,7 +127,7 @@ def test_shares_of_a_field_are_even_among_its_residues():
 
 def test_fields_have_a_number_for_each_unit():
     with refused("units-not-per-number", mentions=("2", "3")):
-        Counts(UNITS, 60, ((2, 3),))
+        UnitCounts(UNITS, 60, ((2, 3),))
 
 
 def test_more_bits_than_three_words_have_are_refused():
@@ -150,7 +156,7 @@ def test_a_grid_is_refused_and_the_unit_named(name):
         return
     masks = Masks(name, sigma=SIGMAS[name], grid=40)
     with refused("grid-not-accepted"):
-        masks.for_sums(RING, Counts(UNITS, 60))
+        masks.for_sums(RING, UnitCounts(UNITS, 60))
 
 
 def test_gaussian_masks_are_not_for_sums():
@@ -169,7 +175,7 @@ def test_each_number_is_masked_in_its_own_unit(sigma, eighths, seed):
         assert (found - 1) ** 2 < square <= found**2
     expected = [discrete_gaussian(source, one, 1).tolist()[0] for one in steps]
     drawn = law.draw(SeededStream(np.random.default_rng(seed)), 3, weight)
-    assert to_integers(drawn).tolist() == expected
+    assert limbs_to_integers(drawn).tolist() == expected
 
 
 def test_without_weights_the_deviation_is_a_ceiling():
@@ -182,7 +188,7 @@ def test_what_is_proved_is_proved_of_a_coarser_grid(units):
     sigma = 1e9
     law = law_of("lattice", 60, units=tuple(units), sigma=sigma)
     assert law.masks.sigma == sigma
-    grid = Grid(law.masks.grid)
+    grid = FixedPointGrid(law.masks.grid)
     assert Fraction(grid.step) >= max(units)
     assert Fraction(grid.step) < 2 * max(units)
     assert all(grid.deviation(sigma) <= steps for steps in law.deviations())
@@ -203,10 +209,10 @@ def test_no_sum_of_masked_numbers_needs_more_bytes_than_the_lattice_says(
     bits, sigma, seed
 ):
     law = law_of("lattice", bits, sigma=sigma)
-    shares = draw_shares(RING, law, ShareStreams(seed), size=3)
+    shares = draw_mask_shares(RING, law, ShareStreams(seed), size=3)
     half = 1 << (bits - 1)
     rows = np.stack([law.encode(whole(half // 4 - 1, -half // 4, 0))] * 4)
-    masked = to_integers(add(rows, shares.masks())).astype(object)
+    masked = limbs_to_integers(add_wide_integers(rows, shares.masks())).astype(object)
     for some in (masked, np.cumsum(masked, axis=0)):
         top = max(abs(int(one)) for one in some.ravel().tolist())
         assert top < 1 << (8 * law.number_bytes - 1)
@@ -218,9 +224,9 @@ SIGMAS_BY_PLACE = (1.0, 50.0, 700.0)
 
 def made(kind, sigmas, units):
     if kind == "counts":
-        return Masks("lattice", sigmas).for_sums(RING, Counts(units, 60))
+        return Masks("lattice", sigmas).for_sums(RING, UnitCounts(units, 60))
     if kind == "residues":
-        return Masks("uniform").for_sums(RING, Counts(units, 130))
+        return Masks("uniform").for_sums(RING, UnitCounts(units, 130))
     return Masks(kind, sigmas, 20 if kind == "lattice" else None).on(RING)
 
 
@@ -247,7 +253,7 @@ def test_residues_of_one_word_are_drawn_as_a_word_of_longer_ones():
     assert short.in_one_word().counts == found
     drawn = long.in_one_word().draw(SeededStream(np.random.default_rng(3)), 3)
     whole = long.draw(SeededStream(np.random.default_rng(3)), 3)
-    assert drawn.tolist() == [n % 2**64 for n in to_integers(whole).tolist()]
+    assert drawn.tolist() == [n % 2**64 for n in limbs_to_integers(whole).tolist()]
     assert (lattice := law_of("lattice", 130)).in_one_word() is lattice
 
 

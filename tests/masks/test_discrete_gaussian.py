@@ -17,17 +17,17 @@ from strategies import few, seeds
 from veilsum.errors import NumericalError
 from veilsum.masks.discrete_gaussian import (
     MARGIN,
-    _batch,
-    _decide,
-    _draw_tails,
-    _draws,
-    _zeros,
-    check_deviation,
+    _accepted_gaussian_draws,
+    _accepted_of_gaussian_batch,
+    _decide_gaussian_proposal,
+    _draw_gaussian_tails,
+    _zero_bits_of_mask_stream,
+    check_gaussian_deviation,
     discrete_gaussian,
     discrete_gaussian_rows,
     discrete_gaussians,
-    exp_bounds,
-    strips_of,
+    exp_bounds_for_gaussian_draw,
+    strips_of_discrete_gaussian,
 )
 from veilsum.masks.streams import Keystream, SeededStream
 from veilsum.minimise.costs.bases import Quadratic
@@ -103,7 +103,7 @@ def proposed(strips, k):
 @given(deviations)
 def test_every_integer_has_the_same_constant(deviation):
     """Proposing times accepting is c e(y) / (8192 W): exactly, strip by strip."""
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     constant = Fraction(strips.unit, 8192 * 2**strips.shift)
     for k in range(len(strips.counts) + 200):
         assert proposed(strips, k) * strips.weight(k) == constant
@@ -113,7 +113,7 @@ def test_every_integer_has_the_same_constant(deviation):
 @given(deviations)
 def test_no_probability_of_acceptance_exceeds_one(deviation):
     """At the start of a strip, where it is largest; and on the tail, to G = 60."""
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     with mpmath.workdps(50):
         for k in range(len(strips.counts) + 16 * 60):
             factor = strips.weight(k)
@@ -124,7 +124,7 @@ def test_no_probability_of_acceptance_exceeds_one(deviation):
 @few
 @given(deviations)
 def test_the_entries_are_those_of_the_algebra(deviation):
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     found = np.bincount(strips.entries)
     assert found.tolist() == [*strips.counts, 1]
     assert found.sum() == 4096
@@ -133,7 +133,7 @@ def test_the_entries_are_those_of_the_algebra(deviation):
 @few
 @given(deviations)
 def test_strips_are_powers_of_two_near_an_eighth_of_the_deviation(deviation):
-    width = 2 ** strips_of(deviation).shift
+    width = 2 ** strips_of_discrete_gaussian(deviation).shift
     assert width <= max(1, deviation / 8)
     assert 16 * width > deviation
 
@@ -141,7 +141,7 @@ def test_strips_are_powers_of_two_near_an_eighth_of_the_deviation(deviation):
 @given(deviations)
 def test_few_proposals_are_rejected(deviation):
     """The rate is c sum e / (8192 W), and the sum is S sqrt(2 pi) from S = 4 on."""
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     rate = strips.unit * deviation * np.sqrt(2 * np.pi) / (8192 * 2**strips.shift)
     assert 0.9 < rate < 1
 
@@ -149,7 +149,7 @@ def test_few_proposals_are_rejected(deviation):
 @pytest.mark.parametrize("deviation", [4, 5, 7, 16])
 def test_the_law_of_the_algebra_is_the_discrete_gaussian(deviation):
     """Sum the paths to every y within 12 S, to 40 digits, and normalise."""
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     radius = 12 * deviation
     with mpmath.workdps(40):
         paths = []
@@ -167,7 +167,7 @@ def test_the_law_of_the_algebra_is_the_discrete_gaussian(deviation):
 @given(deviations, st.integers(0, 10**4), st.integers(20, 60))
 def test_bounds_of_exp_hold_and_are_close(deviation, hundredths, digits):
     y = deviation * hundredths // 100
-    lower, upper = exp_bounds(deviation, y, digits)
+    lower, upper = exp_bounds_for_gaussian_draw(deviation, y, digits)
     with mpmath.workdps(100):
         e = weight(deviation, y)
         assert lower.numerator <= e * lower.denominator
@@ -194,7 +194,7 @@ def first_words(strips, k, *, start, negative=0):
 
 def verdict(deviation, y, start, margin):
     """Whether a scripted proposal of y is returned."""
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     k = abs(y) >> strips.shift
     first = first_words(strips, k, start=start, negative=int(y < 0))
     within = abs(y) & (1 << strips.shift) - 1
@@ -205,7 +205,7 @@ def verdict(deviation, y, start, margin):
         words += [placed >> 64 * k & 2**64 - 1 for k in reversed(range(n_low))]
     # Within rounding of a threshold U goes on in the middle of its interval.
     words += [1 << 63] * 2
-    found = _batch(Script(words), strips, 1, margin).tolist()
+    found = _accepted_of_gaussian_batch(Script(words), strips, 1, margin).tolist()
     assert found in ([], [y])
     return bool(found)
 
@@ -216,7 +216,7 @@ def test_every_proposal_is_accepted_up_to_its_probability(deviation):
 
     With the margin of the package and with none: float64 alone is right at 2^-43.
     """
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     for y in range(1, len(strips.counts) << strips.shift):
         edge = threshold(strips, y >> strips.shift, y)
         for sign in (1, -1):
@@ -229,7 +229,7 @@ def test_every_proposal_is_accepted_up_to_its_probability(deviation):
 
 @given(deviations, st.data())
 def test_decisions_are_right_at_every_deviation(deviation, data):
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     y = data.draw(st.integers(1, (len(strips.counts) << strips.shift) - 1))
     edge = threshold(strips, y >> strips.shift, y)
     for gap, margin in ((1, MARGIN), (2**12, MARGIN), (2**8, 0.0), (1, inf)):
@@ -240,7 +240,7 @@ def test_decisions_are_right_at_every_deviation(deviation, data):
 @pytest.mark.parametrize("deviation", [4, 16, 2**20, 2**60, 2**100, 2**180])
 def test_zero_is_returned_once(deviation):
     """Plus zero is accepted up to c / N_0, minus zero never; plus one either way."""
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     edge = 2**51 * strips.unit // strips.counts[0]
     assert verdict(deviation, 0, edge - 1, MARGIN)
     if edge < 2**51:
@@ -248,22 +248,22 @@ def test_zero_is_returned_once(deviation):
     assert verdict(deviation, 1, 0, MARGIN)
     assert verdict(deviation, -1, 0, MARGIN)
     minus = [first_words(strips, 0, start=0, negative=1), *[0] * (strips.n_words - 1)]
-    assert _batch(Script(minus), strips, 1, MARGIN).size == 0
+    assert _accepted_of_gaussian_batch(Script(minus), strips, 1, MARGIN).size == 0
 
 
 @each("deviation", [4, 5, 1000, 2**20, 2**52, 2**60, 2**100, 2**180])
 def test_the_slow_path_draws_what_the_fast_path_draws(deviation):
     """Further words are drawn when 51 bits do not decide: probability 2^-50 each."""
-    strips = strips_of(deviation)
-    fast = _draws(seeded(deviation), strips, 400, margin=MARGIN)
-    slow = _draws(seeded(deviation), strips, 400, margin=inf)
+    strips = strips_of_discrete_gaussian(deviation)
+    fast = _accepted_gaussian_draws(seeded(deviation), strips, 400, margin=MARGIN)
+    slow = _accepted_gaussian_draws(seeded(deviation), strips, 400, margin=inf)
     assert fast.tolist() == slow.tolist()
 
 
 @given(deviations, st.data())
 def test_u_is_extended_until_it_is_decided(deviation, data):
     """U = edge 2^-115 plus or minus a unit, of which only the first bits are known."""
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     k = data.draw(st.integers(1, len(strips.counts) + 20))
     y = (k << strips.shift) + data.draw(st.integers(0, 2**strips.shift - 1))
     edge = threshold(strips, k, y, bits=115)
@@ -271,58 +271,71 @@ def test_u_is_extended_until_it_is_decided(deviation, data):
     for u, below in ((edge - 1, True), (edge + 1, False)):
         if 0 <= u < 2**115:
             further = iter([u & 2**64 - 1][: (115 - known) // 64])
-            found = _decide(strips, k, y, u >> (115 - known), known, further)
+            found = _decide_gaussian_proposal(
+                strips, k, y, u >> (115 - known), known, further
+            )
             assert found is below
 
 
 @pytest.mark.parametrize(("word", "below"), [(0, True), (2**64 - 1, False)])
 def test_at_the_edge_itself_a_further_word_decides(word, below):
     """51 bits equal those of the probability: what follows them is compared."""
-    strips = strips_of(1000)
+    strips = strips_of_discrete_gaussian(1000)
     edge = threshold(strips, 3, 200)
     further = Script([word])
-    found = _decide(strips, 3, 200, edge, 51, (int(further.words(1)[0]) for _ in "a"))
+    found = _decide_gaussian_proposal(
+        strips, 3, 200, edge, 51, (int(further.words(1)[0]) for _ in "a")
+    )
     assert found is below
     assert further.left == []
 
 
 def test_an_undecided_batch_takes_further_words_from_the_stream():
-    strips = strips_of(4)
+    strips = strips_of_discrete_gaussian(4)
     edge = threshold(strips, 2, 2)
     first = first_words(strips, 2, start=edge)
-    assert _batch(Script([first, 0]), strips, 1, MARGIN).tolist() == [2]
-    assert _batch(Script([first, 2**64 - 1]), strips, 1, MARGIN).tolist() == []
+    assert _accepted_of_gaussian_batch(
+        Script([first, 0]), strips, 1, MARGIN
+    ).tolist() == [2]
+    assert (
+        _accepted_of_gaussian_batch(
+            Script([first, 2**64 - 1]), strips, 1, MARGIN
+        ).tolist()
+        == []
+    )
 
 
 # -- The tail --------------------------------------------------------------------
 
 
 def test_zero_bits_are_counted_across_words():
-    assert _zeros(Script([]), 1) == 0
-    assert _zeros(Script([]), 2**63) == 63
-    assert _zeros(Script([0, 0, 8]), 0) == 64 * 3 + 3
+    assert _zero_bits_of_mask_stream(Script([]), 1) == 0
+    assert _zero_bits_of_mask_stream(Script([]), 2**63) == 63
+    assert _zero_bits_of_mask_stream(Script([0, 0, 8]), 0) == 64 * 3 + 3
 
 
 @each("deviation", [16, 1000, 2**60, 2**100, 2**180])
 @each(("zeros", "row"), [(0, 0), (0, 15), (2, 5), (9, 3), (70, 1)])
 def test_the_tail_reaches_far_and_decides_exactly(deviation, zeros, row):
     """U = 0 is not decided at once: many zero words accept, one large word rejects."""
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     k = len(strips.counts) + 16 * zeros + row
     entry = [4095, *repeat(0, strips.n_words - 1)]
     steps = [0, row, 2 ** (zeros - 64)] if zeros > 63 else [2**zeros, row]
     # exp(-x) is about 2^(-1.44 x): so many words of zeros settle it.
     enough = int(k**2 * 1.45 / 2 * (2**strips.shift / deviation) ** 2 / 64) + 2
     script = Script([*entry, *steps, *repeat(0, enough)])
-    assert _batch(script, strips, 1, MARGIN).tolist() == [k << strips.shift]
+    assert _accepted_of_gaussian_batch(script, strips, 1, MARGIN).tolist() == [
+        k << strips.shift
+    ]
     script = Script([entry[0] | 2**63, *entry[1:], *steps, 2**64 - 1])
-    assert _batch(script, strips, 1, MARGIN).size == 0
+    assert _accepted_of_gaussian_batch(script, strips, 1, MARGIN).size == 0
 
 
 @each("deviation", [4, 1000, 2**60])
 @each("k", [0, 1, 15, 16, 17, 40, 100, 127])
 def test_tail_decisions_are_right_in_float64_too(deviation, k):
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     beyond = len(strips.counts) + k
     edge = threshold(strips, beyond, beyond << strips.shift)
     steps = [2 ** (k // 16), k % 16]
@@ -331,20 +344,30 @@ def test_tail_decisions_are_right_in_float64_too(deviation, k):
         for u, expected in ((edge + gap, 0), (edge - gap, 1)):
             if u >= 0:
                 words = [4095 | u << 13, *rest, *steps]
-                assert _batch(Script(words), strips, 1, margin).size == expected
+                assert (
+                    _accepted_of_gaussian_batch(Script(words), strips, 1, margin).size
+                    == expected
+                )
 
 
 def test_a_proposal_beyond_int64_is_an_error_and_does_not_wrap():
     """G = 512 at S = 2^52: the strip begins beyond 2^62."""
     words = [4095, 0, *repeat(0, 10), 1]
     with refused("internal", NumericalError):
-        _batch(Script(words), strips_of(2**52), 1, MARGIN)
+        _accepted_of_gaussian_batch(
+            Script(words), strips_of_discrete_gaussian(2**52), 1, MARGIN
+        )
 
 
 def test_a_proposal_just_within_int64_is_decided():
     """G = 500 at S = 2^52, with U not zero: rejected, not an error."""
     words = [4095 | 2**63, 0, 0, 0, *repeat(0, 6), 2**52]
-    assert _batch(Script(words), strips_of(2**52), 1, MARGIN).size == 0
+    assert (
+        _accepted_of_gaussian_batch(
+            Script(words), strips_of_discrete_gaussian(2**52), 1, MARGIN
+        ).size
+        == 0
+    )
 
 
 @pytest.mark.statistical
@@ -353,10 +376,10 @@ def test_tail_strips_are_geometric_rows_of_sixteen():
 
     False-alarm rate 2e-6.
     """
-    strips = strips_of(16)
+    strips = strips_of_discrete_gaussian(16)
     start = len(strips.counts)
     found = np.full(60_000, start)
-    _draw_tails(seeded(0), strips, found)
+    _draw_gaussian_tails(seeded(0), strips, found)
     geometric, row = np.divmod(found - start, 16)
     counts = np.bincount(np.minimum(geometric, 12), minlength=13)
     chances = [*(0.5 ** (g + 1) for g in range(12)), 0.5**12]
@@ -387,10 +410,12 @@ def test_draws_from_the_tail_have_the_law_of_the_tail(deviation):
 
     False-alarm rate 2e-6 for each deviation.
     """
-    strips = strips_of(deviation)
+    strips = strips_of_discrete_gaussian(deviation)
     start = len(strips.counts) << strips.shift
     size = 60_000
-    found = _batch(OnlyTails(seeded(1), size), strips, size, MARGIN)
+    found = _accepted_of_gaussian_batch(
+        OnlyTails(seeded(1), size), strips, size, MARGIN
+    )
     assert abs(found).min() == start
     tail = [
         float(weight(deviation, y) / weight(deviation, start))
@@ -464,7 +489,7 @@ def test_large_deviations_have_a_normal_shape_and_uniform_low_bits(deviation):
     """
     draws = discrete_gaussian(seeded(5), deviation, 40_000)
     assert stats.kstest(draws.astype(float) / deviation, "norm").pvalue > 1e-6
-    width = strips_of(deviation).shift
+    width = strips_of_discrete_gaussian(deviation).shift
     for place in {0, 4, width // 2, width - 4}:
         digits = np.array([y >> place & 15 for y in draws.tolist()])
         assert stats.chisquare(np.bincount(digits, minlength=16)).pvalue > 1e-6
@@ -509,7 +534,7 @@ def test_no_draws_take_no_words():
 
 def test_a_batch_of_rejections_is_followed_by_another():
     """Nine proposals of minus zero, then nine of one."""
-    strips = strips_of(4)
+    strips = strips_of_discrete_gaussian(4)
     nothing = first_words(strips, 0, start=0, negative=1)
     one = first_words(strips, 1, start=0)
     script = Script([*repeat(nothing, 9), *repeat(one, 9)])
@@ -535,12 +560,12 @@ def test_a_large_deviation_is_refused_with_what_to_change():
 @pytest.mark.parametrize("deviation", [4.5, 16.0, "16", None, np.float64(8)])
 def test_a_deviation_that_is_no_integer_is_refused(deviation):
     with refused("deviation-not-whole"):
-        check_deviation(deviation)
+        check_gaussian_deviation(deviation)
 
 
 def test_integers_of_numpy_are_deviations():
-    assert check_deviation(np.int64(9)) == 9
-    assert type(check_deviation(np.uint64(2**60))) is int
+    assert check_gaussian_deviation(np.int64(9)) == 9
+    assert type(check_gaussian_deviation(np.uint64(2**60))) is int
 
 
 def test_a_negative_count_is_refused():

@@ -15,7 +15,7 @@ from strategies import any_topologies, connected_topologies, few, seeds
 from veilsum.errors import InvalidInputError, RangeError, SecretError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.discrete_gaussian import discrete_gaussian
-from veilsum.masks.fixed_point import Grid
+from veilsum.masks.fixed_point import FixedPointGrid
 from veilsum.masks.laws import (
     LAWS,
     GaussianMasks,
@@ -23,17 +23,17 @@ from veilsum.masks.laws import (
     Masks,
     NoMasks,
     UniformMasks,
-    check_sigma,
+    check_mask_sigma,
 )
 from veilsum.masks.masking import (
-    Shares,
+    MaskShares,
     ShareStreams,
     SystemStreams,
     at_both_ends,
-    draw_shares,
+    draw_mask_shares,
 )
 from veilsum.masks.streams import Keystream, SeededStream
-from veilsum.numbers.limbs import from_integers, limb_type, to_integers
+from veilsum.numbers.limbs import limb_type, limbs_from_integers, limbs_to_integers
 
 TRIANGLE = Topology.family("complete:3")
 magnitudes = st.floats(-3.0, 12.0).map(lambda exponent: 10.0**exponent)
@@ -55,16 +55,16 @@ def lattice(topology=TRIANGLE, **options):
 @given(any_topologies(), magnitudes, seeds, bits, st.integers(1, 3))
 def test_lattice_masks_add_up_to_exactly_zero(topology, sigma, seed, q, size):
     law = Masks("lattice", sigma=sigma, grid=q).on(topology)
-    masks = draw_shares(topology, law, ShareStreams(seed), size=size).masks()
+    masks = draw_mask_shares(topology, law, ShareStreams(seed), size=size).masks()
     assert masks.dtype == law.dtype
-    total = [sum(column) for column in to_integers(masks).T.tolist()]
+    total = [sum(column) for column in limbs_to_integers(masks).T.tolist()]
     assert total == [0] * size
 
 
 @given(any_topologies(), seeds, st.integers(1, 3))
 def test_uniform_masks_add_up_to_zero_modulo_2_64(topology, seed, size):
     law = Masks("uniform").on(topology)
-    masks = draw_shares(topology, law, ShareStreams(seed), size=size).masks()
+    masks = draw_mask_shares(topology, law, ShareStreams(seed), size=size).masks()
     assert masks.dtype == np.uint64
     for column in masks.T:
         assert sum(int(mask) for mask in column) % 2**64 == 0
@@ -73,14 +73,14 @@ def test_uniform_masks_add_up_to_zero_modulo_2_64(topology, seed, size):
 @few
 @given(any_topologies(), magnitudes, seeds)
 def test_wide_masks_are_the_narrow_ones_where_both_fit(topology, sigma, seed):
-    narrow = LatticeMasks(check_sigma(sigma), Grid(16))
-    wide = LatticeMasks(check_sigma(sigma), Grid(16), wide=True)
+    narrow = LatticeMasks(check_mask_sigma(sigma), FixedPointGrid(16))
+    wide = LatticeMasks(check_mask_sigma(sigma), FixedPointGrid(16), wide=True)
     drawn = [
-        draw_shares(topology, law, ShareStreams(seed), size=2).masks()
+        draw_mask_shares(topology, law, ShareStreams(seed), size=2).masks()
         for law in (narrow, wide)
     ]
     assert [masks.dtype for masks in drawn] == [np.int64, limb_type(4)]
-    assert drawn[0].tolist() == to_integers(drawn[1]).tolist()
+    assert drawn[0].tolist() == limbs_to_integers(drawn[1]).tolist()
 
 
 def test_integer_masks_are_sent_minus_received():
@@ -88,10 +88,10 @@ def test_integer_masks_are_sent_minus_received():
     r = [[0, 1, 2], [3, 0, 4], [5, 6, 0]]
     values = [[[r[i][j]], [r[j][i]]] for i, j in TRIANGLE.edges.tolist()]
     whole = np.array(values)
-    for kept in (whole, *(from_integers(whole, words) for words in (1, 2, 3, 4))):
-        masks = Shares(TRIANGLE, kept).masks()
-        assert to_integers(masks).ravel().tolist() == [-5, 0, 5]
-    masks = Shares(TRIANGLE, np.array(values, dtype=np.uint64)).masks()
+    for kept in (whole, *(limbs_from_integers(whole, words) for words in (1, 2, 3, 4))):
+        masks = MaskShares(TRIANGLE, kept).masks()
+        assert limbs_to_integers(masks).ravel().tolist() == [-5, 0, 5]
+    masks = MaskShares(TRIANGLE, np.array(values, dtype=np.uint64)).masks()
     assert masks.ravel().tolist() == [2**64 - 5, 0, 5]
 
 
@@ -112,7 +112,7 @@ def test_a_weight_multiplies_the_variance_of_a_draw(eighths, seed, sigma):
 def test_an_edge_s_weight_reaches_its_shares():
     heavy = Topology.from_edges([(0, 1), (1, 2)], weights=[1.0, 10_000.0])
     law, streams = lattice(heavy), ShareStreams(1)
-    values = draw_shares(heavy, law, streams, size=400).values.astype(float)
+    values = draw_mask_shares(heavy, law, streams, size=400).values.astype(float)
     light, loud = values.reshape(2, -1).std(axis=1)
     assert loud / light == pytest.approx(100.0, rel=0.2)
 
@@ -153,7 +153,7 @@ def test_uniform_draws_are_the_stream_s_words_whatever_the_weight():
 def test_integer_shares_come_from_the_keyed_streams_too(seed, epoch):
     """The contract between drivers holds for every law."""
     law, streams = lattice(), ShareStreams(seed)
-    shares = draw_shares(TRIANGLE, law, streams, size=2, epoch=epoch)
+    shares = draw_mask_shares(TRIANGLE, law, streams, size=2, epoch=epoch)
     for (i, j), (sent, received) in zip(TRIANGLE.edges, shares.values, strict=True):
         forth = streams.stream(epoch=epoch, sender=int(i), receiver=int(j))
         back = streams.stream(epoch=epoch, sender=int(j), receiver=int(i))
@@ -168,7 +168,7 @@ rows = st.lists(st.floats(-100.0, 100.0), min_size=1, max_size=4).map(np.array)
 
 @given(rows, st.sampled_from([False, True]))
 def test_what_the_lattice_encodes_is_decoded_within_half_a_step(values, wide):
-    law = LatticeMasks(check_sigma(1.0), Grid(40), wide=wide)
+    law = LatticeMasks(check_mask_sigma(1.0), FixedPointGrid(40), wide=wide)
     numbers = law.encode(values)
     assert numbers.dtype == law.dtype
     assert np.abs(law.decode(numbers) - values).max() <= 2.0**-41
@@ -176,7 +176,7 @@ def test_what_the_lattice_encodes_is_decoded_within_half_a_step(values, wide):
 
 @given(rows, st.integers(1, 5), st.integers(0, 2**64 - 1))
 def test_residues_are_decoded_once_their_masks_have_cancelled(values, n, mask):
-    law = UniformMasks(Grid(40), n_parties=n, largest=100.0)
+    law = UniformMasks(FixedPointGrid(40), n_parties=n, largest=100.0)
     numbers = law.encode(values)
     assert numbers.dtype == np.uint64
     masked = numbers + np.uint64(mask)
@@ -190,19 +190,19 @@ def test_a_sum_of_residues_is_the_sum_of_the_rounded_values(values, seed):
     topology = Topology.family(f"complete:{len(values)}")
     law = Masks("uniform", grid=40, largest=1000.0).on(topology)
     private = np.stack([law.encode(np.array([value])) for value in values])
-    shares = draw_shares(topology, law, ShareStreams(seed), size=1)
+    shares = draw_mask_shares(topology, law, ShareStreams(seed), size=1)
     total = (private + shares.masks()).sum(axis=0)
     expected = sum(round(Fraction(value) * 2**40) for value in values)
     assert law.decode(total).tolist() == [float(Fraction(expected, 2**40))]
 
 
 def test_the_largest_sum_of_residues_still_fits():
-    law = UniformMasks(Grid(50), n_parties=1)
+    law = UniformMasks(FixedPointGrid(50), n_parties=1)
     assert law.decode(law.encode(np.array([2.0**12]))).tolist() == [2.0**12]
     assert law.decode(law.encode(np.array([-(2.0**12)]))).tolist() == [-(2.0**12)]
 
 
-@pytest.mark.parametrize("law", [NoMasks(), GaussianMasks(check_sigma(1.0))])
+@pytest.mark.parametrize("law", [NoMasks(), GaussianMasks(check_mask_sigma(1.0))])
 def test_laws_in_float64_encode_nothing(law):
     values = np.array([0.1, -2.5])
     assert law.encode(values) is values
@@ -227,7 +227,7 @@ def test_without_a_declared_range_what_a_sum_cannot_hold_is_refused():
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("wide", [False, True])
 def test_what_is_no_number_is_refused(bad, wide):
-    law = LatticeMasks(check_sigma(1.0), Grid(40), wide=wide)
+    law = LatticeMasks(check_mask_sigma(1.0), FixedPointGrid(40), wide=wide)
     with refused("not-finite", RangeError, mentions=("1",)):
         law.encode(np.array([bad]))
     with refused("value-out-of-range", RangeError, mentions=("1",)):
@@ -321,7 +321,7 @@ def test_contradictions_are_refused(name, given, words):
 
 
 def test_laws_for_simulation_are_not_deployed():
-    for law in (NoMasks(), GaussianMasks(check_sigma(1.0))):
+    for law in (NoMasks(), GaussianMasks(check_mask_sigma(1.0))):
         with refused("law-not-deployable"):
             law.check_deployable()
 
@@ -359,15 +359,17 @@ def test_the_system_s_streams_have_nowhere_to_put_a_seed():
 def test_the_system_s_streams_never_repeat(law):
     """Equal keys, and yet no share twice: chance below 1e-15 by the birthday bound."""
     streams = SystemStreams()
-    drawn = [draw_shares(TRIANGLE, law, streams, size=4).values for _ in range(5)]
-    numbers = [n for values in drawn for n in to_integers(values).ravel().tolist()]
+    drawn = [draw_mask_shares(TRIANGLE, law, streams, size=4).values for _ in range(5)]
+    numbers = [
+        n for values in drawn for n in limbs_to_integers(values).ravel().tolist()
+    ]
     assert len(set(numbers)) == len(numbers) == 5 * 24
 
 
 def test_no_float_normals_come_from_the_system_s_streams():
-    law = GaussianMasks(check_sigma(1.0))
+    law = GaussianMasks(check_mask_sigma(1.0))
     with refused("normals-for-simulation"):
-        draw_shares(TRIANGLE, law, SystemStreams(), size=1)
+        draw_mask_shares(TRIANGLE, law, SystemStreams(), size=1)
     with refused("normals-for-simulation"):
         law.draw(Keystream(bytes(32)), 3)
 
@@ -379,8 +381,8 @@ def test_no_float_normals_come_from_the_system_s_streams():
 def test_shares_of_every_law_are_never_shown_or_pickled(name):
     sigma = 1.0 if name in {"gaussian", "lattice"} else None
     law = Masks(name, sigma=sigma).on(TRIANGLE)
-    shares = draw_shares(TRIANGLE, law, ShareStreams(0), size=2)
-    assert repr(shares) == "<Shares: private>"
+    shares = draw_mask_shares(TRIANGLE, law, ShareStreams(0), size=2)
+    assert repr(shares) == "<MaskShares: private>"
     assert str(shares) == repr(shares)
     with pytest.raises(SecretError):
         pickle.dumps(shares)

@@ -7,12 +7,12 @@ import pytest
 
 from veilsum.graphs.topology import Topology
 from veilsum.masks import masking
-from veilsum.masks.discrete_gaussian import strips_of
+from veilsum.masks.discrete_gaussian import strips_of_discrete_gaussian
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import (
     CounterStreams,
-    draw_shares,
-    exact_totals,
+    draw_mask_shares,
+    exact_totals_of_masked_rows,
     masks_in_pieces,
 )
 
@@ -27,18 +27,20 @@ def test_pieces_are_the_ordinary_masks_bit_for_bit(monkeypatch, sigma, grid, siz
     law = Masks("lattice", sigma, grid).on(GRAPH)
     streams = CounterStreams(7)
     found = masks_in_pieces(GRAPH, law, streams, size=size, epoch=3)
-    wanted = draw_shares(GRAPH, law, streams, size=size, epoch=3).masks()
+    wanted = draw_mask_shares(GRAPH, law, streams, size=size, epoch=3).masks()
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, wanted)
-    assert exact_totals(found) == [0] * size
+    assert exact_totals_of_masked_rows(found) == [0] * size
 
 
 def test_links_are_left_undone_and_done_by_the_ordinary_road():
     law = Masks("lattice", 1.0, 30).on(GRAPH)
-    drawing = masking._Drawing.of(GRAPH, law, CounterStreams(7), 4, 0)
+    drawing = masking._MaskDrawing.of(GRAPH, law, CounterStreams(7), 4, 0)
     undone = np.zeros(GRAPH.n_edges, dtype=bool)
     noise = np.empty((GRAPH.n_edges, 4), dtype=np.int64)
-    masking.compiled(masking.drawn_links)(GRAPH.edges, *drawing.fixed, noise, undone)
+    masking.compiled_or_plain(masking.draw_masks_of_links)(
+        GRAPH.edges, *drawing.fixed, noise, undone
+    )
     # A tail is proposed once in 4096 times, and a link has about nine proposals.
     assert 0 < undone.sum() < 20
 
@@ -50,7 +52,7 @@ def test_other_laws_are_drawn_one_by_one(masks):
     graph = Topology.family("cycles:12:4")
     law = masks.on(graph)
     found = masks_in_pieces(graph, law, CounterStreams(1), size=2)
-    wanted = draw_shares(graph, law, CounterStreams(1), size=2).masks()
+    wanted = draw_mask_shares(graph, law, CounterStreams(1), size=2).masks()
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
@@ -60,7 +62,7 @@ def test_weights_of_links_and_arcs_are_heeded():
         graph = Topology.from_edges(edges, weights=weights, directed=directed)
         law = Masks("lattice", 1.0, 20).on(graph)
         found = masks_in_pieces(graph, law, CounterStreams(1), size=3)
-        wanted = draw_shares(graph, law, CounterStreams(1), size=3).masks()
+        wanted = draw_mask_shares(graph, law, CounterStreams(1), size=3).masks()
         np.testing.assert_array_equal(found, wanted)
 
 
@@ -96,12 +98,12 @@ def test_the_law_of_what_pieces_draw():
 
 def test_exact_totals_do_not_wrap():
     numbers = np.array([[2**62, -5], [2**62, -(2**62)], [2**62, -(2**62)]])
-    assert exact_totals(numbers) == [3 * 2**62, -5 - 2**63]
+    assert exact_totals_of_masked_rows(numbers) == [3 * 2**62, -5 - 2**63]
 
 
 def test_a_batch_is_as_large_as_the_sampler_s():
-    assert strips_of(1 << 20).small
-    assert masking.proposals(4) == 12
+    assert strips_of_discrete_gaussian(1 << 20).small
+    assert masking.count_gaussian_proposals(4) == 12
 
 
 def test_counters_are_for_simulations_only():

@@ -9,7 +9,7 @@ import pytest
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import LAWS, Masks
-from veilsum.numbers.units import Counts
+from veilsum.numbers.units import UnitCounts
 
 TRIANGLE = Topology.family("complete:3")
 LATTICE = Masks("lattice", sigma=3.0, grid=40, largest=8.0)
@@ -100,7 +100,7 @@ def test_another_law_takes_over_what_it_has(change, expected):
     assert LATTICE.altered(**change) == expected
 
 
-COUNTS = Counts((Fraction(1, 8), Fraction(1)), 70)
+COUNTS = UnitCounts((Fraction(1, 8), Fraction(1)), 70)
 
 
 @pytest.mark.parametrize(("law", "sigma"), [("uniform", None), ("lattice", 9.0)])

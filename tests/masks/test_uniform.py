@@ -10,16 +10,22 @@ from refusals import refused
 from veilsum.errors import NumericalError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.masks.streams import SeededStream
-from veilsum.numbers.limbs import add, limbs_of, subtract, to_integers, total
-from veilsum.numbers.units import Counts
+from veilsum.numbers.limbs import (
+    add_wide_integers,
+    limbs_of,
+    limbs_to_integers,
+    subtract_wide_integers,
+    total_of_wide_integers,
+)
+from veilsum.numbers.units import UnitCounts
 
 RING = Topology.family("ring:4")
 
 
 def counting(bits, size=1):
-    return Masks("uniform").for_sums(RING, Counts((Fraction(1),) * size, bits))
+    return Masks("uniform").for_sums(RING, UnitCounts((Fraction(1),) * size, bits))
 
 
 WIDE = counting(192)
@@ -28,9 +34,11 @@ HALF = 1 << 191
 
 def masked_total(law, rows, seed=0):
     """What parties would add up: their numbers with masks on."""
-    shares = draw_shares(RING, law, ShareStreams(seed), size=rows.shape[1])
+    shares = draw_mask_shares(RING, law, ShareStreams(seed), size=rows.shape[1])
     encoded = np.stack([law.encode(row) for row in rows])
-    return law.decode(total(law.wrap(add(encoded, shares.masks()))))
+    return law.decode(
+        total_of_wide_integers(law.wrap(add_wide_integers(encoded, shares.masks())))
+    )
 
 
 @given(
@@ -86,11 +94,11 @@ def test_wide_shares_fill_their_range_evenly():
 @pytest.mark.parametrize("fields", [(), ((50, 130),)])
 def test_what_leaves_a_party_is_a_residue(fields):
     """A sum of four residues that is not reduced would betray its size."""
-    counts = Counts((Fraction(1),) * 50, 192, fields)
+    counts = UnitCounts((Fraction(1),) * 50, 192, fields)
     law = Masks("uniform").for_sums(RING, counts)
     half = 1 << 129 if fields else HALF
-    shares = draw_shares(RING, law, ShareStreams(1), size=50)
-    noise = to_integers(shares.values)
+    shares = draw_mask_shares(RING, law, ShareStreams(1), size=50)
+    noise = limbs_to_integers(shares.values)
     whole = noise[:, 0] - noise[:, 1]
     masks = whole[[0, 1]].sum(axis=0)
     assert max(map(abs, masks)) > half
@@ -105,13 +113,15 @@ def test_views_are_equal_when_sums_are():
     """With masks shifted along a link, other inputs of equal sum look the same."""
     one = np.array([[15], [20], [0], [40]], dtype=object)
     other = one + np.array([[10**50], [-(10**50)], [0], [0]], dtype=object)
-    shares = draw_shares(RING, WIDE, ShareStreams(2), size=1)
-    shifted = draw_shares(RING, WIDE, ShareStreams(2), size=1)
+    shares = draw_mask_shares(RING, WIDE, ShareStreams(2), size=1)
+    shifted = draw_mask_shares(RING, WIDE, ShareStreams(2), size=1)
     edge = RING.edges.tolist().index([0, 1])
     move = WIDE.encode(np.array([10**50], dtype=object))
-    shifted.values[edge, 0] = subtract(shifted.values[edge, 0], move)
+    shifted.values[edge, 0] = subtract_wide_integers(shifted.values[edge, 0], move)
     same = [
-        add(np.stack([WIDE.encode(row) for row in rows]), held.masks()).tobytes()
+        add_wide_integers(
+            np.stack([WIDE.encode(row) for row in rows]), held.masks()
+        ).tobytes()
         for rows, held in ((one, shares), (other, shifted))
     ]
     assert same[0] == same[1]

@@ -10,7 +10,7 @@ from cases import each
 from refusals import refused
 from strategies import seeds
 from veilsum.graphs.topology import Topology
-from veilsum.locale import limit
+from veilsum.locale import limit_phrase
 from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box
@@ -18,7 +18,7 @@ from veilsum.minimise.gradient_fit import fit_by_gradients
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import solve
 from veilsum.models.rows import Rows
-from veilsum.numbers.limbs import to_integers, total as add_up
+from veilsum.numbers.limbs import limbs_to_integers, total_of_wide_integers as add_up
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -55,7 +55,7 @@ def splits_left(total, known, cents, masks):
     for first in range(cents + 1):
         pair = (first / 100, (cents - first) / 100)
         rows = [law.encode(-2.0 * np.array([one])) for one in (*pair, *known)]
-        if to_integers(add_up(np.stack(rows))).tolist() == total:
+        if limbs_to_integers(add_up(np.stack(rows))).tolist() == total:
             left.append(first)
     return left
 
@@ -69,7 +69,7 @@ def test_moving_cents_leaves_every_split_possible(law, amounts):
     first = amounts[0] % (cents + 1)
     numbers = [first / 100, (cents - first) / 100, amounts[2] / 100, amounts[3] / 100]
     run = run_of(numbers, law, unit=0.01)
-    total = to_integers(add_up(run.private)).tolist()
+    total = limbs_to_integers(add_up(run.private)).tolist()
     masks = Masks(law, unit=0.01, **LAWS[law])
     found = splits_left(total, numbers[2:], cents, masks)
     assert found == list(range(cents + 1))
@@ -78,7 +78,7 @@ def test_moving_cents_leaves_every_split_possible(law, amounts):
 def test_the_attack_works_where_there_is_no_unit():
     numbers = [0.07, 3.0, 1.23, 4.56]
     run = run_of(numbers, "lattice", grid=44)
-    total = to_integers(add_up(run.private)).tolist()
+    total = limbs_to_integers(add_up(run.private)).tolist()
     masks = Masks("lattice", grid=44, **LAWS["lattice"])
     assert 0 < len(splits_left(total, numbers[2:], 307, masks)) < 250
 
@@ -90,7 +90,7 @@ def test_equal_decimal_sums_lead_to_the_same_bits_and_frames(law, driver):
     one = run_of([0.07, 2.93, 1.23, 4.56], law, driver)
     other = run_of([1.01, 1.99, 1.23, 4.56], law, driver)
     assert one.terms.law.masks.unit == Fraction(1, 100)
-    assert limit("unit_read", unit="1/100") in one.guarantee.limits
+    assert limit_phrase("unit_read", unit="1/100") in one.guarantee.limits
     assert one.minimiser.tobytes() == other.minimiser.tobytes()
     assert one.bytes == other.bytes
     np.testing.assert_allclose(one.minimiser, one.reference, rtol=1e-12)

@@ -14,7 +14,7 @@ from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.costs.rows import glm_cost, huber_cost, smoothed_hinge_cost
 from veilsum.minimise.curvature import curvature_bounds
 from veilsum.minimise.methods.certificate import Bounds
-from veilsum.models.families import Binomial, Gaussian, Poisson
+from veilsum.models.families import Binomial, GaussianFamily, Poisson
 from veilsum.models.rows import Rows
 
 DIM, PARTIES = 3, 4
@@ -34,7 +34,7 @@ SLOPES = {
     "logistic": lambda eta: np.exp(-eta) / (1.0 + np.exp(-eta)) ** 2,
     "poisson": np.exp,
 }
-FAMILIES = {"gaussian": Gaussian(), "logistic": Binomial(), "poisson": Poisson()}
+FAMILIES = {"gaussian": GaussianFamily(), "logistic": Binomial(), "poisson": Poisson()}
 
 
 def rows_of(seed, *, labels=(0.0, 1.0)):
@@ -87,7 +87,7 @@ def test_bounds_hold_at_every_point(name, domain, seed, ridge):
 @few
 @given(seed=st.integers(0, 10_000))
 def test_bounds_of_least_squares_are_exact(seed):
-    costs = [glm_cost(Gaussian(), rows, ridge=0.1) for rows in tables(seed)]
+    costs = [glm_cost(GaussianFamily(), rows, ridge=0.1) for rows in tables(seed)]
     found = curvature_bounds(costs, WholeSpace(DIM))
     own = [hessian("gaussian", rows, np.zeros(DIM), 0.1) for rows in tables(seed)]
     ends = [np.linalg.eigvalsh(one)[-1] for one in own]
@@ -205,7 +205,7 @@ def local(k):
             "no strong convexity.*add a ridge",
         ),
         (
-            [glm_cost(Gaussian(), Rows.of([[0.1, 0.3]], [1.0]))],
+            [glm_cost(GaussianFamily(), Rows.of([[0.1, 0.3]], [1.0]))],
             WholeSpace(2),
             "no strong convexity",
         ),

@@ -12,23 +12,23 @@ from later import optional
 from refusals import refused
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import exact_totals
+from veilsum.masks.masking import exact_totals_of_masked_rows
 from veilsum.minimise import device_masks as module
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.minimise.costs.differentiated import in_64_bits
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.device_masks import (
-    arc_key,
+    device_key_of_arc,
+    device_key_of_seed,
+    device_mask_drawing,
     device_masks,
+    device_neighbour_slots,
     device_shares,
-    drawing,
-    joined,
-    key_of,
-    neighbours,
-    threefry,
-    unbalanced,
+    join_device_halves,
+    threefry_on_device,
+    unbalanced_device_masks,
 )
-from veilsum.numbers.units import Counts
+from veilsum.numbers.units import UnitCounts
 
 jax = optional("jax")
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -68,7 +68,7 @@ def halves(*words):
     ],
 )
 def test_counters_have_the_published_answers(key, counter, answer):
-    assert threefry(halves(*key), halves(*counter)) == halves(*answer)
+    assert threefry_on_device(halves(*key), halves(*counter)) == halves(*answer)
 
 
 def test_counters_are_those_of_jax_random():
@@ -76,14 +76,17 @@ def test_counters_are_those_of_jax_random():
 
     key, counters = np.array([5, 9], np.uint32), np.arange(20, dtype=np.uint32)
     theirs = np.asarray(threefry_2x32(key, counters))
-    ours = threefry((key[0], key[1]), (counters[:10], counters[10:]))
+    ours = threefry_on_device((key[0], key[1]), (counters[:10], counters[10:]))
     np.testing.assert_array_equal(np.concatenate(ours), theirs)
 
 
 def test_keys_differ_by_seed_purpose_and_epoch():
     given = [(0, 1, 0), (1, 1, 0), (2**32, 1, 0), (2**64, 1, 0), (2**127, 1, 0)]
     given += [(0, 2, 0), (0, 1, 1), (0, 1, 2**32), (1, 1, 1)]
-    keys = {int(joined(key_of(s, purpose=p, epoch=e))[0]) for s, p, e in given}
+    keys = {
+        int(join_device_halves(device_key_of_seed(s, purpose=p, epoch=e))[0])
+        for s, p, e in given
+    }
     assert len(keys) == len(given)
 
 
@@ -95,22 +98,24 @@ def test_rows_add_up_the_shares_of_their_links(family, law):
     graph = Topology.family(family)
     drawn = LAWS[law].on(graph)
     shares = device_shares(graph, drawn, 7, size=3, epoch=2)
-    masks = np.asarray(device_masks(neighbours(graph), drawn, 7, size=3, epoch=2))
+    masks = np.asarray(
+        device_masks(device_neighbour_slots(graph), drawn, 7, size=3, epoch=2)
+    )
     assert masks.dtype == drawn.dtype == shares.values.dtype
     if drawn.exact:
         np.testing.assert_array_equal(masks, shares.masks())
-        assert not unbalanced(masks).any()
+        assert not unbalanced_device_masks(masks).any()
         assert masks.any()
         if masks.dtype == np.int64:  # as large as they are, not modulo 2^64
-            assert exact_totals(masks) == [0, 0, 0]
+            assert exact_totals_of_masked_rows(masks) == [0, 0, 0]
     else:
         np.testing.assert_allclose(masks, shares.masks(), atol=1e-12)
-        np.testing.assert_allclose(unbalanced(masks), 0.0, atol=1e-12)
+        np.testing.assert_allclose(unbalanced_device_masks(masks), 0.0, atol=1e-12)
 
 
 def test_masks_are_the_same_in_pieces_and_others_in_another_epoch(monkeypatch):
     graph = Topology.family("regular:41:4:seed=1")
-    heard, law = neighbours(graph), LAWS["uniform"].on(graph)
+    heard, law = device_neighbour_slots(graph), LAWS["uniform"].on(graph)
     whole = np.asarray(device_masks(heard, law, 3, size=3))
     monkeypatch.setattr(module, "PIECE", 30)
     pieces = np.asarray(device_masks(heard, law, 3, size=3))
@@ -121,13 +126,17 @@ def test_masks_are_the_same_in_pieces_and_others_in_another_epoch(monkeypatch):
 
 def test_a_share_drawn_differently_at_its_other_end_is_noticed(monkeypatch):
     graph = Topology.family("ring:6")
-    honest = module.arc_key
+    honest = module.device_key_of_arc
     # Keys that depend on who asks, and not on the link alone.
-    monkeypatch.setattr(module, "arc_key", lambda key, i, j: honest(key, i + j[0], j))
-    module._compiled.cache_clear()
-    masks = device_masks(neighbours(graph), LAWS["uniform"].on(graph), 1, size=2)
-    module._compiled.cache_clear()
-    assert unbalanced(masks).any()
+    monkeypatch.setattr(
+        module, "device_key_of_arc", lambda key, i, j: honest(key, i + j[0], j)
+    )
+    module._compiled_device_masks.cache_clear()
+    masks = device_masks(
+        device_neighbour_slots(graph), LAWS["uniform"].on(graph), 1, size=2
+    )
+    module._compiled_device_masks.cache_clear()
+    assert unbalanced_device_masks(masks).any()
 
 
 @pytest.mark.parametrize(
@@ -143,17 +152,17 @@ def test_numbers_longer_than_64_bits_are_refused_in_words(masks):
 def test_links_with_weights_are_refused_in_words():
     graph = Topology.from_edges([("a", "b"), ("b", "c")], weights=[1.0, 2.0])
     with refused("device-graph-unsupported"):
-        neighbours(graph)
+        device_neighbour_slots(graph)
 
 
 def test_sums_of_whole_numbers_have_their_laws_too():
     graph = Topology.family("ring:5")
-    counts = Counts((Fraction(1, 100),) * 2, 50)
+    counts = UnitCounts((Fraction(1, 100),) * 2, 50)
     for masks in (Masks("uniform"), Masks("lattice", sigma=3.0)):
         law = masks.for_sums(graph, counts)
         drawn = device_shares(graph, law, 1, size=2).masks()
         assert drawn.dtype == law.dtype
-        assert not unbalanced(drawn).any()
+        assert not unbalanced_device_masks(drawn).any()
 
 
 @pytest.mark.parametrize(
@@ -195,8 +204,10 @@ def draws(masks, count, seed=11):
     """Shares of one number, of so many links."""
     law = masks.on(Topology.family("ring:4"))
     with in_64_bits(jax):
-        key = arc_key(key_of(seed), np.arange(count), np.arange(count)[::-1])
-        drawn = jax.jit(drawing(law, 1))(tuple(one[:, None] for one in key))
+        key = device_key_of_arc(
+            device_key_of_seed(seed), np.arange(count), np.arange(count)[::-1]
+        )
+        drawn = jax.jit(device_mask_drawing(law, 1))(tuple(one[:, None] for one in key))
         return np.asarray(drawn)[:, 0]
 
 

@@ -6,13 +6,13 @@ from cases import each
 from refusals import refused
 from strategies import any_topologies, coalitions, eighths, few, seeds, sigmas
 from veilsum.errors import MemoryShortError
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import GaussianMasks, check_sigma
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.laws import GaussianMasks, check_mask_sigma
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.minimise import executions as executions_module, executions as module
 from veilsum.minimise.executions import simulate
-from veilsum.privacy.transcript import Drawn, simulated
+from veilsum.privacy.transcript import TranscriptDrawnEpoch, simulate_transcript
 
 K3 = Topology.family("complete:3")
 
@@ -42,7 +42,7 @@ def test_every_execution_keeps_the_sum_and_each_component_s_sum(
     np.testing.assert_allclose(found.effective.sum(axis=1), total, atol=room)
     honest = topology.without(topology.indices(corrupted))
     assert found.honest == honest.parties
-    for part in components(honest):
+    for part in graph_components(honest):
         where = sorted(topology.indices(honest.names(part)))
         sums = found.stripped[:, list(part)].sum(axis=1)
         expected = np.broadcast_to(rows[where].sum(axis=0), (7, 2))
@@ -237,13 +237,15 @@ def test_the_keyed_protocol_has_the_same_law():
 
     Both phases of a view, K3 with C = {2}: 14 numbers, false-alarm rate 0.1 %.
     """
-    law = GaussianMasks(check_sigma(1.0))
+    law = GaussianMasks(check_mask_sigma(1.0))
     rows = np.array([[1.0], [2.0], [3.0]])
     effective, stripped = [], []
     for root in range(800):
-        shares = draw_shares(K3, law, ShareStreams(root), size=1)
+        shares = draw_mask_shares(K3, law, ShareStreams(root), size=1)
         effective.append((rows + shares.masks()).ravel())
-        view = simulated(law, [Drawn(0, rows, shares)], corrupted=["2"]).view()
+        view = simulate_transcript(
+            law, [TranscriptDrawnEpoch(0, rows, shares)], corrupted=["2"]
+        ).view()
         stripped.append(view.stripped.ravel())
     check_normal(np.array(effective), rows.ravel(), 2 * K3.laplacian.toarray())
     honest = K3.without({2})

@@ -14,7 +14,7 @@ from veilsum.errors import InvalidGraphError, RangeError
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.minimise.costs.cost import Cost, coefficient_rows
+from veilsum.minimise.costs.cost import Cost, cost_coefficient_rows
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.methods.recentring import recentring_rounds
 from veilsum.minimise.solve import run_scenario, solve
@@ -38,7 +38,7 @@ def run(**options):
 def meeting_point():
     """The mean of the homes in examples/rendezvous.toml, which lies on the map."""
     costs = read_scenario(EXAMPLES / "rendezvous.toml").costs
-    return -0.5 * coefficient_rows(costs).mean(axis=0)
+    return -0.5 * cost_coefficient_rows(costs).mean(axis=0)
 
 
 def quadratic_minimum():
@@ -221,7 +221,7 @@ def test_an_iterative_run_on_the_lattice_has_effective_costs_with_the_same_sum()
     found = run(law="lattice", sigma=1e3, settings=Settings(iterations=5))
     rows = found.effective.coefficients
     assert not rows.flags.writeable
-    exact = coefficient_rows(HOMES).sum(axis=0)
+    exact = cost_coefficient_rows(HOMES).sum(axis=0)
     step = found.quantisation.step
     np.testing.assert_allclose(rows.sum(axis=0), exact, atol=5 * step + 1e-12)
 
@@ -229,7 +229,7 @@ def test_an_iterative_run_on_the_lattice_has_effective_costs_with_the_same_sum()
 def test_masked_costs_are_private_ones_plus_masks():
     """What phase II receives: theta + u, and the remainder untouched."""
     found = run(law="gaussian", sigma=2.0, settings=Settings(iterations=1))
-    masks = found.effective.coefficients - coefficient_rows(HOMES)
+    masks = found.effective.coefficients - cost_coefficient_rows(HOMES)
     np.testing.assert_allclose(masks, found.seen.shares.masks(), atol=1e-12)
     assert found.effective.remainder == HOMES[0].remainder
 
@@ -241,7 +241,7 @@ def test_masked_costs_are_private_ones_plus_masks():
 def test_a_view_reveals_the_quantised_sum_of_the_honest_exactly(law, sigma):
     found = run(law=law, sigma=sigma, grid=20)
     (total,) = found.view(["0", "2"]).component_sums().values()
-    honest = coefficient_rows(HOMES)[[1, 3, 4]]
+    honest = cost_coefficient_rows(HOMES)[[1, 3, 4]]
     expected = np.rint(honest * 2.0**20).astype(np.int64).sum(axis=0)
     assert total.astype(np.int64).tolist() == expected.tolist()
 

@@ -13,17 +13,21 @@ from veils import veil
 from veilsum.errors import BadGradientError, DivergedError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise import arrays
-from veilsum.minimise.arrays import Journey, kept_times
+from veilsum.minimise.arrays import MinimiseJourney, iterations_with_kept_estimates
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.costs.rows import glm_cost
-from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.engines.engine import EngineTask
 from veilsum.minimise.engines.numpy import PlainEngine
-from veilsum.minimise.methods.schedule import Facts, schedule
+from veilsum.minimise.methods.schedule import ScheduleFacts, schedule_of_method
 from veilsum.minimise.methods.settings import Settings
-from veilsum.minimise.methods.stopping import LOOK_EVERY, Stopping, width
+from veilsum.minimise.methods.stopping import (
+    LOOK_EVERY,
+    StoppingRule,
+    rounds_to_reach_everybody,
+)
 from veilsum.minimise.solve import solve
 from veilsum.models.families import Poisson
 from veilsum.models.rows import Rows
@@ -31,7 +35,7 @@ from veilsum.models.rows import Rows
 
 @given(st.integers(1, 10**7), st.integers(1, 10**9))
 def test_the_trace_begins_at_zero_ends_at_the_last_and_rises(iterations, size):
-    times = kept_times(iterations, size)
+    times = iterations_with_kept_estimates(iterations, size)
     assert times[0] == 0
     assert times[-1] == iterations
     assert (np.diff(times) > 0).all()
@@ -39,13 +43,13 @@ def test_the_trace_begins_at_zero_ends_at_the_last_and_rises(iterations, size):
 
 
 def test_a_short_run_is_recorded_whole():
-    assert kept_times(1, 8).tolist() == [0, 1]
-    assert kept_times(12, 8).tolist() == list(range(13))
+    assert iterations_with_kept_estimates(1, 8).tolist() == [0, 1]
+    assert iterations_with_kept_estimates(12, 8).tolist() == list(range(13))
 
 
 def test_a_stride_is_kept_to():
-    assert kept_times(25, 8, 10).tolist() == [0, 10, 20, 25]
-    assert kept_times(5, 8, 10).tolist() == [0, 5]
+    assert iterations_with_kept_estimates(25, 8, 10).tolist() == [0, 10, 20, 25]
+    assert iterations_with_kept_estimates(5, 8, 10).tolist() == [0, 5]
 
 
 GRAPH = Topology.family("regular:12:4:seed=1")
@@ -58,14 +62,16 @@ def journey(settings, *, domain=None, times=None, costs=None, progress=None):
     masks = np.random.default_rng(9).standard_normal((12, 3))
     costs = costs or [Cost.squared_distance(t) for t in TARGETS]
     cost = veil(costs, masks - masks.mean(axis=0))
-    facts = Facts(domain=where, basis=Affine(3), curvature=2.0, sigma=1.0)
-    plan = schedule(settings, facts, GRAPH)
-    task = Task(
+    facts = ScheduleFacts(domain=where, basis=Affine(3), curvature=2.0, sigma=1.0)
+    plan = schedule_of_method(settings, facts, GRAPH)
+    task = EngineTask(
         method=plan.method, weights=plan.weights, cost=cost, start=np.zeros((12, 3))
     )
     if times is None:
-        times = kept_times(plan.iterations, 8 * 36)
-    return Journey(PlainEngine(task), plan, cost, GRAPH.parties, times, progress)
+        times = iterations_with_kept_estimates(plan.iterations, 8 * 36)
+    return MinimiseJourney(
+        PlainEngine(task), plan, cost, GRAPH.parties, times, progress
+    )
 
 
 def dgd(iterations=1000):
@@ -126,7 +132,7 @@ def test_it_stops_where_a_look_has_reached_everybody_and_not_before():
     """By hand: iterate one by one, look every tenth, wait as long as word travels."""
     run = journey(Settings(method="nids", tolerance=1e-6))
     rule = run.schedule.stopping
-    assert (rule.every, rule.lag) == (LOOK_EVERY, width(GRAPH))
+    assert (rule.every, rule.lag) == (LOOK_EVERY, rounds_to_reach_everybody(GRAPH))
     engine, states = run.engine, [run.engine.begin()]
     for _ in range(300):
         states.append(engine.advance(states[-1], 1))
@@ -161,15 +167,15 @@ def test_dgd_is_never_stopped_by_its_shrinking_steps():
 
 @each(("family", "expected"), [("complete:5", 1), ("ring:9", 4), ("path:6", 5)])
 def test_the_width_of_a_graph(family, expected):
-    assert width(Topology.family(family)) == expected
+    assert rounds_to_reach_everybody(Topology.family(family)) == expected
 
 
 def test_the_width_is_bounded_where_it_is_not_computed():
-    assert 250 <= width(Topology.family("ring:500")) <= 500
+    assert 250 <= rounds_to_reach_everybody(Topology.family("ring:500")) <= 500
 
 
 def test_a_rule_decides_a_lag_after_each_look():
-    rule = Stopping(tolerance=1.0, patience=1.0, every=10, lag=4)
+    rule = StoppingRule(tolerance=1.0, patience=1.0, every=10, lag=4)
     looks = [k for k in range(35) if rule.looks_at(k)]
     decisions = [k for k in range(35) if rule.decides_at(k)]
     assert (looks, decisions) == ([10, 20, 30], [14, 24, 34])

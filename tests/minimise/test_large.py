@@ -22,9 +22,9 @@ from veilsum.errors import (
 from veilsum.files.graphs import topology_from
 from veilsum.graphs import spectrum
 from veilsum.graphs.connectivity import algebraic_connectivity
-from veilsum.graphs.topology import Numbered, Topology
+from veilsum.graphs.topology import NumberedParties, Topology
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import CounterStreams, draw_shares
+from veilsum.masks.masking import CounterStreams, draw_mask_shares
 from veilsum.minimise import large_graphs as job
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.effective import EffectiveCost
@@ -34,10 +34,10 @@ from veilsum.minimise.engines.numba import FusedEngine
 from veilsum.minimise.engines.numpy import PlainEngine
 from veilsum.minimise.large_graphs import (
     LARGE_METHODS,
-    bytes_wanted,
+    bytes_wanted_by_large_graph,
     engine_task,
     large,
-    read_targets,
+    read_large_graph_targets,
 )
 
 GRAPH = "cycles:1200:6"
@@ -55,7 +55,7 @@ def theta(targets):
     """What is masked, with all shares at once."""
     graph = Topology.family(GRAPH)
     law = Masks("lattice", 1.0, None, 2.0 * float(np.abs(targets).max())).on(graph)
-    shares = draw_shares(graph, law, CounterStreams(5), size=4)
+    shares = draw_mask_shares(graph, law, CounterStreams(5), size=4)
     return law.decode(law.encode(-2.0 * targets) + shares.masks())
 
 
@@ -256,10 +256,15 @@ def test_what_is_no_checkpoint_is_refused_and_never_run(targets, tmp_path):
 
 def test_a_run_that_does_not_fit_is_refused_with_both_numbers(monkeypatch):
     graph = Topology.family("regular:200000:6")
-    wanted = bytes_wanted(200_000, 600_000, 4, method="dgd", certify=False)
+    wanted = bytes_wanted_by_large_graph(
+        200_000, 600_000, 4, method="dgd", certify=False
+    )
     monkeypatch.setattr(memory, "SMALL", 0)
-    monkeypatch.setattr(memory, "available", lambda: 100_000_000)
-    said = f"about {memory.in_words(wanted - 4_800_000)} of memory, and 100 MB are free"
+    monkeypatch.setattr(memory, "available_memory", lambda: 100_000_000)
+    said = (
+        f"about {memory.memory_in_words(wanted - 4_800_000)} of memory, and 100 MB "
+        "are free"
+    )
     with pytest.raises(MemoryShortError, match=said):
         large(graph, **QUICK)
 
@@ -270,14 +275,19 @@ def test_a_run_that_does_not_fit_is_refused_with_both_numbers(monkeypatch):
 def test_cycles_that_a_proof_looks_at_are_in_the_estimate(parties, degree, taken):
     """Measured of runs with a certificate; without one they are not made."""
     asked = {"dim": 4, "method": "dgd"}
-    found = bytes_wanted(parties, parties * degree // 2, **asked)
+    found = bytes_wanted_by_large_graph(parties, parties * degree // 2, **asked)
     assert taken < found < 1.4 * taken
-    assert bytes_wanted(parties, parties * degree // 2, certify=False, **asked) < taken
+    assert (
+        bytes_wanted_by_large_graph(
+            parties, parties * degree // 2, certify=False, **asked
+        )
+        < taken
+    )
 
 
 def test_ten_million_are_estimated_below_eight_gigabytes():
     for method in LARGE_METHODS:
-        assert bytes_wanted(10**7, 3 * 10**7, 4, method=method) < 8e9
+        assert bytes_wanted_by_large_graph(10**7, 3 * 10**7, 4, method=method) < 8e9
 
 
 @each(
@@ -308,7 +318,7 @@ def test_links_of_a_file_stay_on_disk(tmp_path):
     path = tmp_path / "links.npy"
     np.save(path, made.edges.astype(np.int32))
     found = topology_from(str(path))
-    assert isinstance(found.parties, Numbered)
+    assert isinstance(found.parties, NumberedParties)
     assert isinstance(found.edges.base, np.memmap)
     assert found == made
     np.savez(tmp_path / "links.npz", ends=made.edges[::-1, ::-1], parties=1300)
@@ -330,13 +340,13 @@ def test_a_file_without_links_is_refused(tmp_path):
         topology_from(str(tmp_path / "links.npz"))
     np.save(path, np.array([{}], dtype=object), allow_pickle=True)
     with refusals.refused("unreadable-arrays"):
-        read_targets(path)
+        read_large_graph_targets(path)
     path.write_text("a,b\n1,2\n")
     with refusals.refused("unreadable-arrays") as refused:
-        read_targets(path)
+        read_large_graph_targets(path)
     assert "allow_pickle" not in str(refused.value)
     with refusals.refused("cannot-read"):
-        read_targets(tmp_path / "nowhere.npy")
+        read_large_graph_targets(tmp_path / "nowhere.npy")
 
 
 def test_whoever_waits_is_told_how_far_it_is(targets):

@@ -12,24 +12,29 @@ from cases import each
 from refusals import refused
 from strategies import connected_topologies, few, seeds
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.mixing import metropolis
+from veilsum.graphs.mixing import metropolis_weights
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.minimise.engines.engine import Engine, Task
-from veilsum.minimise.engines.faulty import FaultyEngine, Pairs
+from veilsum.minimise.engines.engine import Engine, EngineTask
+from veilsum.minimise.engines.faulty import FaultyEngine, FaultyPairs
 from veilsum.minimise.engines.numpy import PlainEngine
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import EVERY_FAULT, Method, Traits, mix
+from veilsum.minimise.methods.base import (
+    EVERY_FAULT,
+    Method,
+    MethodTraits,
+    mix_method_messages,
+)
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.minimise.methods.link_faults import LOST, LinkFaults
 from veilsum.minimise.methods.nids import Nids
-from veilsum.minimise.methods.one_way import column_weights, row_weights
+from veilsum.minimise.methods.one_way import one_way_column_weights, one_way_row_weights
 from veilsum.minimise.methods.push_pull import PushPull
 from veilsum.minimise.methods.registry import ITERATIVE, MethodNeeds, fitting_methods
 from veilsum.minimise.methods.running_sums import RunningSums
@@ -101,13 +106,13 @@ class Small:
 
     def engine(self, name, faults, method=None):
         kinds = {
-            "symmetric": metropolis,
-            "row": row_weights,
-            "column": column_weights,
+            "symmetric": metropolis_weights,
+            "row": one_way_row_weights,
+            "column": one_way_column_weights,
         }
         symmetric = METHODS[name].traits.symmetric
         asked = ("symmetric",) if symmetric else ("row", "column")
-        task = Task(
+        task = EngineTask(
             method=METHODS[name] if method is None else method,
             weights={kind: kinds[kind](self.topology) for kind in asked},
             cost=self.cost,
@@ -288,7 +293,7 @@ class Alone:
     def advance(self, rounded, lost):
         """Move with the last messages, `lost` by rounding its own given back."""
         heard = np.array([rounded, *(told for _, told in self.last.values())])
-        mixed = mix(self.weights, self.method.parts(self.state), heard)
+        mixed = mix_method_messages(self.weights, self.method.parts(self.state), heard)
         self.state = self.method.advance(self.state, mixed + lost, self.cost)
 
     def skip(self):
@@ -355,10 +360,10 @@ def test_it_does_what_agents_one_by_one_do(topology, seed, name, **kinds):
     if name == "dgd" and not faults.kinds & {"loss", "delay"}:
         faults = LinkFaults(**{**kinds, "loss": 0.4}, within=3, seed=seed)
     n, rng = topology.n_parties, np.random.default_rng(seed)
-    kinds = {"row": row_weights, "column": column_weights}
+    kinds = {"row": one_way_row_weights, "column": one_way_column_weights}
     if name == "dgd":
-        kinds = {"symmetric": metropolis}
-    task = Task(
+        kinds = {"symmetric": metropolis_weights}
+    task = EngineTask(
         method=METHODS[name],
         weights={kind: make(topology) for kind, make in kinds.items()},
         cost=EffectiveCost(Affine(DIM), rng.normal(size=(n, DIM)), SquaredNorm(0.5)),
@@ -374,7 +379,9 @@ def test_it_does_what_agents_one_by_one_do(topology, seed, name, **kinds):
 def test_links_that_work_get_the_metropolis_weights_of_their_graph(
     data, topology, seed
 ):
-    pairs = Pairs.of({"symmetric": metropolis(topology)}, topology.n_parties)
+    pairs = FaultyPairs.of(
+        {"symmetric": metropolis_weights(topology)}, topology.n_parties
+    )
     np.testing.assert_array_equal(pairs.ends, topology.edges)
     out = np.array(data.draw(st.lists(st.booleans(), **exactly(topology.n_edges))))
     told = np.random.default_rng(seed).normal(size=(topology.n_parties, 3))
@@ -382,7 +389,7 @@ def test_links_that_work_get_the_metropolis_weights_of_their_graph(
     if not out.all():
         left = [*map(tuple, topology.edges[~out].tolist())]
         working = Topology.from_edges(left, parties=range(topology.n_parties))
-        expected = metropolis(working) @ told
+        expected = metropolis_weights(working) @ told
     np.testing.assert_allclose(pairs.mix(told, out), expected, atol=1e-12)
 
 
@@ -435,13 +442,13 @@ def test_several_rounds_of_mixing_are_for_messages_that_arrive():
 
 def test_who_says_nothing_of_faults_bears_none_and_short_numbers_are_refused():
     class Silent(Dgd):
-        traits = Traits()
+        traits = MethodTraits()
 
     for kinds in ({"loss": 0.1}, {"quantise": 0.1}):
         with refused("method-unfit"):
             Small().engine("dgd", LinkFaults(**kinds), Silent(Box(-9.0, 9.0, dim=DIM)))
     task = Small().engine("dgd", LinkFaults()).task
-    short = Task(
+    short = EngineTask(
         method=task.method,
         weights=task.weights,
         cost=task.cost,

@@ -14,7 +14,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box, HalfSpaces, WholeSpace
-from veilsum.minimise.costs.remainders import exposed
+from veilsum.minimise.costs.remainders import exposed_by_remainder
 from veilsum.minimise.costs.rows import glm_cost, huber_cost
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.registry import (
@@ -24,7 +24,7 @@ from veilsum.minimise.methods.registry import (
 )
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import BOUNDS_READ, solve
-from veilsum.models.families import Gaussian
+from veilsum.models.families import GaussianFamily
 from veilsum.models.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -133,7 +133,9 @@ def fifty(sigma, settings, graph):
     for _ in range(50):
         design = rng.standard_normal((10, 5)) * np.logspace(0.0, -0.5, 5)
         response = design @ truth + 0.5 * rng.standard_normal(10)
-        costs.append(glm_cost(Gaussian(), Rows(design, response, np.full(10, 0.1))))
+        costs.append(
+            glm_cost(GaussianFamily(), Rows(design, response, np.full(10, 0.1)))
+        )
         matrices.append(design.T @ design / 10)
     mean = np.linalg.eigvalsh(np.mean(matrices, axis=0))
     known = replace(
@@ -263,10 +265,10 @@ def test_the_guarantee_says_what_a_remainder_shows():
     graph = Topology.family("complete:4")
     costs = [huber_cost(one, delta=1.0) for one in rows]
     masked = solve(costs, topology=graph, corrupted=(), sigma=5.0, **options).guarantee
-    assert set(exposed(costs[0].remainder)) <= set(masked.limits)
-    assert exposed(costs[0].remainder)
+    assert set(exposed_by_remainder(costs[0].remainder)) <= set(masked.limits)
+    assert exposed_by_remainder(costs[0].remainder)
     plain = solve(costs, topology=graph, corrupted=(), law="none", **options).guarantee
-    assert not set(exposed(costs[0].remainder)) & set(plain.limits)
+    assert not set(exposed_by_remainder(costs[0].remainder)) & set(plain.limits)
 
 
 def test_a_simulation_may_read_the_bounds_off_the_costs_and_says_so():

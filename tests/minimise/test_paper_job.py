@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from cases import each
-from veilsum.minimise.paper import Row, gaussian_divergence, quartic_run, reproduce
+from veilsum.minimise.paper import (
+    PaperRow,
+    gaussian_divergence,
+    quartic_paper_run,
+    reproduce,
+)
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -68,14 +73,14 @@ def test_the_seed_decides_the_masks_of_the_veiled_run(report):
 
 
 def test_a_row_outside_its_tolerance_says_so():
-    assert not Row("x", (1.0, 2.0), (1.0, 2.1), 0.05).holds
-    assert Row("x", (1.0, 2.0), (1.0, 2.04), 0.05).holds
+    assert not PaperRow("x", (1.0, 2.0), (1.0, 2.1), 0.05).holds
+    assert PaperRow("x", (1.0, 2.0), (1.0, 2.04), 0.05).holds
 
 
 @each("seed", range(3))
 def test_masked_quartics_are_not_convex_and_still_solved(seed):
     """Section III-B: sum (x - t_i)^4 has its minimum where sum (x - t_i)^3 = 0."""
-    run = quartic_run(seed=seed)
+    run = quartic_paper_run(seed=seed)
     centres = np.array([-1.0, -0.5, 0.0, 0.5, 1.5])
     cubic = sum(np.polynomial.Polynomial.fromroots([t] * 3) for t in centres)
     (root,) = [r.real for r in cubic.roots() if abs(r.imag) < 1e-9]

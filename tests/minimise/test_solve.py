@@ -13,13 +13,13 @@ from strategies import connected_topologies, finite_arrays, seeds
 from veilsum.consortium.scenario import Settings
 from veilsum.errors import InvalidGraphError, InvalidInputError, SecretError
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import GaussianMasks, check_sigma
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.laws import GaussianMasks, check_mask_sigma
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.solve import central_minimiser, solve
-from veilsum.sums.running import JobResult
+from veilsum.sums.running import SumJobResult
 
 K3 = Topology.family("complete:3")
 RING = Topology.family("ring:5")
@@ -111,8 +111,8 @@ def test_masks_are_the_keyed_ones_and_change_every_coefficient():
         seed=5,
         settings=short(),
     )
-    law = GaussianMasks(check_sigma(2.0))
-    masks = draw_shares(K3, law, ShareStreams(5), size=1).masks()
+    law = GaussianMasks(check_mask_sigma(2.0))
+    masks = draw_mask_shares(K3, law, ShareStreams(5), size=1).masks()
     expected = np.array([[1.0], [2.0], [3.0]]) + masks
     np.testing.assert_array_equal(run.effective.coefficients, expected)
     assert (abs(masks) > 1e-3).all()
@@ -456,7 +456,7 @@ def test_a_run_is_a_result_like_that_of_any_job():
         seed=0,
         settings=short(),
     )
-    assert isinstance(run, JobResult)
+    assert isinstance(run, SumJobResult)
     (release,) = run.releases
     assert release.statistics == {"cost_coefficients": 1}
     assert run.shown == ("the sum of the coefficients of 0, 1, 2",)

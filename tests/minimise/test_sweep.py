@@ -11,8 +11,8 @@ import pytest
 import refusals
 import veilsum as vs
 from cases import each
-from veilsum.minimise.solve import Trace
-from veilsum.minimise.sweeps import COLUMNS, reached
+from veilsum.minimise.solve import SolveTrace
+from veilsum.minimise.sweeps import COLUMNS, iterations_until_tolerance
 
 FAMILY = vs.Topology.family
 COSTS = [vs.minimise.Cost.squared_distance([p, -p]) for p in (1.0, 2.0, 6.0, 3.0, 4.5)]
@@ -342,7 +342,7 @@ def test_processes_that_end_too_soon_say_what_to_do(monkeypatch):
         def submit(self, *_):
             raise BrokenExecutor("nobody is there")
 
-    monkeypatch.setattr("veilsum.scale.processes.Processes", Gone)
+    monkeypatch.setattr("veilsum.scale.processes.WorkerProcesses", Gone)
     with refusals.refused("workers-lost", vs.InvalidInputError):
         vs.minimise.sweep(COSTS, **GRID, on="processes:2")
 
@@ -364,13 +364,13 @@ def test_the_first_iteration_from_which_on_everybody_is_near():
 
     def trace(*worst):
         errors = np.array([[one / 2, one] for one in worst])
-        return Trace(times, np.zeros((5, 2, 1)), errors, None, ("a", "b"))
+        return SolveTrace(times, np.zeros((5, 2, 1)), errors, None, ("a", "b"))
 
-    assert reached(trace(9, 1, 9, 1, 1), 1.0) == 5
-    assert reached(trace(1, 1, 1, 1, 1), 1.0) == 0
-    assert reached(trace(9, 9, 9, 9, 1), 1.0) == 9
-    assert reached(trace(1, 1, 1, 1, 2), 1.0) is None
-    assert reached(trace(1, 1, 1, 1, np.nan), 1.0) is None
+    assert iterations_until_tolerance(trace(9, 1, 9, 1, 1), 1.0) == 5
+    assert iterations_until_tolerance(trace(1, 1, 1, 1, 1), 1.0) == 0
+    assert iterations_until_tolerance(trace(9, 9, 9, 9, 1), 1.0) == 9
+    assert iterations_until_tolerance(trace(1, 1, 1, 1, 2), 1.0) is None
+    assert iterations_until_tolerance(trace(1, 1, 1, 1, np.nan), 1.0) is None
 
 
 def test_medians_count_what_never_came_there_as_late(whole):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import veilsum as vs
-from veilsum.drivers.loopback import SimulatedKeys, identities
-from veilsum.masks.laws import UniformCounts
-from veilsum.numbers.units import Counts
-from veilsum.protocol.book import Book
+from veilsum.drivers.loopback import SimulatedKeys, loopback_identities
+from veilsum.masks.laws import UniformCountMasks
+from veilsum.numbers.units import UnitCounts
+from veilsum.protocol.book import RecordBook
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.plan import SumDecoder
 from veilsum.sums.recipes import same_sums
@@ -27,7 +27,7 @@ class Counting:
 
 
 def test_a_signature_is_checked_once_a_process_and_all_other_bytes_again():
-    make = identities(("a", "b", "c"), 1)
+    make = loopback_identities(("a", "b", "c"), 1)
     a, b, c = (make(name, 0) for name in "abc")
     counted = a.public["a"] = Counting(a.public["a"])
     signature = a.sign(b"content")
@@ -46,7 +46,7 @@ def test_a_signature_is_checked_once_a_process_and_all_other_bytes_again():
 
 def test_another_run_checks_again():
     """The twin: nothing is shared between two runs, whose keys may be the same."""
-    first, second = (identities(("a", "b"), 1) for _ in range(2))
+    first, second = (loopback_identities(("a", "b"), 1) for _ in range(2))
     signature = first("a", 0).sign(b"content")
     assert first("b", 0).verify("a", b"content", signature)
     later = second("b", 0)
@@ -82,7 +82,7 @@ def test_a_record_is_hashed_once_for_all_checks_of_it(monkeypatch):
 
 def test_an_answer_is_hashed_once_however_many_sign_it(monkeypatch):
     digests, plain = [], Codec.digest
-    wanted = counted_calls(monkeypatch, Book, "signed_of")
+    wanted = counted_calls(monkeypatch, RecordBook, "signed_of")
 
     def digest(numbers, *width):
         digests.append(numbers)
@@ -98,8 +98,8 @@ def test_an_answer_is_hashed_once_however_many_sign_it(monkeypatch):
 
 def test_a_total_is_decoded_and_digested_once_and_another_one_again(monkeypatch):
     """Of 8 parties; the answer follows from the total once as well."""
-    decoded = counted_calls(monkeypatch, UniformCounts, "decode")
-    answered = counted_calls(monkeypatch, Counts, "values")
+    decoded = counted_calls(monkeypatch, UniformCountMasks, "decode")
+    answered = counted_calls(monkeypatch, UnitCounts, "values")
     data = {f"p{k}": np.arange(3) + k for k in range(8)}
     found = vs.sum(data, driver="loopback", seed=1, topology="ring:8")
     assert (len(decoded), len(answered)) == (1, 1)

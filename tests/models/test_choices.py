@@ -9,10 +9,12 @@ from refusals import refused
 from veilsum.errors import NumericalError
 from veilsum.models.choices import ChoiceSearch, Multinomial, Ordinal, statistics
 from veilsum.models.rows import ONES, RowMeasures, Rows
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 MEASURES = RowMeasures.of(
-    [ONES, Measure.of(0, 100, Fraction(1))], Measure.of(0, 2, Fraction(1)), intercept=0
+    [ONES, UnitMeasure.of(0, 100, Fraction(1))],
+    UnitMeasure.of(0, 2, Fraction(1)),
+    intercept=0,
 )
 
 

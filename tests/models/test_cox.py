@@ -7,11 +7,11 @@ import pytest
 
 from veilsum.models.cox import AtRisk, CoxSearch, statistics
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 MEASURES = RowMeasures.of(
-    [Measure.of(0, 100, Fraction(1)), Measure.of(-2, 2, Fraction(1, 4))],
-    Measure.of(0, 1, Fraction(1)),
+    [UnitMeasure.of(0, 100, Fraction(1)), UnitMeasure.of(-2, 2, Fraction(1, 4))],
+    UnitMeasure.of(0, 1, Fraction(1)),
     intercept=None,
 )
 N_ROWS = 60

@@ -16,7 +16,7 @@ from veilsum.models.families import (
     Cloglog,
     Gamma,
     GammaInverseLink,
-    Gaussian,
+    GaussianFamily,
     InverseGaussian,
     LikelihoodSums,
     NegativeBinomial,
@@ -28,7 +28,7 @@ from veilsum.models.families import (
 )
 
 FAMILIES = [
-    Gaussian(),
+    GaussianFamily(),
     Binomial(),
     Poisson(),
     NegativeBinomial(0.7),
@@ -88,7 +88,7 @@ def test_the_curvature_is_the_second_derivative_of_half_the_deviance(family):
 
 def variance_of(family):
     match family:
-        case Gaussian():
+        case GaussianFamily():
             return np.ones_like(MEANS)
         case Binomial():
             return MEANS * (1.0 - MEANS)
@@ -132,7 +132,7 @@ def test_a_start_is_near_the_response(family):
 def log_law(family, response):
     """The log of the density or probability, by scipy, with variance phi / w."""
     match family:
-        case Gaussian():
+        case GaussianFamily():
             found = stats.norm.logpdf(response, MEANS, np.sqrt(PHI / WEIGHTS))
         case Binomial():
             found = WEIGHTS * stats.bernoulli.logpmf(response, MEANS)
@@ -161,7 +161,7 @@ def test_the_log_likelihood_is_that_of_the_law(family):
     if isinstance(family, QuasiBinomial | QuasiPoisson):
         assert np.isnan(found)  # a mean and a variance are no law
         return
-    if isinstance(family, Gaussian):
+    if isinstance(family, GaussianFamily):
         # Least squares reports it at the dispersion that makes it greatest.
         found += 2.0 * (np.log(deviance / 4.0) + 1.0 - np.log(PHI)) - deviance / PHI / 2
     assert found == pytest.approx(log_law(family, response), rel=1e-12)

@@ -14,10 +14,10 @@ from strategies import few, seeds
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.families import Binomial, GammaInverseLink, Poisson
 from veilsum.models.fineness import FEWEST_DIGITS, MOST_DIGITS
-from veilsum.models.glm import statistics
+from veilsum.models.glm import glm_statistics
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 FAMILIES = {
     "logistic": Binomial(),
@@ -29,24 +29,24 @@ digits_of_fits = st.integers(FEWEST_DIGITS, MOST_DIGITS)
 
 def table(name, rng, n, p):
     """Return columns of several kinds, with their units, and a response."""
-    columns, measures = [np.ones(n)], [Measure(Fraction(1), 1, 1)]
+    columns, measures = [np.ones(n)], [UnitMeasure(Fraction(1), 1, 1)]
     for _ in range(p):
         match rng.integers(5):
             case 0:  # two levels, one of them rare at times
                 one = (rng.random(n) < rng.uniform(0.08, 0.5)) * 1.0
-                measure = Measure.of(0, 1)
+                measure = UnitMeasure.of(0, 1)
             case 1:  # years, in a range wider than the data's
                 one = rng.integers(30, 70, n) * 1.0
-                measure = Measure.of(0, int(rng.integers(80, 200)))
+                measure = UnitMeasure.of(0, int(rng.integers(80, 200)))
             case 2:  # two decimals, around 0
                 one = rng.normal(size=n).round(2)
-                measure = Measure.of(-8, 8, Fraction(1, 100))
+                measure = UnitMeasure.of(-8, 8, Fraction(1, 100))
             case 3:  # nearly the one before
                 one = columns[-1] + (rng.random(n) < 0.2) * 0.5
-                measure = Measure.of(-250, 450, Fraction(1, 100))
+                measure = UnitMeasure.of(-250, 450, Fraction(1, 100))
             case _:  # correlated with the one before
                 one = (columns[-1] + rng.normal(size=n)).round(1)
-                measure = Measure.of(-20, 220, Fraction(1, 10))
+                measure = UnitMeasure.of(-20, 220, Fraction(1, 10))
         columns.append(one)
         measures.append(measure)
     design = np.column_stack(columns)
@@ -57,13 +57,13 @@ def table(name, rng, n, p):
     match name:
         case "logistic":
             response = (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))) * 1.0
-            of = Measure.of(0, 1)
+            of = UnitMeasure.of(0, 1)
         case "poisson":
             response = rng.poisson(np.exp(0.5 + 0.5 * eta)) * 1.0
-            of = Measure.of(0, 60)
+            of = UnitMeasure.of(0, 60)
         case _:
             response = rng.gamma(8.0, 1.0 / (8.0 * (2.0 + 0.3 * eta))).round(3) + 0.01
-            of = Measure.of(Fraction(1, 100), 20, Fraction(1, 1000))
+            of = UnitMeasure.of(Fraction(1, 100), 20, Fraction(1, 1000))
     return design, response, RowMeasures.of(measures, of, intercept=0)
 
 
@@ -72,7 +72,7 @@ def fitted(newton, rows, rng):
     state, bits = newton.start(), []
     while not state.converged:
         request = newton.propose(state)
-        total = statistics(newton.scales, rows, request)
+        total = glm_statistics(newton.scales, rows, request)
         told, fineness = total, request.fineness
         if fineness is not None and fineness.residues:
             shift = [
@@ -200,8 +200,12 @@ def test_four_digits_release_less_than_half_of_what_twelve_do():
         eta = -2.0 + 0.02 * (age - 50.0) + 0.3 * sex + 0.5 * smoker
         response = (rng.random(1_136) < 1.0 / (1.0 + np.exp(-eta))) * 1.0
         measures = RowMeasures.of(
-            [Measure(Fraction(1), 1, 1), Measure.of(18, 95), *[Measure.of(0, 1)] * 2],
-            Measure.of(0, 1),
+            [
+                UnitMeasure(Fraction(1), 1, 1),
+                UnitMeasure.of(18, 95),
+                *[UnitMeasure.of(0, 1)] * 2,
+            ],
+            UnitMeasure.of(0, 1),
             intercept=0,
         )
         newton = Newton(Binomial(), measures, intercept=0, digits=digits)

@@ -16,7 +16,12 @@ from veilsum.errors import (
     NumericalError,
     SecretError,
 )
-from veilsum.models.fleets import Fleet, PeriodSearch, generator_outputs, store_outputs
+from veilsum.models.fleets import (
+    Fleet,
+    FleetPeriodSearch,
+    fleet_generator_outputs,
+    fleet_store_outputs,
+)
 from veilsum.questions.dispatch import dispatch_periods
 
 # Ten units and a day: S. A. Kazarlis, A. G. Bakirtzis and V. Petridis, A genetic
@@ -143,8 +148,8 @@ def test_a_generator_and_a_store_earn_what_a_solver_finds(seed):
     prices = chance.uniform(0, 50, 6)
     expected, _ = by_clarabel([unit], [store], prices=prices)
     found = [
-        generator_outputs(prices.tolist(), *unit),
-        store_outputs(prices.tolist(), *store),
+        fleet_generator_outputs(prices.tolist(), *unit),
+        fleet_store_outputs(prices.tolist(), *store),
     ]
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert np.abs(np.diff(found[0])).max() <= unit[4] * (1 + 1e-12)
@@ -153,7 +158,7 @@ def test_a_generator_and_a_store_earn_what_a_solver_finds(seed):
 @pytest.mark.parametrize(("periods", "most"), [(6, 60), (24, 160)])
 def test_a_day_clears_as_the_pooled_program(periods, most):
     held = fleets(periods)
-    state = settle(PeriodSearch(periods, 0.0, 100.0), held.values())
+    state = settle(FleetPeriodSearch(periods, 0.0, 100.0), held.values())
     units = np.vstack([f.generators for f in held.values()])
     expected, prices = by_clarabel(units, STORE, demand=HOURS[:periods])
     outputs = np.vstack([f.outputs(state.prices) for f in held.values()])
@@ -172,7 +177,7 @@ def test_a_day_clears_as_the_pooled_program(periods, most):
 
 
 def test_no_bit_tells_who_has_which_generator_store_or_demand():
-    search = PeriodSearch(4, 0.0, 50.0)
+    search = FleetPeriodSearch(4, 0.0, 50.0)
     demands = np.array([HOURS[:4], HOURS[4:8]]) / 7
     whole = Fleet(demands, UNITS, STORE)
     parts = [
@@ -213,14 +218,14 @@ def test_what_cannot_be_met_is_said_with_its_period():
     more = np.array([[0, 3000, 0]])
     held["a"] = replace(held["a"], demands=held["a"].demands + more)
     with refused("no-balancing-price", mentions=("2,",)):
-        settle(PeriodSearch(3, 0.0, 100.0), held.values())
+        settle(FleetPeriodSearch(3, 0.0, 100.0), held.values())
 
 
 def test_a_search_that_comes_to_no_end_is_no_half_result():
-    search = PeriodSearch(6, 0.0, 100.0, max_rounds=5)
+    search = FleetPeriodSearch(6, 0.0, 100.0, max_rounds=5)
     with refused("not-converged", NumericalError, mentions=("5",)):
         settle(search, fleets(6).values())
-    state = settle(PeriodSearch(2, 0.0, 100.0), fleets(2).values())
+    state = settle(FleetPeriodSearch(2, 0.0, 100.0), fleets(2).values())
     with refused("fit-already-done", LocalProtocolError):
         search.propose(state)
 
@@ -349,7 +354,7 @@ def test_a_fleet_of_other_periods_is_refused_by_party():
 )
 def test_searches_that_mean_nothing_are_refused(change):
     with pytest.raises(InvalidInputError):
-        PeriodSearch(**{"periods": 2, "low": 0.0, "high": 5.0, **change})
+        FleetPeriodSearch(**{"periods": 2, "low": 0.0, "high": 5.0, **change})
 
 
 def test_a_fleet_keeps_its_secrets():

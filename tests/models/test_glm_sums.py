@@ -22,11 +22,11 @@ from veilsum.models.families import (
     QuasiBinomial,
 )
 from veilsum.models.fineness import Fineness
-from veilsum.models.glm import Request, statistics
+from veilsum.models.glm import GlmRequest, glm_statistics
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers import compiled, units
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 FAMILIES = {
     "logistic": Binomial(),
@@ -70,7 +70,7 @@ def rounds(newton, parties):
     state, seen = newton.start(), []
     while not state.converged:
         request = newton.propose(state)
-        answers = [statistics(newton.scales, part, request) for part in parties]
+        answers = [glm_statistics(newton.scales, part, request) for part in parties]
         seen.append((request, answers))
         state = newton.advance(state, sum(answers))
     return newton.fit(state), seen
@@ -126,8 +126,8 @@ def test_all_totals_fit_the_bits_that_were_agreed(name):
         edges = [0.0, 20.0]
     response = np.array(edges)[(np.arange(n) // 2) % 2]
     measures = RowMeasures.of(
-        [Measure(Fraction(1), 1, 1), Measure.of(-1, 1)],
-        Measure.of(min(edges), max(edges), Fraction(1, 2)),
+        [UnitMeasure(Fraction(1), 1, 1), UnitMeasure.of(-1, 1)],
+        UnitMeasure.of(min(edges), max(edges), Fraction(1, 2)),
         intercept=0,
         row_bits=6,
     )
@@ -138,14 +138,14 @@ def test_all_totals_fit_the_bits_that_were_agreed(name):
         # Just inside, whatever the link.
         at = np.nextafter(eta, 0.0 if limits.low < 0.0 < limits.high else 1.0)
         for request in (
-            Request("first", np.empty(0)),
-            Request("round", np.array([at, 0.0, at])),
-            Request("pearson", np.array([at, 0.0, at])),
-            Request("closing", np.array([at, 0.0, 1.0])),
+            GlmRequest("first", np.empty(0)),
+            GlmRequest("round", np.array([at, 0.0, at])),
+            GlmRequest("pearson", np.array([at, 0.0, at])),
+            GlmRequest("closing", np.array([at, 0.0, 1.0])),
         ):
             if request.stage == "closing" and not FAMILIES[name].closes:
                 continue
-            found = statistics(scales, held, request)
+            found = glm_statistics(scales, held, request)
             assert max(abs(one).bit_length() for one in found) < scales.counts.bits
 
 
@@ -175,9 +175,9 @@ def test_no_round_shows_one_party(seed):
             assert not any(answer[: places - 2].any() for answer in answers)
             continue
         assert all(answer.any() for answer in answers)
-        mine = [statistics(newton.scales, part, request) for part in parties]
+        mine = [glm_statistics(newton.scales, part, request) for part in parties]
         assert [one.tolist() for one in mine] == [one.tolist() for one in answers]
-        everything = statistics(newton.scales, pooled, request)
+        everything = glm_statistics(newton.scales, pooled, request)
         assert sum(answers).tolist() == everything.tolist()
 
 
@@ -190,8 +190,12 @@ def test_rows_outside_are_asked_for_before_statistics():
     """In wide ranges a point proves nothing; then its count of rows comes first."""
     design, response = table("inverse", n=120)
     wide = RowMeasures.of(
-        [Measure(Fraction(1), 1, 1), Measure.of(-1000, 1000), Measure.of(-1000, 1000)],
-        Measure.of(0, 100, Fraction(1, 10**6)),
+        [
+            UnitMeasure(Fraction(1), 1, 1),
+            UnitMeasure.of(-1000, 1000),
+            UnitMeasure.of(-1000, 1000),
+        ],
+        UnitMeasure.of(0, 100, Fraction(1, 10**6)),
         intercept=0,
     )
     parts = [Rows.of(design[k::3], response[k::3]) for k in range(3)]
@@ -229,8 +233,8 @@ def test_where_rows_are_outside_the_step_is_halved():
 
 def test_logistic_fits_never_ask():
     design, response = table("logistic", n=200)
-    wide = [Measure(Fraction(1), 1, 1), *[Measure.of(-1e4, 1e4)] * 2]
-    measures = RowMeasures.of(wide, Measure(Fraction(1), 0, 1), intercept=0)
+    wide = [UnitMeasure(Fraction(1), 1, 1), *[UnitMeasure.of(-1e4, 1e4)] * 2]
+    measures = RowMeasures.of(wide, UnitMeasure(Fraction(1), 0, 1), intercept=0)
     newton = Newton(Binomial(), measures, intercept=0)
     stages, _ = asked(newton, [Rows.of(design, response)])
     assert "outside" not in stages
@@ -342,11 +346,11 @@ def declared(design, response):
     design, response = design.round(4), response.round(4)
     ten = Fraction(1, 10**4)
     columns = [
-        Measure.of(float(one.min()) - 1.0, float(one.max()) + 1.0, ten)
+        UnitMeasure.of(float(one.min()) - 1.0, float(one.max()) + 1.0, ten)
         for one in design.T
     ]
-    columns[0] = Measure(Fraction(1), 1, 1)
-    measure = Measure.of(float(response.min()), float(response.max()) + 1.0, ten)
+    columns[0] = UnitMeasure(Fraction(1), 1, 1)
+    measure = UnitMeasure.of(float(response.min()), float(response.max()) + 1.0, ten)
     return design, response, RowMeasures.of(columns, measure, intercept=0)
 
 
@@ -414,9 +418,9 @@ def test_a_misclassified_row_counts_for_what_it_costs():
     )
     slope = float(unit) * 0.12
     point = np.array([slope * centre, slope, 0.0])
-    request = Request("last", point, Fineness((0, 0, 0), (0, 0), last=True))
-    first = scales.first(statistics(scales, held, newton.propose(newton.start())))
-    means = scales.means(statistics(scales, held, request), request.fineness)
+    request = GlmRequest("last", point, Fineness((0, 0, 0), (0, 0), last=True))
+    first = scales.first(glm_statistics(scales, held, newton.propose(newton.start())))
+    means = scales.means(glm_statistics(scales, held, request), request.fineness)
     found = scales.round_of_means(
         *(means, first, point, means.information, request.fineness)
     )
@@ -479,7 +483,9 @@ def test_a_closing_total_has_a_triangle_and_a_number():
 def test_a_response_that_rounds_to_nothing_is_refused():
     """A gamma regression of 1e-9, counted in hundredths."""
     measures = RowMeasures.of(
-        [Measure(Fraction(1), 1, 1)], Measure.of(0, 10, Fraction(1, 100)), intercept=0
+        [UnitMeasure(Fraction(1), 1, 1)],
+        UnitMeasure.of(0, 10, Fraction(1, 100)),
+        intercept=0,
     )
     newton = Newton(Gamma(), measures, intercept=0)
     newton.scales.check(Rows.of(np.ones((2, 1)), [0.01, 3.0]))
@@ -489,10 +495,10 @@ def test_a_response_that_rounds_to_nothing_is_refused():
 
 def test_weights_that_round_to_nothing_are_refused():
     measures = RowMeasures.of(
-        [Measure(Fraction(1), 1, 1)],
-        Measure.of(0, 10, Fraction(1)),
+        [UnitMeasure(Fraction(1), 1, 1)],
+        UnitMeasure.of(0, 10, Fraction(1)),
         intercept=0,
-        weights=Measure.of(0, 5, Fraction(1, 10)),
+        weights=UnitMeasure.of(0, 5, Fraction(1, 10)),
     )
     newton = Newton(Poisson(), measures, intercept=0)
     with refused("weights-too-small", ValueError):
@@ -501,7 +507,9 @@ def test_weights_that_round_to_nothing_are_refused():
 
 def test_ranges_too_wide_to_sum_are_refused():
     measures = RowMeasures.of(
-        [Measure(Fraction(1), 1, 1)], Measure.of(1e-60, 1e60, bits=390), intercept=0
+        [UnitMeasure(Fraction(1), 1, 1)],
+        UnitMeasure.of(1e-60, 1e60, bits=390),
+        intercept=0,
     )
     with refused("range-too-wide", ValueError):
         Newton(Gamma(), measures, intercept=0)
@@ -513,9 +521,9 @@ def test_ranges_too_wide_to_sum_are_refused():
 def test_ranges_prove_a_point_inside_with_the_offset_added(offsets, inside):
     """1 / mu must stay above 0: between 0.5 and 1.5, an offset of -1 leaves it."""
     measures = RowMeasures.of(
-        [Measure(Fraction(1), 1, 1), Measure.of(-1, 1)],
-        Measure.of(0, 100, Fraction(1, 10**6)),
-        offset=None if offsets is None else Measure.of(*offsets),
+        [UnitMeasure(Fraction(1), 1, 1), UnitMeasure.of(-1, 1)],
+        UnitMeasure.of(0, 100, Fraction(1, 10**6)),
+        offset=None if offsets is None else UnitMeasure.of(*offsets),
         intercept=0,
     )
     scales = Newton(GammaInverseLink(), measures, intercept=0).scales

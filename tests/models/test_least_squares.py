@@ -15,14 +15,14 @@ from veilsum.errors import InvalidInputError
 from veilsum.models import rows as rows_module
 from veilsum.models.inference import coefficient_table
 from veilsum.models.least_squares import (
-    Counting,
-    Rounding,
+    LeastSquaresCounting,
+    LeastSquaresRounding,
     fit,
     least_squares_totals,
     statistics,
 )
 from veilsum.models.rows import ONES, RowMeasures, Rows
-from veilsum.numbers.units import BLOCK_ROWS, Measure
+from veilsum.numbers.units import BLOCK_ROWS, UnitMeasure
 
 sm = Later("statsmodels.api")
 
@@ -229,7 +229,9 @@ def test_a_party_without_rows_adds_nothing():
 
 
 def test_the_layout_has_the_stated_order():
-    counting = Counting(RowMeasures((ONES, Measure.of(0, 1)), Measure.of(0, 1)))
+    counting = LeastSquaresCounting(
+        RowMeasures((ONES, UnitMeasure.of(0, 1)), UnitMeasure.of(0, 1))
+    )
     sums = counting.unpack(np.arange(1, 11).astype(object))
     assert np.diag(sums.gram).tolist() == [1, 3]
     assert sums.cross.tolist() == [4, 5]
@@ -376,13 +378,13 @@ def test_the_rounding_bound_holds(seed, mean, near, kind):
 @pytest.mark.parametrize("least", [1, 10, 1000])
 def test_roots_of_rounded_weights_are_off_by_at_most_twice_the_worst(least):
     """The worst is half a unit too much, of the smallest weight."""
-    weights = Measure(Fraction(1, 2**10), least, 2**45, made=True)
-    design = (ONES, Measure.of(0, 9, Fraction(1)))
+    weights = UnitMeasure(Fraction(1, 2**10), least, 2**45, made=True)
+    design = (ONES, UnitMeasure.of(0, 9, Fraction(1)))
     measures = RowMeasures.of(design, design[1], intercept=0, weights=weights)
     x = np.column_stack([np.ones(9), np.arange(9.0)])
     rows = Rows.of(x, x[:, 1] ** 2 % 9, weights=np.arange(9.0) + 1.0)
     exact = least_squares_totals(statistics(rows, measures), measures, intercept=0)
-    found = Rounding.of(exact, np.zeros(3)).weights
+    found = LeastSquaresRounding.of(exact, np.zeros(3)).weights
     worst = (least / (least - 0.5)) ** 0.5 - 1.0
     assert worst <= found <= 2.5 * worst
 
@@ -501,11 +503,11 @@ def test_an_offset_far_from_the_response_is_within_the_bound(intercept, weighted
     draw, cents = np.random.default_rng(2), Fraction(1, 100)
     n = 3 * BLOCK_ROWS
     measures = RowMeasures.of(
-        [ONES, Measure.of(0, 1, cents)],
-        Measure.of(far, far + 1, cents),
+        [ONES, UnitMeasure.of(0, 1, cents)],
+        UnitMeasure.of(far, far + 1, cents),
         intercept=intercept,
-        offset=Measure.of(0, Fraction(1, 10), cents),
-        weights=Measure.of(0, 4, cents) if weighted else None,
+        offset=UnitMeasure.of(0, Fraction(1, 10), cents),
+        weights=UnitMeasure.of(0, 4, cents) if weighted else None,
     )
     rows = Rows.of(
         np.stack([np.ones(n), draw.integers(0, 101, n) / 100], axis=1),
@@ -514,7 +516,7 @@ def test_an_offset_far_from_the_response_is_within_the_bound(intercept, weighted
         weights=draw.integers(1, 401, n) / 100 if weighted else None,
     )
     measures.check(rows)
-    counting = Counting(measures)
+    counting = LeastSquaresCounting(measures)
     for block in measures.blocks(rows):
         design, target, ones = counting.block(block)
         for place, one in enumerate((*design.T, target, ones)):

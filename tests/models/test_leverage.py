@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from veilsum.models.leverage import OwnColumns
+from veilsum.models.leverage import LeverageColumns
 from veilsum.models.rows import Rows
 
 
@@ -21,7 +21,7 @@ def test_in_a_wide_design_columns_are_added_that_do_most_for_a_row(seed):
     n_rows, n_columns, most = 15, 9, 3
     draw = np.random.default_rng(seed).normal(size=(n_rows, n_columns - 1))
     x = np.column_stack([np.ones(n_rows), draw])
-    found, _ = OwnColumns(Rows.of(x, x[:, 1]), 0).concentration()
+    found, _ = LeverageColumns(Rows.of(x, x[:, 1]), 0).concentration()
     step_by_step, best = 0.0, 0.0
     for row in range(n_rows):
         chosen = [0]

@@ -11,7 +11,7 @@ from scipy import integrate, optimize, special
 from refusals import refused
 from strategies import eighths, few, seeds
 from veilsum.minimise.costs.bases import Affine
-from veilsum.minimise.costs.remainders import exposed, stack
+from veilsum.minimise.costs.remainders import exposed_by_remainder, stack_remainders
 from veilsum.minimise.costs.rows import (
     RESPONSES_INSIDE,
     HuberCurve,
@@ -124,7 +124,11 @@ def test_responses_are_in_the_remainder_and_that_is_said(name):
     found = [COSTS[name](one).remainder.gradient(b) for one in (rows, other)]
     assert not np.allclose(*found)
     remainders = [COSTS[name](one).remainder for one in (rows, other)]
-    assert exposed(remainders[0]) == exposed(stack(remainders)) == (RESPONSES_INSIDE,)
+    assert (
+        exposed_by_remainder(remainders[0])
+        == exposed_by_remainder(stack_remainders(remainders))
+        == (RESPONSES_INSIDE,)
+    )
     assert RESPONSES_INSIDE.startswith("responses, features, weights and offsets are")
 
 

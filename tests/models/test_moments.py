@@ -14,10 +14,10 @@ from veilsum.models.moments import (
     BLOCK_ROWS,
     Moments,
     exact_square_root,
-    marginal_of,
+    marginal_moments_of,
     moments_of,
 )
-from veilsum.numbers.units import Measure, inferred_measure
+from veilsum.numbers.units import UnitMeasure, inferred_unit_measure
 
 
 def table(seed=0, n=60, k=3):
@@ -34,7 +34,7 @@ def rounded(values):
 
 
 def measures_of(values):
-    return tuple(inferred_measure(column).centred() for column in values.T)
+    return tuple(inferred_unit_measure(column).centred() for column in values.T)
 
 
 def pooled(values, *, owners=None, measures=None):
@@ -114,7 +114,10 @@ def test_a_small_spread_far_from_zero_loses_nothing():
     st.sampled_from([Fraction(1), Fraction(1, 8), Fraction(1, 100), Fraction(3, 7)]),
 )
 def test_everything_is_rounded_once(rows, unit):
-    measures = (Measure(unit, -(10**6), 10**6), Measure(Fraction(1, 4), 0, 10**4))
+    measures = (
+        UnitMeasure(unit, -(10**6), 10**6),
+        UnitMeasure(Fraction(1, 4), 0, 10**4),
+    )
     values = np.array([[float(a * unit), b / 4] for a, b in rows])
     found = pooled(values, measures=tuple(one.centred() for one in measures))
     columns = [[a * unit for a, _ in rows], [Fraction(b, 4) for _, b in rows]]
@@ -153,7 +156,10 @@ def test_a_constant_column_has_no_spread_and_no_correlation(number):
 
 
 def test_columns_that_float64_cannot_count_are_counted_all_the_same():
-    measures = (Measure(Fraction(1, 2**90), 0, 2**90), Measure(Fraction(1), 0, 9))
+    measures = (
+        UnitMeasure(Fraction(1, 2**90), 0, 2**90),
+        UnitMeasure(Fraction(1), 0, 9),
+    )
     values = np.array([[0.1, 3.0], [0.7, 4.0], [1.0, 9.0]])
     found = moments_of(values, measures)
     whole = [[int(Fraction(a) * 2**90), int(b)] for a, b in values]
@@ -183,7 +189,7 @@ def test_blocks_add_up_to_the_whole():
 
 
 def test_no_rows_have_no_mean_and_one_row_no_variance():
-    measures = (Measure(Fraction(1), 0, 9),) * 2
+    measures = (UnitMeasure(Fraction(1), 0, 9),) * 2
     nothing = Moments.unpack(moments_of(np.empty((0, 2)), measures), measures)
     assert nothing.count == 0
     assert np.isnan(nothing.mean).all()
@@ -197,7 +203,10 @@ def test_no_rows_have_no_mean_and_one_row_no_variance():
 
 
 def test_the_layout_has_the_stated_order():
-    measures = (Measure(Fraction(1), 0, 9, centre=1), Measure(Fraction(1, 2), 0, 18, 2))
+    measures = (
+        UnitMeasure(Fraction(1), 0, 9, centre=1),
+        UnitMeasure(Fraction(1, 2), 0, 18, 2),
+    )
     vector = moments_of([[1.0, 2.0], [3.0, 5.0]], measures)
     assert vector.tolist() == [2, 2, 10, 4, 16, 68]
     assert Moments.layout(measures).size == vector.size
@@ -209,7 +218,7 @@ def test_the_layout_has_the_stated_order():
 
 @pytest.mark.parametrize("k", [1, 2, 7])
 def test_the_length_does_not_depend_on_the_data(k):
-    measures = (Measure(Fraction(1), 0, 1),) * k
+    measures = (UnitMeasure(Fraction(1), 0, 1),) * k
     sizes = {moments_of(np.ones((n, k)), measures).size for n in (0, 1, 50)}
     assert sizes == {Moments.layout(measures).size}
 
@@ -246,22 +255,22 @@ def test_numbers_beyond_the_agreed_range_are_refused(bad):
 )
 def test_what_is_no_table_is_refused(values, message):
     with pytest.raises(InvalidInputError, match=message):
-        moments_of(values, (Measure(Fraction(1), 0, 9),))
+        moments_of(values, (UnitMeasure(Fraction(1), 0, 9),))
 
 
 def test_a_total_of_another_size_is_refused():
     with refused("layout-size-differs", mentions=("10",)):
-        Moments.unpack(np.full(9, 1), (Measure(Fraction(1), 0, 9),) * 3)
+        Moments.unpack(np.full(9, 1), (UnitMeasure(Fraction(1), 0, 9),) * 3)
 
 
 @pytest.mark.parametrize("bits", [1, 20, 39, 40, 41, 50])
 def test_one_column_by_itself_has_the_same_sums(bits):
     """Against Python's integers, at the ends of the range too."""
     chance = np.random.default_rng(bits)
-    measure = Measure(Fraction(1), -(2**bits), 2**bits)
+    measure = UnitMeasure(Fraction(1), -(2**bits), 2**bits)
     values = chance.integers(-(2**bits), 2**bits, 3000, endpoint=True).astype(float)
     values[:1000] = 2.0**bits * chance.choice([-1, 1], 1000)
     whole = [int(one) for one in values]
     expected = len(whole), sum(whole), sum(one**2 for one in whole)
-    assert marginal_of(values, measure) == expected
-    assert marginal_of(values[:0], measure) == (0, 0, 0)
+    assert marginal_moments_of(values, measure) == expected
+    assert marginal_moments_of(values[:0], measure) == (0, 0, 0)

@@ -9,16 +9,16 @@ import pytest
 
 from veilsum.models.comparisons import difference_of_means
 from veilsum.models.evaluation import Discrimination
-from veilsum.models.moments import Marginals
-from veilsum.models.price import Price, Settled
-from veilsum.numbers.units import Measure
+from veilsum.models.moments import MarginalMoments
+from veilsum.models.price import PriceSettled, TriedPrice
+from veilsum.numbers.units import UnitMeasure
 
 
 @pytest.mark.parametrize("counts", [(1, 2), (2, 1)])
 def test_one_row_has_no_variance_to_compare_means_by(counts):
     groups = [
-        Marginals(
-            (Measure(Fraction(1), 0, 9),),
+        MarginalMoments(
+            (UnitMeasure(Fraction(1), 0, 9),),
             (n,),
             np.array([n], dtype=object),
             np.array([n], dtype=object),
@@ -44,4 +44,7 @@ def test_an_empty_bin_is_no_degree_of_freedom():
     [(1.0, 0.0, True), (1.0, 0.5, False), (2.0, 0.0, False)],
 )
 def test_a_price_is_unique_where_both_ends_are_known_and_one(highest, within, unique):
-    assert Settled(3, Price(1.0), 0.0, 1.0, 1.0, highest, within).is_unique is unique
+    assert (
+        PriceSettled(3, TriedPrice(1.0), 0.0, 1.0, 1.0, highest, within).is_unique
+        is unique
+    )

@@ -17,17 +17,17 @@ from veilsum.models.families import (
     Cloglog,
     Gamma,
     GammaInverseLink,
-    Gaussian,
+    GaussianFamily,
     InverseGaussian,
     NegativeBinomial,
     Poisson,
     Probit,
 )
 from veilsum.models.fineness import MOST_BITS, Fineness
-from veilsum.models.glm import Request, statistics
+from veilsum.models.glm import GlmRequest, glm_statistics
 from veilsum.models.newton import Newton
 from veilsum.models.rows import ONES, RowMeasures, Rows
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 sm = Later("statsmodels.api")
 
@@ -35,7 +35,7 @@ CLOSE = {"rtol": 1e-8, "atol": 0.0}
 FAMILIES = Later("statsmodels.genmod.families")
 LINKS = Later("statsmodels.genmod.families.links")
 REFERENCES = {
-    "gaussian": (Gaussian(), lambda: FAMILIES.Gaussian()),
+    "gaussian": (GaussianFamily(), lambda: FAMILIES.Gaussian()),
     "logistic": (Binomial(), lambda: FAMILIES.Binomial()),
     "poisson": (Poisson(), lambda: FAMILIES.Poisson()),
     "negative binomial": (
@@ -105,7 +105,7 @@ def run(newton, parties):
     state, totals = newton.start(), []
     while not state.converged:
         request = newton.propose(state)
-        answers = [statistics(newton.scales, rows, request) for rows in parties]
+        answers = [glm_statistics(newton.scales, rows, request) for rows in parties]
         totals.append(sum(answers))
         state = newton.advance(state, totals[-1])
     return state, totals
@@ -126,14 +126,16 @@ def score_at(newton, rows, coefficients):
     point = np.append(whole, whole[newton.intercept or 0])
     scales = newton.scales
     if not scales.responses_once:
-        request = Request("round", point)
-        score = scales.round(statistics(scales, rows, request)).score
+        request = GlmRequest("round", point)
+        score = scales.round(glm_statistics(scales, rows, request)).score
     else:
-        first = scales.first(statistics(scales, rows, newton.propose(newton.start())))
+        first = scales.first(
+            glm_statistics(scales, rows, newton.propose(newton.start()))
+        )
         finest = [min(scales.pull, MOST_BITS - bits) for bits in scales.mean_bits]
         fineness = Fineness((), tuple(finest))
-        request = Request("means", point, fineness)
-        means = scales.means(statistics(scales, rows, request), fineness).means
+        request = GlmRequest("means", point, fineness)
+        means = scales.means(glm_statistics(scales, rows, request), fineness).means
         pairs = zip(first.cross, means, strict=True)
         slope = Fraction(scales.family.slope)
         score = [slope * (one - mean) for one, mean in pairs]
@@ -276,7 +278,7 @@ def test_ridge_of_the_gaussian_is_that_of_least_squares():
     design, response, extras = data("gaussian")
     design = design / [1.0, 50.0, 1e-3, 1.0]
     rows = Rows.of(design, response, weights=extras["weights"])
-    newton = newton_for(Gaussian(), [rows], ridge=2.0)
+    newton = newton_for(GaussianFamily(), [rows], ridge=2.0)
     found, measures = newton.fit(run(newton, [rows])[0]), newton.measures
     total = least_squares.statistics(rows, measures)
     expected = least_squares.fit(total, measures, intercept=0, ridge=2.0)
@@ -337,8 +339,8 @@ def test_a_perfect_fit_is_found(name):
     design = np.column_stack([np.ones(30), x])
     eta = design @ [1.0, 2.0]
     response = eta if name == "gaussian" else np.exp(eta)
-    fine = [Measure.of(0, 1), Measure.of(0, 1, bits=50)]
-    measures = RowMeasures.of(fine, Measure.of(0, 32, bits=50), intercept=0)
+    fine = [UnitMeasure.of(0, 1), UnitMeasure.of(0, 1, bits=50)]
+    measures = RowMeasures.of(fine, UnitMeasure.of(0, 32, bits=50), intercept=0)
     parties = parties_of(design, response)
     found = fitted(REFERENCES[name][0], parties, measures=measures)
     np.testing.assert_allclose(found.coefficients, [1.0, 2.0], rtol=1e-12)
@@ -374,17 +376,17 @@ def test_a_category_with_one_outcome_only_is_named_after_the_first_sum(outcome):
     ill, age = rng.integers(0, 2, 200), rng.integers(20, 90, 200)
     response = rng.integers(0, 2, 200) * 1.0
     response[ill == 1] = outcome
-    zero_or_one = Measure.of(0, 1, Fraction(1))
-    design = (ONES, zero_or_one, Measure.of(0, 100, Fraction(1)))
+    zero_or_one = UnitMeasure.of(0, 1, Fraction(1))
+    design = (ONES, zero_or_one, UnitMeasure.of(0, 100, Fraction(1)))
     measures = RowMeasures.of(design, zero_or_one, intercept=0)
     newton = Newton(Binomial(), measures, names=("one", "ill", "age"), intercept=0)
     first = newton.propose(newton.start())
     columns = np.column_stack([np.ones(200), ill, age])
-    total = statistics(newton.scales, Rows.of(columns, response), first)
+    total = glm_statistics(newton.scales, Rows.of(columns, response), first)
     with refusals.refused("endless-coefficient"):
         newton.advance(newton.start(), total)
     response[np.argmax(ill)] = 1.0 - outcome
-    total = statistics(newton.scales, Rows.of(columns, response), first)
+    total = glm_statistics(newton.scales, Rows.of(columns, response), first)
     assert not newton.advance(newton.start(), total).converged
 
 
@@ -460,7 +462,7 @@ def test_a_total_of_another_size_is_refused():
 def test_a_point_of_another_size_is_refused():
     newton = newton_for(Poisson(), [SMALL])
     with refusals.refused("wrong-shape", mentions=("2",)):
-        statistics(newton.scales, SMALL, Request("round", np.zeros(2)))
+        glm_statistics(newton.scales, SMALL, GlmRequest("round", np.zeros(2)))
 
 
 def test_a_fit_before_its_rounds_are_over_is_refused():
@@ -498,9 +500,9 @@ def test_a_perfect_fit_of_ones_has_next_to_no_dispersion():
     """And whoever has a huge weight can answer the closing request, too."""
     measures = RowMeasures.of(
         [ONES],
-        Measure(Fraction(1, 2), 1, 8),
+        UnitMeasure(Fraction(1, 2), 1, 8),
         intercept=0,
-        weights=Measure(Fraction(1), 1, 8 * 10**18),
+        weights=UnitMeasure(Fraction(1), 1, 8 * 10**18),
     )
     newton = Newton(Gamma(), measures, names=("const",), intercept=0)
     weights = np.ones(40)
@@ -509,7 +511,7 @@ def test_a_perfect_fit_of_ones_has_next_to_no_dispersion():
     state = newton.start()
     while not state.converged:
         request = newton.propose(state)
-        total = statistics(newton.scales, rows, request)
+        total = glm_statistics(newton.scales, rows, request)
         half = 1 << (newton.scales.counts.bits - 1)
         assert all(-half <= one < half for one in total.tolist())
         state = newton.advance(state, total)

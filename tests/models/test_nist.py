@@ -13,7 +13,7 @@ import scipy.stats
 from cases import each
 from later import Later
 from nist import CERTIFIED, lines, root
-from veilsum.numbers.units import inferred_measure
+from veilsum.numbers.units import inferred_unit_measure
 from veilsum.questions.regression import fit
 from veilsum.questions.regression.summary import summary_text
 from veilsum.questions.statistics import statistics
@@ -152,7 +152,7 @@ def test_a_range_far_from_0_without_a_unit_keeps_the_bits_of_float64(name):
     tables, _ = simon_and_lesage(name)
     agreed = Column("y", "number", 1e12, 1e12 + 2)
     assert agreed.measure.unit == Fraction(1, 2**13)
-    assert inferred_measure(np.array(tables[0]["y"])).unit == Fraction(1, 10)
+    assert inferred_unit_measure(np.array(tables[0]["y"])).unit == Fraction(1, 10)
 
 
 def test_filip_without_wide_terms_says_how_far_it_is():

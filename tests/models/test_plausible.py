@@ -15,14 +15,16 @@ from veilsum.models.choices import (
     statistics as choice_statistics,
 )
 from veilsum.models.families import Binomial, Gamma, Poisson, Probit
-from veilsum.models.mixed import At, MixedModel, Mixing
+from veilsum.models.mixed import MixedModel, MixedModelCounting, MixedModelRequest
 from veilsum.models.newton import Newton
-from veilsum.models.plausible import check_matrix
+from veilsum.models.plausible import check_plausible_matrix
 from veilsum.models.rows import ONES, RowMeasures, Rows
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 AGED = RowMeasures.of(
-    [ONES, Measure.of(0, 100, Fraction(1))], Measure.of(0, 1, Fraction(1)), intercept=0
+    [ONES, UnitMeasure.of(0, 100, Fraction(1))],
+    UnitMeasure.of(0, 1, Fraction(1)),
+    intercept=0,
 )
 NAMES = ("one", "age")
 
@@ -45,7 +47,7 @@ def rows_of(seed=0, n=200):
     ],
 )
 def test_a_matrix_that_no_rows_have_ends_the_search(family, stage, place, factor, name):
-    positive = Measure.of(Fraction(1, 2), 2, Fraction(1, 2))
+    positive = UnitMeasure.of(Fraction(1, 2), 2, Fraction(1, 2))
     measures = RowMeasures.of(AGED.design, positive, intercept=0)
     newton = Newton(
         family, measures if family.positive else AGED, names=NAMES, intercept=0
@@ -81,7 +83,9 @@ def test_numbers_of_a_first_sum_beyond_agreed_ranges_end_the_search(place, by):
 
 def test_sums_of_a_level_beyond_its_rows_end_a_choice():
     rng = np.random.default_rng(0)
-    measures = RowMeasures.of(AGED.design, Measure.of(0, 2, Fraction(1)), intercept=0)
+    measures = RowMeasures.of(
+        AGED.design, UnitMeasure.of(0, 2, Fraction(1)), intercept=0
+    )
     search = ChoiceSearch(Multinomial(), measures, NAMES, ("a", "b", "c"), 0)
     rows = Rows.of(rows_of().design, rng.integers(0, 3, 200).astype(float))
     total = choice_statistics(search.scales, rows, search.propose(search.start()))
@@ -110,7 +114,9 @@ def test_every_gram_matrix_is_plausible():
         shape = rng.integers(1, 8), rng.integers(1, 6)
         table = rng.integers(-9, 10, shape).astype(object)
         names = [f"x{k}" for k in range(shape[1])]
-        check_matrix("m", table.T @ table, names, [9] * shape[1], int(shape[0]))
+        check_plausible_matrix(
+            "m", table.T @ table, names, [9] * shape[1], int(shape[0])
+        )
 
 
 @pytest.mark.parametrize(("corner", "fine"), [(1, True), (0, False)])
@@ -118,20 +124,20 @@ def test_the_smallest_negative_variance_is_refused(corner, fine):
     """Columns (1) and (1) have the products 1, 1, 1; with 1, 1, 0 a minor is -1."""
     matrix = np.array([[1, 1], [1, corner]], dtype=object)
     if fine:
-        check_matrix("m", matrix, ("a", "b"), [1, 1], 1)
+        check_plausible_matrix("m", matrix, ("a", "b"), [1, 1], 1)
         return
     with refused("impossible-total", NumericalError):
-        check_matrix("m", matrix, ("a", "b"), [1, 1], 1)
+        check_plausible_matrix("m", matrix, ("a", "b"), [1, 1], 1)
 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_mixed_model_has_at_most_the_agreed_number_of_rows(more):
-    mixing = Mixing(AGED, 0, (0,))
+    mixing = MixedModelCounting(AGED, 0, (0,))
     model = MixedModel(mixing, NAMES, "reml")
     parts = mixing.layout.unpack(np.zeros(mixing.layout.size, dtype=object))
     parts["rows"] = (1 << AGED.row_bits) + more
     if not more:
-        model._check_possible(At((0,), 40, (1,)), parts)
+        model._check_possible(MixedModelRequest((0,), 40, (1,)), parts)
         return
     with refused("impossible-total", NumericalError):
-        model._check_possible(At((0,), 40, (1,)), parts)
+        model._check_possible(MixedModelRequest((0,), 40, (1,)), parts)

@@ -20,13 +20,13 @@ from veilsum.errors import (
     SecretError,
 )
 from veilsum.models.price import (
-    End,
-    Price,
+    PriceSample,
     PriceSearch,
-    Sample,
-    Settled,
+    PriceSearchEnd,
+    PriceSettled,
+    PriceWidening,
     Site,
-    Widening,
+    TriedPrice,
 )
 
 SEARCH = PriceSearch(-1000.0, 1000.0)
@@ -187,8 +187,8 @@ def test_no_bit_tells_which_site_has_which_generator_and_demand(sites, data):
 def test_a_site_with_many_demands_is_like_many_sites(demands, data):
     """Each demand is rounded by itself, not their sum in float64."""
     order = data.draw(st.permutations(demands))
-    together = SEARCH.response(Site.of(order), Price(1.0))
-    alone = sum(SEARCH.response(Site.of(one), Price(1.0)) for one in demands)
+    together = SEARCH.response(Site.of(order), TriedPrice(1.0))
+    alone = sum(SEARCH.response(Site.of(one), TriedPrice(1.0)) for one in demands)
     assert together.tolist() == alone.tolist()
 
 
@@ -202,7 +202,7 @@ def test_equal_sums_of_declared_units_have_equal_bits(cents, moved, price):
     others = [cents[0] + moved, max(cents[1] - moved, 0), *cents[2:]]
     others[0] -= sum(others) - sum(cents)
     found = [
-        sum(search.response(Site.of(one / 100), Price(price)) for one in demands)
+        sum(search.response(Site.of(one / 100), TriedPrice(price)) for one in demands)
         for demands in (cents, others)
     ]
     assert found[0].tolist() == found[1].tolist()
@@ -282,7 +282,7 @@ def test_nearly_linear_costs_balance_between_two_prices():
     state = settle(PriceSearch(0.0, 100.0), sites)
     assert 0.0 < state.price.share < 1.0
     assert abs(exact_balance(sites, state.price)) <= 1e-9
-    around = [Price(state.price.value), Price(state.price.next_value)]
+    around = [TriedPrice(state.price.value), TriedPrice(state.price.next_value)]
     surpluses = [float(exact_balance(sites, price)) for price in around]
     assert surpluses[0] < -1e-9
     assert surpluses[1] > 1e-9
@@ -290,7 +290,7 @@ def test_nearly_linear_costs_balance_between_two_prices():
 
 def test_outputs_stay_within_limits_between_two_prices():
     site = Site.of(0.0, a=1e-17, b=40.0, low=-0.1, high=0.3)
-    shares = [Price(40.0, share) for share in np.linspace(0.0, 1.0, 101)]
+    shares = [TriedPrice(40.0, share) for share in np.linspace(0.0, 1.0, 101)]
     outputs = np.array([site.outputs(price).item() for price in shares])
     assert outputs.min() >= -0.1
     assert outputs.max() <= 0.3
@@ -305,7 +305,7 @@ def test_a_flat_stretch_has_many_prices_and_says_so():
     assert state.lowest == pytest.approx(4.0, abs=state.within + 1e-8)
     assert state.highest == pytest.approx(50.0, abs=state.within + 1e-8)
     assert state.within <= 100.0 * 2.0**-20
-    assert state.price == Price(state.lowest + (state.highest - state.lowest) / 2)
+    assert state.price == TriedPrice(state.lowest + (state.highest - state.lowest) / 2)
 
 
 @pytest.mark.parametrize("price", [-3.0, 8.0])
@@ -326,7 +326,7 @@ def test_an_interval_without_a_float_inside_is_searched_all_the_same(demand):
 
 def test_a_round_asks_for_surplus_and_slope():
     site = Site.of(7.0, a=[0.5, 1.0, 2.0], b=[1, 1, 1], low=[0, 0, 2.5], high=[9, 2, 9])
-    vector = SEARCH.layout.counts.values(SEARCH.response(site, Price(9.0)))
+    vector = SEARCH.layout.counts.values(SEARCH.response(site, TriedPrice(9.0)))
     assert vector.tolist() == [8.0 + 2.0 + 2.5 - 7.0, 0.0, 1.0]  # two at their limits
 
 
@@ -336,10 +336,12 @@ def test_a_round_asks_for_surplus_and_slope():
 )
 def test_a_slow_search_for_an_end_goes_on_by_halves(slow, proposed):
     """Else where a straight line balances: from 2 short at 4, with slope 1.6."""
-    outer = Sample(Price(4.0), -2.0, 1.6)
-    known = Settled(3, Price(8.0), 0.0, 1.0, 8.0, 8.0, 0.0)
-    state = Widening(3, known, End(8.0, outer, slow=slow), End(8.0))
-    assert PriceSearch(0.0, 100.0).propose(state) == Price(proposed)
+    outer = PriceSample(TriedPrice(4.0), -2.0, 1.6)
+    known = PriceSettled(3, TriedPrice(8.0), 0.0, 1.0, 8.0, 8.0, 0.0)
+    state = PriceWidening(
+        3, known, PriceSearchEnd(8.0, outer, slow=slow), PriceSearchEnd(8.0)
+    )
+    assert PriceSearch(0.0, 100.0).propose(state) == TriedPrice(proposed)
 
 
 def test_parties_with_the_same_totals_go_the_same_way():
@@ -394,7 +396,7 @@ def test_too_few_rounds_are_no_half_result():
 def test_a_settled_price_takes_no_more_rounds():
     search = PriceSearch(0.0, 100.0)
     state = settle(search, wide_market())
-    assert isinstance(state, Settled)
+    assert isinstance(state, PriceSettled)
     with refused("price-already-settled", LocalProtocolError):
         search.propose(state)
     with refused("price-already-settled", LocalProtocolError):

@@ -9,7 +9,7 @@ from refusals import refused
 from strategies import few, seeds
 from veilsum.errors import RangeError
 from veilsum.models.rows import ONES, RowMeasures, Rows
-from veilsum.numbers.units import BLOCK_ROWS, Measure
+from veilsum.numbers.units import BLOCK_ROWS, UnitMeasure
 
 UNITS = (
     None,
@@ -31,8 +31,8 @@ def rows_of(seed, n=50, p=3):
 @given(seeds, st.lists(st.sampled_from(UNITS), min_size=3, max_size=3))
 def test_blocks_have_the_bits_of_single_columns(seed, units):
     rows = rows_of(seed, n=BLOCK_ROWS + 7)
-    columns = [ONES, *(Measure.of(-1000, 1000, unit) for unit in units)]
-    measures = RowMeasures.of(columns, Measure.of(0, 200), intercept=0)
+    columns = [ONES, *(UnitMeasure.of(-1000, 1000, unit) for unit in units)]
+    measures = RowMeasures.of(columns, UnitMeasure.of(0, 200), intercept=0)
     measures.check(rows)
     blocks = list(measures.blocks(rows))
     design = np.concatenate([block.design for block in blocks])
@@ -43,7 +43,7 @@ def test_blocks_have_the_bits_of_single_columns(seed, units):
 
 
 def test_wide_columns_are_python_integers():
-    fine = Measure.of(-1000, 1000, bits=80)
+    fine = UnitMeasure.of(-1000, 1000, bits=80)
     rows = rows_of(0)
     measures = RowMeasures.of([ONES, fine, ONES, ONES], fine, intercept=0)
     exact = Rows(rows.design.astype(object), rows.response)
@@ -60,7 +60,7 @@ def test_wide_columns_are_python_integers():
 
 
 def test_centres_are_taken_off_where_that_saves_a_limb():
-    near, far = Measure.of(-8, 8), Measure.of(1e6 - 4, 1e6 + 4)
+    near, far = UnitMeasure.of(-8, 8), UnitMeasure.of(1e6 - 4, 1e6 + 4)
     measures = RowMeasures.of([ONES, near, far], far, intercept=0)
     assert measures.design[1] == near
     assert measures.design[2].limbs == 2 < far.limbs

@@ -11,7 +11,7 @@ from refusals import refused
 from strategies import few
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.systems import (
-    System,
+    InformationSystem,
     nearest_float_solution,
     over_common_denominator,
 )
@@ -51,9 +51,9 @@ def test_every_number_of_a_solution_is_the_nearest_float64(gram, right):
     expected = solved(gram, right)
     if expected is None or not all(np.diag(gram)):
         with pytest.raises(InvalidInputError):
-            System.of(gram, names=NAMES)
+            InformationSystem.of(gram, names=NAMES)
         return
-    system = System.of(gram, names=NAMES)
+    system = InformationSystem.of(gram, names=NAMES)
     assert system.solve(right).tolist() == [float(one) for one in expected]
     exact = [Fraction(int(one.p), int(one.q)) for one in system.exact(right)]
     assert exact == expected
@@ -66,7 +66,7 @@ def test_the_inverse_and_degrees_of_a_ridge_are_the_closed_forms(gram, ridge):
     columns = [solved(penalised, [int(i == j) for j in range(4)]) for i in range(4)]
     if None in columns:
         return
-    system = System.of(gram, names=NAMES, ridge=ridge)
+    system = InformationSystem.of(gram, names=NAMES, ridge=ridge)
     assert system.inverse().tolist() == [[float(x) for x in row] for row in columns]
     taken = sum(r * columns[j][j] for j, r in enumerate(ridge))
     assert system.degrees == float(4 - taken)
@@ -74,7 +74,7 @@ def test_the_inverse_and_degrees_of_a_ridge_are_the_closed_forms(gram, ridge):
 
 def test_an_entry_that_is_zero_is_found_to_be():
     gram = np.array([[2, 0, 1], [0, 3, 0], [1, 0, 4]], dtype=object)
-    system = System.of(gram, names=NAMES[:3])
+    system = InformationSystem.of(gram, names=NAMES[:3])
     assert system.solve([1, 0, 0]).tolist() == [4 / 7, 0.0, -1 / 7]
     assert system.inverse()[1].tolist() == [0.0, 1 / 3, 0.0]
 
@@ -82,21 +82,23 @@ def test_an_entry_that_is_zero_is_found_to_be():
 def test_a_number_between_two_float64_goes_to_the_even_one():
     one = np.array([[1]], dtype=object)
     for odd in (2**53 + 1, 2**53 + 3):
-        assert System.of(one, names="a").solve([odd]).tolist() == [float(odd)]
+        assert InformationSystem.of(one, names="a").solve([odd]).tolist() == [
+            float(odd)
+        ]
 
 
 def test_what_depends_on_what_is_named():
     z = np.array([[1, 2, 3, 5], [4, 5, 9, 1], [0, 1, 1, 7], [2, 2, 4, 2]], dtype=object)
     with refused("dependent-columns"):
-        System.of(z.T @ z, names=NAMES)
-    System.of(z.T @ z, names=NAMES, ridge=[0, 0, Fraction(1, 10**30), 0])
+        InformationSystem.of(z.T @ z, names=NAMES)
+    InformationSystem.of(z.T @ z, names=NAMES, ridge=[0, 0, Fraction(1, 10**30), 0])
 
 
 def test_near_dependency_loses_no_digit():
     """A condition of 1e60: far beyond what float64 can solve."""
     far = 10**30
     z = np.array([[far, far], [1, 0], [0, 1]], dtype=object)
-    system = System.of(z.T @ z, names="ab")
+    system = InformationSystem.of(z.T @ z, names="ab")
     assert system.solve([1, 0]).tolist() == [
         float(Fraction(far**2 + 1, 2 * far**2 + 1)),
         float(Fraction(-(far**2), 2 * far**2 + 1)),
@@ -108,7 +110,7 @@ def test_wide_systems_take_no_long_time():
     rng = np.random.default_rng(0)
     z = rng.integers(-(2**39), 2**39, size=(120, 50)).astype(object)
     gram = z.T @ z
-    system = System.of(gram, names=[f"x{k}" for k in range(50)])
+    system = InformationSystem.of(gram, names=[f"x{k}" for k in range(50)])
     product = system.inverse() @ gram.astype(float)
     np.testing.assert_allclose(product, np.eye(50), atol=1e-9)
 

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from refusals import refused
 from strategies import seeds
 from veilsum.errors import InvalidInputError, RangeError
-from veilsum.models.tallies import Bins, CrossTable
+from veilsum.models.tallies import CrossTable, TallyBins
 
 EDGES = [0.0, 0.1, 0.5, 2.0]
 
@@ -21,7 +21,7 @@ values = st.lists(
 
 @given(values, st.integers(1, 4))
 def test_counts_are_those_of_numpy_on_the_pooled_values(numbers, parties):
-    bins = Bins.of(EDGES)
+    bins = TallyBins.of(EDGES)
     found = bins.unpack(sum(bins.tally(numbers[k::parties]) for k in range(parties)))
     expected = np.histogram([x for x in numbers if np.isfinite(x)], EDGES)[0]
     assert found.counts.tolist() == expected.tolist()
@@ -31,12 +31,12 @@ def test_counts_are_those_of_numpy_on_the_pooled_values(numbers, parties):
 
 
 def test_every_bin_has_its_left_edge_and_the_last_one_both():
-    found = Bins.of([1, 2, 3]).tally([1.0, 2.0, 3.0])
+    found = TallyBins.of([1, 2, 3]).tally([1.0, 2.0, 3.0])
     assert found.tolist() == [0, 1, 2, 0]
 
 
 def test_the_length_does_not_depend_on_the_data():
-    bins = Bins.of(EDGES)
+    bins = TallyBins.of(EDGES)
     assert {bins.tally(x).size for x in ([], [7.0], np.zeros(99))} == {bins.size}
     assert bins.size == 5
 
@@ -95,7 +95,7 @@ def test_codes_of_pandas_categories_count_alike():
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_edges_that_make_no_bins_are_refused(edges, message):
     with pytest.raises(InvalidInputError, match=message):
-        Bins.of(edges)
+        TallyBins.of(edges)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_edges_that_make_no_bins_are_refused(edges, message):
 )
 def test_values_that_belong_nowhere_are_refused(numbers, message):
     with pytest.raises(InvalidInputError, match=message):
-        Bins.of(EDGES).tally(numbers)
+        TallyBins.of(EDGES).tally(numbers)
 
 
 @pytest.mark.parametrize("code", [-1, 3])
@@ -146,6 +146,6 @@ def test_levels_that_make_no_table_are_refused(levels, message):
 
 def test_totals_of_another_size_are_refused():
     with refused("wrong-shape", mentions=("3", "5")):
-        Bins.of(EDGES).unpack(np.ones(4))
+        TallyBins.of(EDGES).unpack(np.ones(4))
     with refused("wrong-shape", mentions=("6",)):
         CrossTable((2, 3)).unpack(np.ones(7))

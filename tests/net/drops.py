@@ -16,15 +16,21 @@ from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import WaitingError
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import open_ledger
-from veilsum.net.drop import SUFFIX, Drop, DropFolder, letter_file_name, split_letter
+from veilsum.net.drop import (
+    SUFFIX,
+    DropFolder,
+    NetworkFileDrop,
+    letter_file_name,
+    split_drop_letter,
+)
 from veilsum.net.identity import read_identity
 from veilsum.party.consent import consent_to
 from veilsum.party.inputs import party_contribution
 from veilsum.party.local import local_run
-from veilsum.party.networked import Networked
-from veilsum.party.run import receipt_of
+from veilsum.party.networked import NetworkedParty
+from veilsum.party.run import receipt_of_party_run
 from veilsum.privacy.accountant import Budget
-from veilsum.protocol.plan import Plan, Policy
+from veilsum.protocol.plan import ProtocolPlan, ProtocolPolicy
 
 # As few as may be: every visit of every party waits for its disk several times.
 THREE = {
@@ -93,8 +99,8 @@ class Office:
 
     def plan(self):
         law = self.agreed.masks.on(self.agreed.topology)
-        policy = Policy(minimum_parties=2, minimum_honest=2)
-        return Plan(
+        policy = ProtocolPolicy(minimum_parties=2, minimum_honest=2)
+        return ProtocolPlan(
             terms=b"",
             topology=self.agreed.topology,
             law=law,
@@ -114,7 +120,7 @@ class Office:
             **options,
         }
         agreed = given.pop("consortium", self.agreed)
-        return Drop(self.village.identities[name], agreed, **given)
+        return NetworkFileDrop(self.village.identities[name], agreed, **given)
 
     def visit(self, name, frames=(), **options):
         """Start a party, send frames (to, bytes), and see what it says at the end."""
@@ -134,7 +140,7 @@ class Office:
         """Copy everything that is for somebody to it."""
         for source in [name] if name else NAMES:
             for path in self.files(source):
-                found = split_letter(path.read_bytes())
+                found = split_drop_letter(path.read_bytes())
                 if found is not None and found[0].receiver in self.others(source):
                     to = self.folder(found[0].receiver)
                     shutil.copy2(path, to / path.name)
@@ -185,7 +191,7 @@ class Folders:
             path.unlink()
             write_consortium(path, self.consortium)
         self.waits, self.found, self.drivers, self.records = {}, {}, {}, {}
-        self.kind = Networked
+        self.kind = NetworkedParty
         for name in self.names:
             self.letters(name).mkdir()
 
@@ -257,4 +263,7 @@ class Folders:
 
     def receipts(self):
         page = consent_to(self.consortium)
-        return [receipt_of(self.drivers[n], one, page) for n, one in self.found.items()]
+        return [
+            receipt_of_party_run(self.drivers[n], one, page)
+            for n, one in self.found.items()
+        ]

@@ -9,13 +9,13 @@ from pathlib import Path
 from histories import Recorder
 from veilsum.files.consortiums import read_consortium
 from veilsum.files.ledger import open_ledger
-from veilsum.files.output import as_json, write_files
+from veilsum.files.output import as_strict_json, write_files
 from veilsum.net.identity import read_identity
 from veilsum.net.relay_tokens import own_token
 from veilsum.party.consent import consent_to
 from veilsum.party.inputs import party_contribution
-from veilsum.party.networked import Networked
-from veilsum.party.run import receipt_of
+from veilsum.party.networked import NetworkedParty
+from veilsum.party.run import receipt_of_party_run
 from veilsum.privacy.accountant import Budget
 
 
@@ -35,7 +35,7 @@ def _take_part(here, kill_after):
     consortium = read_consortium(here / "consortium.toml")
     files = {"data": here / "data.csv", "cost": here / "cost.toml"}
     given = {name: path for name, path in files.items() if path.exists()}
-    driver = Networked(
+    driver = NetworkedParty(
         identity=identity,
         consortium=consortium,
         state=here / "state.run",
@@ -50,8 +50,8 @@ def _take_part(here, kill_after):
     write_files(
         here / "out",
         {
-            "result.json": as_json(result.to_dict()).encode(),
-            "receipt.json": receipt_of(driver, result, consent_to(consortium))
+            "result.json": as_strict_json(result.to_dict()).encode(),
+            "receipt.json": receipt_of_party_run(driver, result, consent_to(consortium))
             .to_json()
             .encode(),
         },

@@ -10,7 +10,7 @@ from pathlib import Path
 from histories import POINTS, Recorder
 from veilsum.files.consortiums import read_agreement
 from veilsum.net.identity import read_identity
-from veilsum.party.run import Inputs
+from veilsum.party.run import PartyInputs
 from veilsum.party.run_status import EventFeed
 from veilsum.party.studying import StudyStatus, prepare_study
 
@@ -64,7 +64,7 @@ def take_part(folder, kill_after):
         prepare_study(
             read_agreement(here / "consortium.toml"),
             identity,
-            Inputs(data=here / "data.csv", out=here / "out"),
+            PartyInputs(data=here / "data.csv", out=here / "out"),
         ).run(lambda page: page is not None)
         (here / "steps").write_text(str(steps.count))
     except BaseException:

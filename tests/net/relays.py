@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from net.village import HOST
 from veilsum.consortium.addresses import Address
 from veilsum.net.relay import RelayLimits, RelayServer
-from veilsum.net.relay_tokens import RELAY_PATH, Pass, token_digest
+from veilsum.net.relay_tokens import RELAY_PATH, RelayPass, token_digest
 
 TOKEN = secrets.token_hex(32)
 
@@ -43,7 +43,7 @@ def deployment(*ports, scheme="ws", **more):
 
 def request(shown=None, *, token=TOKEN, path=RELAY_PATH, upgrade=True):
     """The bytes of a request, as a member would send it."""
-    shown = shown or Pass(*(secrets.token_hex(16) for _ in range(3)))
+    shown = shown or RelayPass(*(secrets.token_hex(16) for _ in range(3)))
     lines = {
         "Host": HOST,
         **({"Upgrade": "websocket", "Connection": "Upgrade"} if upgrade else {}),

@@ -25,7 +25,7 @@ from net.village import HOST, QUICK, free_port
 from veilsum.consortium.consortium import Address
 from veilsum.drivers.driver import GivenUpError
 from veilsum.files.ledger import open_ledger
-from veilsum.files.output import as_json
+from veilsum.files.output import as_strict_json
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import verify_receipts
 from veilsum.net.relay_tokens import own_token
@@ -33,9 +33,9 @@ from veilsum.party import networked
 from veilsum.party.consent import consent_to
 from veilsum.party.inputs import party_contribution
 from veilsum.party.local import local_run
-from veilsum.party.networked import Networked
+from veilsum.party.networked import NetworkedParty
 from veilsum.party.replay import agreed_findings, result_findings
-from veilsum.party.run import receipt_of
+from veilsum.party.run import receipt_of_party_run
 from veilsum.privacy.accountant import Budget
 
 # Idle seconds: no run here may be silent for longer, what hangs is an error.
@@ -99,7 +99,7 @@ class _InTheLoop:
             return await self.runner.run()
 
 
-class Member(Networked):
+class Member(NetworkedParty):
     """A party that runs in the loop of a test, with the limits of one."""
 
     loop, limits, runner, ahead = None, QUICK, None, 0.0
@@ -138,7 +138,7 @@ class Company:
         limits: of everybody's connections.
         records: by party: told of everything that happens to it.
         budgets: by party: what its ledger allows.
-        options: by party: more of `Networked`.
+        options: by party: more of `NetworkedParty`.
         drivers: by party: the last ones that took part.
         proxies: by party: before its door, while it runs; see `behind`.
         ahead: by party: seconds that its clock is.
@@ -286,7 +286,8 @@ class Company:
     def receipts(self, found):
         page = consent_to(self.consortium)
         return [
-            receipt_of(self.drivers[name], one, page) for name, one in found.items()
+            receipt_of_party_run(self.drivers[name], one, page)
+            for name, one in found.items()
         ]
 
     def verdict(self, found):
@@ -307,7 +308,7 @@ class Company:
     def result(self, name, result):
         """What a party's result file says."""
         seal = self.drivers[name].ending.finish.seal.hex()
-        return json.loads(as_json({**result.to_dict(), "seal": seal}))
+        return json.loads(as_strict_json({**result.to_dict(), "seal": seal}))
 
     def files(self, name):
         """Every file that a party has written or was given."""

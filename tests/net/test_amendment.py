@@ -20,8 +20,8 @@ from veilsum.net.amendment import (
     Amendment,
     check_amendment,
     read_amendment,
-    read_renewal,
-    renew_identity,
+    read_certificate_renewal,
+    renew_signing_identity,
 )
 from veilsum.net.identity import new_identity, read_identity
 
@@ -96,7 +96,9 @@ def test_a_renewed_certificate_takes_the_place_of_the_former(members):
 
 
 def test_signatures_come_together_from_copies(members):
-    renew_identity(read_identity(key(members, "alder")), days=30, passphrase=None)
+    renew_signing_identity(
+        read_identity(key(members, "alder")), days=30, passphrase=None
+    )
     amend(members, "--renewal", members / "alder" / "alder.renewal.json")
     beside = members / "two.amendment.json"
     empty, copies = beside.read_bytes(), []
@@ -114,7 +116,9 @@ def test_signatures_come_together_from_copies(members):
 
 
 def test_a_bad_signature_takes_no_good_ones_place(members):
-    renew_identity(read_identity(key(members, "alder")), days=30, passphrase=None)
+    renew_signing_identity(
+        read_identity(key(members, "alder")), days=30, passphrase=None
+    )
     amend(members, "--renewal", members / "alder" / "alder.renewal.json")
     file, copy = members / "two.amendment.json", members / "copy.json"
     agree(members, "birch")
@@ -161,11 +165,11 @@ def edited(path, change):
 
 def test_a_renewal_that_the_former_key_did_not_sign_is_refused(members):
     file = members / "alder" / "alder.renewal.json"
-    made = renew_identity(
+    made = renew_signing_identity(
         read_identity(key(members, "alder")), days=30, passphrase=None
     )
     good = file.read_text()
-    assert read_renewal(file) == made
+    assert read_certificate_renewal(file) == made
     thief = new_identity("alder", members / "thief")
     for change in (
         lambda table: table.update(certificate=thief.certificate),
@@ -179,11 +183,13 @@ def test_a_renewal_that_the_former_key_did_not_sign_is_refused(members):
         file.write_text(good)
         edited(file, change)
         with refusals.refused("wrong-file-kind"):
-            read_renewal(file)
+            read_certificate_renewal(file)
 
 
 def test_whoever_changes_more_than_certificates_gets_no_signature(members):
-    renew_identity(read_identity(key(members, "alder")), days=30, passphrase=None)
+    renew_signing_identity(
+        read_identity(key(members, "alder")), days=30, passphrase=None
+    )
     amend(members, "--renewal", members / "alder" / "alder.renewal.json")
     new = members / "two.veil"
     table = tomllib.loads(new.read_text())
@@ -203,7 +209,9 @@ def test_whoever_changes_more_than_certificates_gets_no_signature(members):
 
 
 def test_an_amendment_of_another_file_does_not_serve(members):
-    renew_identity(read_identity(key(members, "alder")), days=30, passphrase=None)
+    renew_signing_identity(
+        read_identity(key(members, "alder")), days=30, passphrase=None
+    )
     words = ("--renewal", members / "alder" / "alder.renewal.json")
     amend(members, *words)
     for name in NAMES:
@@ -222,7 +230,9 @@ def test_an_amendment_of_another_file_does_not_serve(members):
 
 
 def test_a_consortium_in_memory_has_nobodys_word_beside_it(members):
-    renew_identity(read_identity(key(members, "alder")), days=30, passphrase=None)
+    renew_signing_identity(
+        read_identity(key(members, "alder")), days=30, passphrase=None
+    )
     amend(members, "--renewal", members / "alder" / "alder.renewal.json")
     own = {"identity": key(members, "birch"), "consent": lambda _: True}
     found = read_consortium(members / "two.veil")
@@ -234,7 +244,9 @@ def test_a_consortium_in_memory_has_nobodys_word_beside_it(members):
 
 
 def test_join_asks_for_everybodys_word(members):
-    renew_identity(read_identity(key(members, "alder")), days=30, passphrase=None)
+    renew_signing_identity(
+        read_identity(key(members, "alder")), days=30, passphrase=None
+    )
     amend(members, "--renewal", members / "alder" / "alder.renewal.json")
     refused = call("join", members / "two.veil", "--identity", key(members, "alder"))
     assert refused.exit_code == 2
@@ -242,10 +254,14 @@ def test_join_asks_for_everybodys_word(members):
 
 
 def test_a_second_renewal_waits_until_the_former_key_is_put_away(members):
-    renew_identity(read_identity(key(members, "alder")), days=30, passphrase=None)
+    renew_signing_identity(
+        read_identity(key(members, "alder")), days=30, passphrase=None
+    )
     held = {path.name: path.read_bytes() for path in (members / "alder").iterdir()}
     with refusals.refused("former-key-exists"):
-        renew_identity(read_identity(key(members, "alder")), days=30, passphrase=None)
+        renew_signing_identity(
+            read_identity(key(members, "alder")), days=30, passphrase=None
+        )
     assert held == {
         path.name: path.read_bytes() for path in (members / "alder").iterdir()
     }
@@ -287,7 +303,7 @@ def test_a_renewal_that_is_killed_anywhere_recovers_by_itself(tmp_path):
     for moment in itertools.count():
         folder = tmp_path / str(moment)
         before = new_identity("alder", folder)
-        again = partial(renew_identity, before, days=30, passphrase=None)
+        again = partial(renew_signing_identity, before, days=30, passphrase=None)
         if not cut_short(again, moment):
             break
         now = read_identity(folder / "alder.key")
@@ -295,10 +311,10 @@ def test_a_renewal_that_is_killed_anywhere_recovers_by_itself(tmp_path):
         assert now.sign(b"x")
         assert read_identity(folder / "alder.key").certificate == now.certificate
         if now.certificate == before.certificate:
-            renewal = renew_identity(now, days=30, passphrase=None)
+            renewal = renew_signing_identity(now, days=30, passphrase=None)
             now = read_identity(folder / "alder.key")
         else:
-            renewal = read_renewal(folder / "alder.renewal.json")
+            renewal = read_certificate_renewal(folder / "alder.renewal.json")
         assert (renewal.former, renewal.certificate) == (
             before.certificate,
             now.certificate,
@@ -308,7 +324,7 @@ def test_a_renewal_that_is_killed_anywhere_recovers_by_itself(tmp_path):
         assert former.certificate == before.certificate
         assert former.sign(b"x")
         with refusals.refused("former-key-exists"):
-            renew_identity(now, days=30, passphrase=None)
+            renew_signing_identity(now, days=30, passphrase=None)
     assert moment > 8
     assert ends == {True, False}
 
@@ -333,7 +349,9 @@ def test_a_renewal_of_somebody_else_or_nothing_is_refused(members):
     new_identity("dan", members / "dan")
     found = amend(members, "--certificate", members / "dan" / "dan.crt")
     assert found.exit_code == 2
-    renew_identity(read_identity(members / "dan" / "dan.key"), days=30, passphrase=None)
+    renew_signing_identity(
+        read_identity(members / "dan" / "dan.key"), days=30, passphrase=None
+    )
     found = amend(members, "--renewal", members / "dan" / "dan.renewal.json")
     assert "another certificate of 'dan'" in found.stderr
     assert not (members / "two.veil").exists()

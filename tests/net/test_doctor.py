@@ -24,28 +24,28 @@ from net.village import HOST, PLAN, QUICK, Village, all_connected, free_port, un
 from veilsum.consortium.consortium import Address
 from veilsum.net.doctor import (
     IN_ORDER,
-    Check,
-    Checkup,
-    Health,
-    Look,
-    Stage,
-    Way,
+    ConnectionLook,
+    ConnectionStage,
+    NeighbourWay,
+    NetworkCheck,
+    NetworkCheckup,
+    NetworkHealth,
     check_network_health,
-    neighbour_checks,
+    network_checks_of_neighbour,
 )
 from veilsum.net.handshake import (
-    Close,
-    Limits,
-    Refusal,
+    ConnectionClose,
+    ConnectionLimits,
+    HandshakeRefusal,
     encode_hello,
     read_hello,
     refusal_of_hello,
 )
-from veilsum.net.identity import fingerprint, new_identity, read_identity
-from veilsum.net.sockets import connection_failure, proxy_for
-from veilsum.net.trust import client_context, server_context
+from veilsum.net.identity import certificate_fingerprint, new_identity, read_identity
+from veilsum.net.sockets import proxy_for_address, socket_connection_failure
+from veilsum.net.trust import tls_client_context, tls_server_context
 
-HURRIED = Limits(open_timeout=0.3, hello_timeout=0.3, close_timeout=0.2)
+HURRIED = ConnectionLimits(open_timeout=0.3, hello_timeout=0.3, close_timeout=0.2)
 HOUR = 3600.0
 
 
@@ -97,7 +97,7 @@ def states(found, about=None):
 
 def only_problem(found):
     """Return the one check that is bad: whoever plants one finds one."""
-    [check] = [one for one in found.checks if one.state is Health.BAD]
+    [check] = [one for one in found.checks if one.state is NetworkHealth.BAD]
     assert not found.good
     assert found.summary.startswith("1 problem")
     return check
@@ -249,7 +249,7 @@ def test_after_a_look_nothing_is_heard(village):
                 await wire.send(hello(village, plan=""))
                 await wire.send(b"a frame")
                 await wire.wait_closed()
-                assert wire.close_code == Close.DONE
+                assert wire.close_code == ConnectionClose.DONE
             assert (b.met, b.heard) == ([], [])
             async with call(village, own_context(village)) as wire:
                 await wire.recv()
@@ -270,18 +270,18 @@ def test_only_two_equal_plans_make_a_link(heard, own):
     )
     assert (found is None) == (heard == own != "")
     if not (heard and own):
-        assert found.code == Close.DONE
+        assert found.code == ConnectionClose.DONE
 
 
 def test_a_look_is_checked_like_any_other_hello():
     look = replace(HEARD, plan="")
     assert read_hello(encode_hello(look)) == look
     for change, owner, code in [
-        ({}, "c", Close.CERTIFICATE),
-        ({"to": "c"}, "a", Close.STRANGER),
-        ({"consortium": "33" * 32}, "a", Close.AGREEMENT),
-        ({"time": OWN.time + 2 * HOUR}, "a", Close.CLOCK),
-        ({}, "a", Close.DONE),
+        ({}, "c", ConnectionClose.CERTIFICATE),
+        ({"to": "c"}, "a", ConnectionClose.STRANGER),
+        ({"consortium": "33" * 32}, "a", ConnectionClose.AGREEMENT),
+        ({"time": OWN.time + 2 * HOUR}, "a", ConnectionClose.CLOCK),
+        ({}, "a", ConnectionClose.DONE),
     ]:
         assert (
             refusal_of_hello(replace(look, **change), OWN, owner, LIMITS).code == code
@@ -310,7 +310,7 @@ def test_another_certificate_of_this_party_is_named(village, tmp_path):
     other = new_identity("a", tmp_path / "elsewhere")
     found = beside(village, doctor={"identity": other})
     check = only_problem(found)
-    assert fingerprint(other.certificate) in check.detail
+    assert certificate_fingerprint(other.certificate) in check.detail
     assert states(found, "b") == {}
 
 
@@ -334,7 +334,7 @@ def test_a_port_in_use_by_another_member_is_in_use(village, tmp_path):
     village = Village(tmp_path / "more", tuple("abc"))
     found = beside(village, "c", listen=village.addresses["a"])
     [port] = [one for one in found.checks if one.check == "port"]
-    assert port.state is Health.BAD
+    assert port.state is NetworkHealth.BAD
 
 
 def test_listening_elsewhere_is_possible(village):
@@ -422,11 +422,11 @@ def test_a_port_that_swallows_tls_is_named(village):
 
 def test_a_wrong_certificate_is_named_with_the_right_fingerprint(village, tmp_path):
     impostor = new_identity("b", tmp_path / "elsewhere")
-    context = server_context(impostor, village.consortium().certificates)
+    context = tls_server_context(impostor, village.consortium().certificates)
     check = only_problem(found_with(village, silence, context))
     assert check.check == "TLS"
     assert "its certificate is not a member's" in check.detail
-    assert fingerprint(village.identities["b"].certificate) in check.advice
+    assert certificate_fingerprint(village.identities["b"].certificate) in check.advice
 
 
 def test_a_neighbour_with_another_certificate_of_this_party_is_named(village, tmp_path):
@@ -494,7 +494,7 @@ def test_an_edited_file_is_named_at_both_ends(village):
 def test_clocks_apart_are_named_with_seconds(village, gap, good):
     found = beside(village, clock=lambda: time.time() + gap)
     [clock] = [one for one in found.checks if one.check == "clock"]
-    assert (clock.state is Health.GOOD) is good
+    assert (clock.state is NetworkHealth.GOOD) is good
     if not good:
         assert only_problem(found) == clock
         assert (
@@ -542,7 +542,9 @@ async def no_websocket(reader, writer):
     ids=["protocol", "no WebSocket"],
 )
 def test_a_member_that_says_something_else_is_named(village, answer, detail, advice):
-    context = server_context(village.identities["b"], village.consortium().certificates)
+    context = tls_server_context(
+        village.identities["b"], village.consortium().certificates
+    )
     check = only_problem(found_with(village, answer, context, limits=HURRIED))
     assert check.check == "hello"
     assert detail in check.detail
@@ -593,7 +595,7 @@ def test_of_several_addresses_of_a_host_the_first_is_told_of():
     """What asyncio raises for these has no number of its own."""
     each = f"[Errno {errno.ECONNREFUSED}] Connect call failed"
     error = OSError(f"Multiple exceptions: {each} ('::1', 1), {each} ('127.0.0.1', 1)")
-    assert connection_failure(error) == "connection refused"
+    assert socket_connection_failure(error) == "connection refused"
 
 
 def test_a_proxy_that_nobody_knows_is_named(proxied):
@@ -708,14 +710,14 @@ def test_what_happens_behind_a_proxy_is_not_the_proxys_fault(proxied, caplog):
 
 def test_proxies_are_those_of_the_environment(no_proxy, monkeypatch):
     del no_proxy
-    assert proxy_for(WARD) is None
+    assert proxy_for_address(WARD) is None
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
-    assert proxy_for(WARD) == "http://proxy.example:3128"
-    assert proxy_for(Address("127.0.0.1", 8443)) is None
+    assert proxy_for_address(WARD) == "http://proxy.example:3128"
+    assert proxy_for_address(Address("127.0.0.1", 8443)) is None
     monkeypatch.setenv("SOCKS_PROXY", "http://proxy.example:1080")
-    assert proxy_for(WARD) == "socks5h://proxy.example:1080"
+    assert proxy_for_address(WARD) == "socks5h://proxy.example:1080"
     monkeypatch.setenv("NO_PROXY", "example.org")
-    assert proxy_for(WARD) is None
+    assert proxy_for_address(WARD) is None
 
 
 # Neighbours that call
@@ -725,7 +727,7 @@ def test_a_neighbour_that_has_not_called_is_waited_for(tmp_path):
     village = Village(tmp_path, silent=("a",))
     found = alone(village, "b", wait=0.1)
     here = village.addresses["b"]
-    [check] = [one for one in found.checks if one.state is Health.OPEN]
+    [check] = [one for one in found.checks if one.state is NetworkHealth.OPEN]
     assert check.detail.startswith(f"waits for a to dial {here}; it has not within 0.1")
     assert f"let inbound TCP {here.port} through" in check.advice
     assert found.good
@@ -734,7 +736,7 @@ def test_a_neighbour_that_has_not_called_is_waited_for(tmp_path):
 
 def test_a_neighbour_that_cannot_be_called_instead_is_no_problem_yet(village):
     found = alone(village, "b")
-    [check] = [one for one in found.checks if one.state is Health.OPEN]
+    [check] = [one for one in found.checks if one.state is NetworkHealth.OPEN]
     there = village.addresses["a"]
     assert check.detail.endswith(f"calling it instead: connection refused at {there}")
     assert found.good
@@ -746,7 +748,7 @@ def test_with_the_port_in_use_nobody_can_have_called(tmp_path):
     with closing(socket.create_server((place.host, place.port))):
         found = alone(village, "b", limits=HURRIED)
     assert only_problem(found).check == "port"
-    [check] = [one for one in found.checks if one.state is Health.OPEN]
+    [check] = [one for one in found.checks if one.state is NetworkHealth.OPEN]
     assert "this party cannot listen" in check.detail
 
 
@@ -758,7 +760,7 @@ def refused_caller(village, stranger, *names):
         await until(lambda: is_listening(village.addresses["b"]))
         for name in names:
             await looks(village, name)
-        context = client_context(stranger, village.consortium().certificates)
+        context = tls_client_context(stranger, village.consortium().certificates)
         # Who cannot get in learns it from the first reading, or from the sending.
         with pytest.raises(BROKEN):
             async with call(village, context):
@@ -797,7 +799,7 @@ def test_a_member_that_is_no_neighbour_is_sent_away(tmp_path):
         await until(lambda: is_listening(village.addresses["b"]))
         async with call(village, own_context(village, "c")) as wire:
             await wire.wait_closed()
-            assert wire.close_code == Close.STRANGER
+            assert wire.close_code == ConnectionClose.STRANGER
         return await doctor
 
     assert "c" not in {one.about for one in patiently(main()).checks}
@@ -808,7 +810,7 @@ def test_being_called_the_other_way_round_is_enough(village):
     elsewhere = Address(HOST, free_port())
 
     async def main():
-        soon = Limits(**{**vars(QUICK), "fallback": 0.1})
+        soon = ConnectionLimits(**{**vars(QUICK), "fallback": 0.1})
         async with village.stations("b", listen=elsewhere, limits=soon):
             return await looks(village, "a", wait=1.5)
 
@@ -841,16 +843,16 @@ def verification(code):
 
 
 ERRORS = {
-    "no such host": (Stage.NAME, socket.gaierror(-2, "unknown")),
-    "a host that cannot be": (Stage.NAME, UnicodeError("label too long")),
-    "refused": (Stage.TCP, ConnectionRefusedError(errno.ECONNREFUSED, "x")),
-    "filtered": (Stage.TCP, TimeoutError()),
-    "no route": (Stage.TCP, OSError(errno.EHOSTUNREACH, "x")),
-    "expired": (Stage.TLS, verification(10)),
-    "not yet": (Stage.TLS, verification(9)),
-    "unlisted": (Stage.TLS, verification(18)),
-    "hung up": (Stage.TLS, ConnectionResetError(errno.ECONNRESET, "x")),
-    "no WebSocket": (Stage.HELLO, ValueError("x")),
+    "no such host": (ConnectionStage.NAME, socket.gaierror(-2, "unknown")),
+    "a host that cannot be": (ConnectionStage.NAME, UnicodeError("label too long")),
+    "refused": (ConnectionStage.TCP, ConnectionRefusedError(errno.ECONNREFUSED, "x")),
+    "filtered": (ConnectionStage.TCP, TimeoutError()),
+    "no route": (ConnectionStage.TCP, OSError(errno.EHOSTUNREACH, "x")),
+    "expired": (ConnectionStage.TLS, verification(10)),
+    "not yet": (ConnectionStage.TLS, verification(9)),
+    "unlisted": (ConnectionStage.TLS, verification(18)),
+    "hung up": (ConnectionStage.TLS, ConnectionResetError(errno.ECONNRESET, "x")),
+    "no WebSocket": (ConnectionStage.HELLO, ValueError("x")),
 }
 PLACE = Address("ward.example.org", 8443)
 
@@ -859,7 +861,7 @@ PLACE = Address("ward.example.org", 8443)
 @pytest.mark.parametrize(("stage", "error"), ERRORS.values(), ids=ERRORS)
 def test_every_failed_call_says_where_and_what_to_do(stage, error, proxied, village):
     way = way_to(village)
-    look = Look(
+    look = ConnectionLook(
         name="b",
         address=str(PLACE),
         dialled=True,
@@ -867,15 +869,15 @@ def test_every_failed_call_says_where_and_what_to_do(stage, error, proxied, vill
         error=error,
         proxied=proxied,
     )
-    last = neighbour_checks(way, [look], clock_skew=300.0)[-1]
-    assert last.state is Health.BAD
+    last = network_checks_of_neighbour(way, [look], clock_skew=300.0)[-1]
+    assert last.state is NetworkHealth.BAD
     assert str(PLACE) in last.detail
     assert last.advice.startswith(("ask ", "set the clocks"))
     assert "ask" in last.advice
 
 
 def way_to(village):
-    return Way(
+    return NeighbourWay(
         name="b",
         certificate=village.identities["b"].certificate,
         lifetime="good until next year",
@@ -887,56 +889,56 @@ def way_to(village):
 
 
 def test_a_filtered_port_is_a_matter_for_those_who_filter(village):
-    look = Look(
+    look = ConnectionLook(
         name="b",
         address=str(PLACE),
         dialled=True,
-        stage=Stage.TCP,
+        stage=ConnectionStage.TCP,
         error=TimeoutError(),
     )
-    last = neighbour_checks(way_to(village), [look], clock_skew=300.0)[-1]
+    last = network_checks_of_neighbour(way_to(village), [look], clock_skew=300.0)[-1]
     assert last.advice == (
         "ask IT for: outbound TCP 8443 to ward.example.org here, inbound TCP 8443 there"
     )
 
 
-@pytest.mark.parametrize("code", [*map(int, Close), 1005, 1011, 4999])
+@pytest.mark.parametrize("code", [*map(int, ConnectionClose), 1005, 1011, 4999])
 def test_every_way_to_be_refused_has_its_advice(code, village):
     """A close before any hello, whatever its code, is no connection."""
-    look = Look(
+    look = ConnectionLook(
         name="b",
         address=str(PLACE),
         dialled=True,
-        stage=Stage.HELLO,
-        refusal=Refusal(code, "words"),
+        stage=ConnectionStage.HELLO,
+        refusal=HandshakeRefusal(code, "words"),
     )
-    last = neighbour_checks(way_to(village), [look], clock_skew=300.0)[-1]
-    assert (last.check, last.state) == ("hello", Health.BAD)
+    last = network_checks_of_neighbour(way_to(village), [look], clock_skew=300.0)[-1]
+    assert (last.check, last.state) == ("hello", NetworkHealth.BAD)
     assert last.advice
 
 
 def test_a_name_that_is_not_the_certificates_is_a_problem(village):
     own = replace(OWN, plan="")
     heard = replace(HEARD, name="z")
-    look = Look(
+    look = ConnectionLook(
         name="b",
         address=str(PLACE),
         dialled=True,
-        stage=Stage.HELLO,
+        stage=ConnectionStage.HELLO,
         hello=heard,
         own=own,
         refusal=refusal_of_hello(heard, own, "b", LIMITS),
     )
-    found = neighbour_checks(way_to(village), [look], clock_skew=300.0)
-    assert [one.check for one in found if one.state is Health.BAD] == ["hello"]
+    found = network_checks_of_neighbour(way_to(village), [look], clock_skew=300.0)
+    assert [one.check for one in found if one.state is NetworkHealth.BAD] == ["hello"]
 
 
 def test_the_summary_counts_problems_and_names_the_unseen():
     def summary(*checks):
-        rows = [Check(about, "x", state, "") for about, state in checks]
-        return Checkup("a", "run", "00", tuple(rows)).summary
+        rows = [NetworkCheck(about, "x", state, "") for about, state in checks]
+        return NetworkCheckup("a", "run", "00", tuple(rows)).summary
 
-    bad, unseen, good = Health.BAD, Health.OPEN, Health.GOOD
+    bad, unseen, good = NetworkHealth.BAD, NetworkHealth.OPEN, NetworkHealth.GOOD
     assert summary(("a", good)) == IN_ORDER
     assert summary(("a", bad), ("b", bad)) == "2 problems"
     assert summary(("b", bad), ("c", unseen)) == "1 problem; not seen yet: c"

@@ -24,7 +24,7 @@ from net.runs import data_files
 from refusals import refused
 from rules import broken_rules
 from veilsum.drivers.driver import GivenUpError
-from veilsum.drivers.loopback import Event, World
+from veilsum.drivers.loopback import LoopbackEvent, LoopbackWorld
 from veilsum.errors import (
     BudgetError,
     PeerProtocolError,
@@ -38,22 +38,22 @@ from veilsum.net.drop import (
     KEY,
     MAGIC,
     SUFFIX,
-    Drop,
+    DropEnvelope,
     DropFolder,
-    Envelope,
     FirstLetter,
-    sign_letter,
-    split_letter,
+    NetworkFileDrop,
+    sign_drop_letter,
+    split_drop_letter,
 )
 from veilsum.net.identity import PartyKeys
-from veilsum.net.links import Network
+from veilsum.net.links import SocketNetwork
 from veilsum.net.receipt import verify_receipts
-from veilsum.net.runner import Links
-from veilsum.net.store import RunStore
+from veilsum.net.runner import NeighbourLinks
+from veilsum.net.store import NetworkRunStore
 from veilsum.party import local
-from veilsum.party.networked import Networked
+from veilsum.party.networked import NetworkedParty
 from veilsum.protocol.messages import Status
-from veilsum.sums.recipes import PartyWork
+from veilsum.sums.recipes import SumPartyWork
 
 api = Later("statsmodels.api")
 
@@ -66,8 +66,8 @@ def office(tmp_path_factory):
 
 
 def test_both_ways_are_what_a_runner_uses():
-    assert issubclass(Network, Links)
-    assert issubclass(Drop, Links)
+    assert issubclass(SocketNetwork, NeighbourLinks)
+    assert issubclass(NetworkFileDrop, NeighbourLinks)
 
 
 def test_frames_arrive_in_order(office):
@@ -83,7 +83,7 @@ def test_frames_arrive_in_order(office):
 def test_before_it_knows_a_key_a_party_sends_nothing_but_its_first_letter(office):
     office.visit("a", [("b", b"a secret share")])
     (first,) = [p for p in office.files("a") if "-to-b-" in p.name]
-    envelope, _, _ = split_letter(first.read_bytes())
+    envelope, _, _ = split_drop_letter(first.read_bytes())
     letter = msgspec.msgpack.decode(envelope.body, type=FirstLetter)
     assert envelope.number == 0
     assert letter.frames == ()
@@ -414,7 +414,7 @@ def test_an_old_copy_is_found_out_by_the_others(office):
 def forged(office, sender, receiver, number, body, signer=None, run=None):
     identity = office.village.identities[signer or sender]
     keys = PartyKeys(identity, office.agreed.certificates)
-    made = Envelope(
+    made = DropEnvelope(
         run or office.agreed.run,
         office.drop(sender)._digest,
         sender,
@@ -422,13 +422,13 @@ def forged(office, sender, receiver, number, body, signer=None, run=None):
         number,
         body,
     )
-    return sign_letter(made, keys.sign)
+    return sign_drop_letter(made, keys.sign)
 
 
 @pytest.mark.parametrize("key", [bytes(32), b"\x01" + bytes(31)], ids=["0", "1"])
 def test_a_key_that_serves_nobody_is_refused(office, key):
     office.meet()
-    envelope, _, _ = split_letter(
+    envelope, _, _ = split_drop_letter(
         (office.folder("b") / office.name("a", "b", 0)).read_bytes()
     )
     letter = msgspec.msgpack.decode(envelope.body, type=FirstLetter)
@@ -596,7 +596,7 @@ def test_a_run_through_folders(tmp_path):
     assert [p.name for p in folders.files("a") if p.name.startswith("a-to-b")]
 
 
-class Refusing(Networked):
+class Refusing(NetworkedParty):
     """A party whose ledger refuses at the last moment."""
 
     def _runner(self, *given):
@@ -615,7 +615,7 @@ def test_who_leaves_tells_the_others_in_a_letter(tmp_path):
     ended = {}
     for _ in range(12):
         for name in sorted(set(folders.names) - ended.keys()):
-            folders.kind = Refusing if name == "b" else Networked
+            folders.kind = Refusing if name == "b" else NetworkedParty
             try:
                 folders.visit(name)
             except GivenUpError as error:
@@ -637,7 +637,7 @@ class Careless:
         carried = [(n, p) for n in folders.names for p in folders.files(n)]
         self.chance.shuffle(carried)
         for name, path in carried:
-            found = split_letter(path.read_bytes())
+            found = split_drop_letter(path.read_bytes())
             if found is None or found[0].sender != name:
                 continue
             way = self.chance.choice(["well"] * 6 + ["lose", "double", "cut", "rename"])
@@ -710,7 +710,7 @@ class Processes:
 
     def start(self, name, *words):
         process = local._processes().Process(
-            target=local._party,
+            target=local._run_local_party_process,
             args=(command(self.folders, name, *words), str(self.folders.folder(name))),
         )
         self.running[name] = process
@@ -810,13 +810,13 @@ class Mortal:
         self.folders, self.chance = folders, np.random.default_rng(seed)
         self.history, self.left, self.deaths = [], 0, 0
         folders.records = {name: partial(self.note, name) for name in folders.names}
-        for kind, name in ((RunStore, "write"), (DropFolder, "put")):
+        for kind, name in ((NetworkRunStore, "write"), (DropFolder, "put")):
             monkeypatch.setattr(kind, name, self.dying(getattr(kind, name)))
 
     def note(self, party, what, detail, peer):
         if what == "persist":
             return  # that it is on the disk is known where it was written
-        self.history.append(Event(len(self.history), party, what, detail, peer))
+        self.history.append(LoopbackEvent(len(self.history), party, what, detail, peer))
         if what in POINTS:
             self.step()
 
@@ -833,9 +833,11 @@ class Mortal:
             self.step()
             act(*given)
             here, content = given
-            if isinstance(here, RunStore):
+            if isinstance(here, NetworkRunStore):
                 party, now = here.path.parent.name, len(self.history)
-                self.history += [Event(now, party, "persist", one) for one in content]
+                self.history += [
+                    LoopbackEvent(now, party, "persist", one) for one in content
+                ]
             self.step()
 
         return mortal
@@ -854,10 +856,10 @@ class Mortal:
             for name in self.folders.names
         }
         works = {
-            name: PartyWork(one.recipe, one.recipe.contribution(name, one.cost))
+            name: SumPartyWork(one.recipe, one.recipe.contribution(name, one.cost))
             for name, one in owned.items()
         }
-        world = World(owned["a"].plan, works, SystemStreams())
+        world = LoopbackWorld(owned["a"].plan, works, SystemStreams())
         world.history = self.history
         for event in self.history:
             if event.what == "finish":

@@ -11,10 +11,10 @@ from idle_clock import patiently
 from net.proxy import Proxy
 from net.village import HOST, QUICK, Village, all_connected, until
 from veilsum.consortium.consortium import Address
-from veilsum.net.handshake import Limits
+from veilsum.net.handshake import ConnectionLimits
 
 # Signs of life are wanted often, so that a test need not wait long.
-NERVOUS = Limits(
+NERVOUS = ConnectionLimits(
     **{**vars(QUICK), "ping_interval": 0.2, "ping_timeout": 0.3, "queue_bytes": 1 << 20}
 )
 
@@ -147,7 +147,7 @@ def test_a_quiet_connection_is_not_a_dead_one(tmp_path, caplog):
 
 
 def test_a_slow_reader_costs_a_bounded_queue(tmp_path):
-    patient = Limits(**{**vars(QUICK), "queue_bytes": 1 << 20})
+    patient = ConnectionLimits(**{**vars(QUICK), "queue_bytes": 1 << 20})
     frame = bytes(50_000)
 
     async def main():
@@ -210,7 +210,7 @@ def test_a_short_partition_heals(tmp_path):
 
 @pytest.mark.slow
 def test_a_long_partition_heals(tmp_path):
-    partition(tmp_path, 20.0, Limits(max_frame=1 << 20, longest_retry=2.0))
+    partition(tmp_path, 20.0, ConnectionLimits(max_frame=1 << 20, longest_retry=2.0))
 
 
 def test_nothing_on_the_way_can_be_read(tmp_path):

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from msgspec.structs import asdict, replace
 
 from cases import each
-from veilsum.consortium.consortium import NAME_BYTES, check_name
+from veilsum.consortium.consortium import NAME_BYTES, check_member_name
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
@@ -28,24 +28,30 @@ from veilsum.net.handshake import (
     PATH,
     PROTOCOL,
     REFUSALS,
-    Close,
+    ConnectionClose,
+    ConnectionLimits,
+    HandshakeRefusal,
     Hello,
-    Limits,
-    Refusal,
-    close_reason,
+    connection_close_reason,
     encode_hello,
-    is_bye,
+    is_bye_frame,
     peer_clock_skew,
     peer_text_for_log,
     read_hello,
     refusal_of_hello,
     sections_unlike_peer,
 )
-from veilsum.net.links import Backoff
-from veilsum.net.refusals import SHARES, SOURCES, LogCap, Refusals, caller_origin
-from veilsum.net.sockets import connection_failure
+from veilsum.net.links import CallBackoff
+from veilsum.net.refusals import (
+    SHARES,
+    SOURCES,
+    ConnectionRefusalLog,
+    LogCap,
+    caller_origin,
+)
+from veilsum.net.sockets import socket_connection_failure
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.evidence import commitment
+from veilsum.protocol.evidence import commitment_to_masked_vector
 from veilsum.protocol.messages import (
     MESSAGES,
     Masked,
@@ -54,10 +60,15 @@ from veilsum.protocol.messages import (
     Record,
     Round,
 )
-from veilsum.protocol.plan import CHECKPOINT_BYTES, CHECKPOINT_ROUNDS, Plan, Policy
+from veilsum.protocol.plan import (
+    CHECKPOINT_BYTES,
+    CHECKPOINT_ROUNDS,
+    ProtocolPlan,
+    ProtocolPolicy,
+)
 from veilsum.protocol.work import request_digest
 
-LIMITS = Limits()
+LIMITS = ConnectionLimits()
 NOON = 1_700_000_000.0
 OWN = Hello(
     protocol=PROTOCOL,
@@ -140,7 +151,7 @@ HOSTILE = "1.0\n2026-01-01 ERROR all is lost\x1b[2J\x07\u202e\u2028" + "x" * 80
 )
 def test_a_hostile_hello_cannot_write_into_the_log(changes):
     found = read_hello(json.dumps({"hello": {**asdict(HEARD), **changes}}))
-    found = found if isinstance(found, Refusal) else refused(found)
+    found = found if isinstance(found, HandshakeRefusal) else refused(found)
     assert found.reason.isprintable()
     assert len(found.reason) < 1000
     assert all(map(presentable, found.sections))
@@ -155,15 +166,15 @@ def test_without_the_cleaning_it_could():
 
 def test_names_that_parties_may_have_stay_as_they_are():
     for name in ("hospital-1", "Zürich 2. Süd_a", "病院", "x" * NAME_BYTES):
-        assert peer_text_for_log(check_name(name)) == name
+        assert peer_text_for_log(check_member_name(name)) == name
 
 
 @given(st.one_of(st.text(), st.recursive(st.none(), st.lists).map(json.dumps)))
 def test_any_text_is_a_hello_or_refused(text):
     found = read_hello(text)
-    assert isinstance(found, Refusal)
-    assert found.code == Close.MALFORMED
-    assert not is_bye(text)
+    assert isinstance(found, HandshakeRefusal)
+    assert found.code == ConnectionClose.MALFORMED
+    assert not is_bye_frame(text)
 
 
 @given(hellos, st.data())
@@ -172,7 +183,7 @@ def test_a_damaged_hello_is_another_hello_or_refused(hello, data):
     place = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.characters(codec="utf-8"))
     damaged = text[:place] + other + text[place + 1 :]
-    assert isinstance(read_hello(damaged), Hello | Refusal)
+    assert isinstance(read_hello(damaged), Hello | HandshakeRefusal)
 
 
 @each("field", sorted(asdict(OWN)))
@@ -180,8 +191,8 @@ def test_a_hello_without_a_field_is_refused(field):
     content = {**asdict(HEARD)}
     del content[field]
     found = read_hello(json.dumps({"hello": content}))
-    assert isinstance(found, Refusal)
-    assert found.code == Close.MALFORMED
+    assert isinstance(found, HandshakeRefusal)
+    assert found.code == ConnectionClose.MALFORMED
 
 
 @each(
@@ -200,7 +211,7 @@ def test_a_hello_without_a_field_is_refused(field):
 )
 def test_a_hello_with_an_odd_field_is_refused(field):
     text = json.dumps({"hello": {**asdict(HEARD), **field}})
-    assert isinstance(read_hello(text), Refusal)
+    assert isinstance(read_hello(text), HandshakeRefusal)
 
 
 def test_a_field_more_does_no_harm():
@@ -210,14 +221,14 @@ def test_a_field_more_does_no_harm():
 
 def test_another_version_is_told_from_garbage():
     found = read_hello('{"hello": {"protocol": 99, "all": "else differs"}}')
-    assert found.code == Close.PROTOCOL
+    assert found.code == ConnectionClose.PROTOCOL
     assert "version 99" in found.reason
 
 
 def test_bytes_and_very_long_texts_are_no_hello():
-    assert read_hello(encode_hello(HEARD).encode()).code == Close.MALFORMED
+    assert read_hello(encode_hello(HEARD).encode()).code == ConnectionClose.MALFORMED
     padded = " " * LONGEST_TEXT + encode_hello(HEARD)
-    assert read_hello(padded).code == Close.MALFORMED
+    assert read_hello(padded).code == ConnectionClose.MALFORMED
     assert read_hello(" " * 100 + encode_hello(HEARD)) == HEARD
 
 
@@ -234,7 +245,7 @@ def test_bytes_and_very_long_texts_are_no_hello():
     ],
 )
 def test_only_a_bye_is_a_bye(text, farewell):
-    assert is_bye(text) == farewell
+    assert is_bye_frame(text) == farewell
 
 
 # Checking
@@ -246,7 +257,7 @@ def test_a_good_hello_is_accepted():
 
 def test_a_name_must_be_that_of_the_certificate():
     found = refused(HEARD, owner="c")
-    assert found.code == Close.CERTIFICATE
+    assert found.code == ConnectionClose.CERTIFICATE
     assert "'a'" in found.reason
     assert "'c'" in found.reason
 
@@ -258,14 +269,14 @@ def test_without_the_certificate_anybody_could_be_anybody():
 
 def test_a_hello_for_somebody_else_is_refused():
     found = refused(replace(HEARD, to="c"))
-    assert found.code == Close.STRANGER
+    assert found.code == ConnectionClose.STRANGER
     assert "'c'" in found.reason
 
 
 def test_another_file_is_refused_with_the_sections_that_differ():
     sections = {"graph": "ab", "policy": "ee", "masks": "ff"}
     found = refused(replace(HEARD, consortium="33" * 32, sections=sections))
-    assert found.code == Close.AGREEMENT
+    assert found.code == ConnectionClose.AGREEMENT
     assert found.sections == ("masks", "policy")
     assert "masks and policy" in found.reason or "masks, policy" in found.reason
 
@@ -278,11 +289,11 @@ def test_sections_that_agree_do_not_hide_another_file():
 @each(
     ("mine", "theirs", "run", "code"),
     [
-        ("1" * 16, "1" * 16, "other", Close.ELSEWHERE),
-        ("1" * 16, "2" * 16, "other", Close.AGREEMENT),
-        ("1" * 16, None, "other", Close.AGREEMENT),
-        (None, None, "other", Close.AGREEMENT),
-        ("1" * 16, "1" * 16, OWN.run, Close.AGREEMENT),
+        ("1" * 16, "1" * 16, "other", ConnectionClose.ELSEWHERE),
+        ("1" * 16, "2" * 16, "other", ConnectionClose.AGREEMENT),
+        ("1" * 16, None, "other", ConnectionClose.AGREEMENT),
+        (None, None, "other", ConnectionClose.AGREEMENT),
+        ("1" * 16, "1" * 16, OWN.run, ConnectionClose.AGREEMENT),
     ],
 )
 def test_another_question_of_one_study_is_told_from_another_file(
@@ -295,13 +306,13 @@ def test_another_question_of_one_study_is_told_from_another_file(
     )
     found = refused(replace(heard, run=run, consortium="f" * 64), own=own)
     assert found.code == code
-    assert (found.code in REFUSALS) == (code == Close.AGREEMENT)
+    assert (found.code in REFUSALS) == (code == ConnectionClose.AGREEMENT)
     assert found.code in DISAGREEMENTS
 
 
 def test_another_plan_from_one_file_points_at_the_versions():
     found = refused(replace(HEARD, plan="33" * 32, version="0.9"))
-    assert found.code == Close.AGREEMENT
+    assert found.code == ConnectionClose.AGREEMENT
     assert found.sections == ("plan",)
     assert "0.9" in found.reason
     assert "1.0" in found.reason
@@ -326,28 +337,33 @@ def test_clocks_an_hour_apart_are_accepted(gap):
 )
 def test_clocks_hours_apart_are_refused_with_both_times(gap, words):
     found = refused(replace(HEARD, time=NOON + gap))
-    assert found.code == Close.CLOCK
+    assert found.code == ConnectionClose.CLOCK
     assert words in found.reason
     assert "2023-11-14" in found.reason
 
 
 def test_no_number_is_no_time():
-    assert refused(replace(HEARD, time=float("nan"))).code == Close.CLOCK
+    assert refused(replace(HEARD, time=float("nan"))).code == ConnectionClose.CLOCK
     assert "no date" in peer_clock_skew(replace(HEARD, time=float("nan")), OWN)
 
 
 @given(st.text())
 def test_a_reason_fits_into_a_close_frame(text):
-    short_text = close_reason(text)
+    short_text = connection_close_reason(text)
     assert len(short_text.encode()) <= 123
     assert text.startswith(short_text)
 
 
 def test_codes_are_private_ones_and_all_different():
-    own = [code for code in Close if code >= 4000]
+    own = [code for code in ConnectionClose if code >= 4000]
     assert all(4000 <= code < 5000 for code in own)
-    assert {Close.AGREEMENT, Close.CERTIFICATE} < REFUSALS
-    assert not REFUSALS & {Close.REPLACED, Close.SURPLUS, Close.LATE, Close.GOING}
+    assert {ConnectionClose.AGREEMENT, ConnectionClose.CERTIFICATE} < REFUSALS
+    assert not REFUSALS & {
+        ConnectionClose.REPLACED,
+        ConnectionClose.SURPLUS,
+        ConnectionClose.LATE,
+        ConnectionClose.GOING,
+    }
 
 
 # Waiting
@@ -355,8 +371,8 @@ def test_codes_are_private_ones_and_all_different():
 
 @given(st.integers(0, 200))
 def test_waits_grow_and_stay_within_bounds(tries):
-    limits = Limits(first_retry=0.5, longest_retry=8.0)
-    backoff = Backoff(limits)
+    limits = ConnectionLimits(first_retry=0.5, longest_retry=8.0)
+    backoff = CallBackoff(limits)
     waits = [backoff.next() for _ in range(tries + 1)]
     assert all(0 <= wait <= min(0.5 * 2**turn, 8.0) for turn, wait in enumerate(waits))
     backoff.settled()
@@ -364,7 +380,7 @@ def test_waits_grow_and_stay_within_bounds(tries):
 
 
 def test_two_that_wait_do_not_wait_alike():
-    one, other = Backoff(LIMITS), Backoff(LIMITS)
+    one, other = CallBackoff(LIMITS), CallBackoff(LIMITS)
     assert [one.next() for _ in range(5)] != [other.next() for _ in range(5)]
 
 
@@ -379,9 +395,9 @@ def test_a_link_is_tried_again_well_within_a_deadline(deadline):
 
 
 def test_who_comes_late_to_a_question_of_a_study_is_met_soon():
-    found = Limits().among_questions()
+    found = ConnectionLimits().among_questions()
     assert found.fallback == 1.0
-    assert found.longest_retry <= 2.0 < Limits().longest_retry
+    assert found.longest_retry <= 2.0 < ConnectionLimits().longest_retry
     short = LIMITS.within(0.4)
     assert short.among_questions() == short, "a deadline leaves less"
 
@@ -389,7 +405,7 @@ def test_who_comes_late_to_a_question_of_a_study_is_met_soon():
 @each("name", ["max_frame", "ping_interval", "strangers"])
 def test_a_limit_of_nothing_is_refused(name):
     with pytest.raises(InvalidInputError, match=name):
-        Limits(**{name: 0})
+        ConnectionLimits(**{name: 0})
 
 
 # The log
@@ -410,7 +426,9 @@ def noted(caplog):
 
 def test_one_source_cannot_fill_the_log(caplog):
     clock = Hand()
-    refusals = Refusals(Limits(refusals=3, refusals_seconds=60.0), clock=clock)
+    refusals = ConnectionRefusalLog(
+        ConnectionLimits(refusals=3, refusals_seconds=60.0), clock=clock
+    )
     for _ in range(1000):
         refusals.note("10.0.0.1", "caller refused", reason="noise")
     assert noted(caplog) == ["caller refused"] * 3
@@ -425,7 +443,7 @@ def test_one_source_cannot_fill_the_log(caplog):
 
 def test_without_a_limit_it_could(caplog):
     """The twin: a limit that is never reached lets everything through."""
-    refusals = Refusals(Limits(refusals=10**6))
+    refusals = ConnectionRefusalLog(ConnectionLimits(refusals=10**6))
     for _ in range(1000):
         refusals.note("10.0.0.1", "caller refused", reason="noise")
     assert len(caplog.records) == 1000
@@ -433,7 +451,7 @@ def test_without_a_limit_it_could(caplog):
 
 def test_many_sources_do_not_fill_the_memory(caplog):
     caplog.set_level(logging.CRITICAL, "veilsum.net")
-    refusals = Refusals(LIMITS)
+    refusals = ConnectionRefusalLog(LIMITS)
     for number in range(3 * SOURCES):
         refusals.note(str(number), "caller refused", reason="noise")
     assert len(refusals._windows) == SOURCES
@@ -477,11 +495,11 @@ def handshake(reason):
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_a_failure_is_one_clause(error, words):
-    assert words in connection_failure(error)
+    assert words in socket_connection_failure(error)
 
 
 def test_a_failure_never_quotes_the_other_end():
-    assert "own words" not in connection_failure(ValueError("peer's own words"))
+    assert "own words" not in socket_connection_failure(ValueError("peer's own words"))
 
 
 # The page that a second implementation is written from
@@ -508,7 +526,9 @@ def test_the_pages_frames_are_real_ones():
     masked = Masked(**author, nonce=bytes(range(64)), numbers=whole)
     assert codec.encode(masked) == hexadecimal("56 53 03 66")
     ready = Ready(**author, lost=(), request=request, commitment=bytes(32))
-    sealed = commitment(ready, codec.content_digest(masked), bytes(32), codec)
+    sealed = commitment_to_masked_vector(
+        ready, codec.content_digest(masked), bytes(32), codec
+    )
     ready = msgspec.structs.replace(ready, commitment=sealed)
     assert codec.encode(ready) == hexadecimal("56 53 03 63")
     assert Codec.digest(numbers).hex() in PAGE
@@ -529,7 +549,7 @@ def test_the_page_has_every_reason_to_leave(reason):
     assert f"`{reason}`" in PAGE
 
 
-@each("code", list(Close), ids=lambda code: code.name)
+@each("code", list(ConnectionClose), ids=lambda code: code.name)
 def test_the_page_has_every_code(code):
     assert re.search(rf"^\| [\d, ]*\b{int(code)}\b", PAGE, re.MULTILINE)
 
@@ -543,7 +563,7 @@ def test_the_page_has_every_field_of_the_hello(field):
     "field",
     sorted(
         json.loads(
-            Plan(
+            ProtocolPlan(
                 terms=b"",
                 topology=Topology.family("ring:3"),
                 law=Masks("uniform", grid=24).on(Topology.family("ring:3")),
@@ -570,14 +590,14 @@ def test_the_page_has_the_limits():
     assert f"GET {PATH}" in said
     assert f"`c` is {CHECKPOINT_BYTES:,} divided" in said
     assert f"at most {CHECKPOINT_ROUNDS}:" in said
-    policy = {field.name for field in fields(Policy)}
+    policy = {field.name for field in fields(ProtocolPolicy)}
     assert policy <= set(re.findall(r"`(\w+)`", PAGE))
 
 
 def test_many_sources_together_do_not_fill_the_log(caplog):
     clock = iter(range(10**6))
-    limits = Limits(refusals=3, refusals_seconds=10**6)
-    refusals = Refusals(limits, clock=lambda: next(clock) * 1e-3)
+    limits = ConnectionLimits(refusals=3, refusals_seconds=10**6)
+    refusals = ConnectionRefusalLog(limits, clock=lambda: next(clock) * 1e-3)
     for k in range(5 * SOURCES):
         refusals.note(f"10.0.{k >> 8}.{k & 255}", "caller refused")
     assert len(caplog.records) == 3 * SHARES
@@ -587,7 +607,7 @@ def test_many_sources_together_do_not_fill_the_log(caplog):
 
 def test_a_library_logs_an_event_a_few_times_a_minute(caplog):
     log = logging.getLogger("veilsum tests a library")
-    cap = LogCap(Limits(refusals=3))
+    cap = LogCap(ConnectionLimits(refusals=3))
     log.addFilter(cap)
     for k in range(50):
         log.error(f"out of files\nsocket {k}")

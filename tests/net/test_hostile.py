@@ -26,10 +26,10 @@ from net.village import HOST, PLAN, QUICK, Village, all_connected, until
 from veilsum.consortium.consortium import Address
 from veilsum.errors import PeerProtocolError
 from veilsum.net import links
-from veilsum.net.handshake import PATH, PROTOCOL, Close, Limits
+from veilsum.net.handshake import PATH, PROTOCOL, ConnectionClose, ConnectionLimits
 from veilsum.net.identity import Identity, make_certificate, new_identity
 from veilsum.net.runner import MOST_IN_VAIN
-from veilsum.net.trust import client_context, server_context
+from veilsum.net.trust import tls_client_context, tls_server_context
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Persist, Send
 from veilsum.protocol.messages import Confirm, Record, Share
@@ -81,7 +81,7 @@ async def attacked(village, log, limits=QUICK, honest=True):
 def own_context(village, name="a", **trusted):
     """What a member dials with."""
     certificates = trusted or village.consortium().certificates
-    return client_context(village.identities[name], certificates)
+    return tls_client_context(village.identities[name], certificates)
 
 
 def bare_context(village):
@@ -221,7 +221,7 @@ def test_a_caller_without_a_certificate_is_refused(village, log):
 
 def test_a_caller_with_an_unlisted_certificate_is_refused(village, log, tmp_path):
     stranger = new_identity("a", tmp_path / "elsewhere")
-    context = client_context(stranger, village.consortium().certificates)
+    context = tls_client_context(stranger, village.consortium().certificates)
     assert attack(village, log, context) == "its certificate is not a member's"
 
 
@@ -238,7 +238,10 @@ def test_a_party_that_calls_itself_is_known_and_gets_nowhere(village, log):
     async def main():
         async with attacked(village, log):
             context = own_context(village, "b", **others)
-            assert await outcome(village, context, hello(village)) == Close.STRANGER
+            assert (
+                await outcome(village, context, hello(village))
+                == ConnectionClose.STRANGER
+            )
 
     patiently(main())
     assert refusals(log) == [("b", "'b' is no neighbour")]
@@ -255,7 +258,7 @@ def lenient(change):
     """A server's context that lacks one protection."""
 
     def make(identity, certificates):
-        context = server_context(identity, certificates)
+        context = tls_server_context(identity, certificates)
         change(context)
         return context
 
@@ -279,13 +282,13 @@ def test_without_the_demand_for_certificates_it_would_get_through(
     def change(context):
         context.verify_mode = ssl.CERT_NONE
 
-    monkeypatch.setattr(links, "server_context", lenient(change))
+    monkeypatch.setattr(links, "tls_server_context", lenient(change))
 
     async def main():
         async with village.stations("b") as (b,):
             assert await upgraded(village, bare_context(village))
             found = await outcome(village, bare_context(village), hello(village))
-            assert found == Close.STRANGER
+            assert found == ConnectionClose.STRANGER
             assert untouched(b)
 
     patiently(main())
@@ -295,7 +298,7 @@ def test_with_tls_1_2_allowed_it_would_get_through(village, monkeypatch):
     def change(context):
         context.minimum_version = ssl.TLSVersion.TLSv1_2
 
-    monkeypatch.setattr(links, "server_context", lenient(change))
+    monkeypatch.setattr(links, "tls_server_context", lenient(change))
     context = own_context(village)
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
 
@@ -315,8 +318,8 @@ def test_with_more_anchors_a_stranger_would_get_through(
     def change(context):
         context.load_verify_locations(cadata=stranger.certificate)
 
-    monkeypatch.setattr(links, "server_context", lenient(change))
-    context = client_context(stranger, village.consortium().certificates)
+    monkeypatch.setattr(links, "tls_server_context", lenient(change))
+    context = tls_client_context(stranger, village.consortium().certificates)
 
     async def main():
         async with village.stations("b") as (b,):
@@ -324,7 +327,7 @@ def test_with_more_anchors_a_stranger_would_get_through(
             async with call(village, context) as socket:
                 with pytest.raises(ConnectionClosed) as caught:
                     await socket.recv()
-            assert caught.value.rcvd.code == Close.STRANGER
+            assert caught.value.rcvd.code == ConnectionClose.STRANGER
             assert untouched(b)
 
     patiently(main())
@@ -358,7 +361,7 @@ def test_noise_is_refused(village, log, noise):
 
 
 def test_those_who_never_speak_are_few_and_not_for_long(village, log):
-    few = Limits(**{**vars(QUICK), "strangers": 3, "open_timeout": 0.5})
+    few = ConnectionLimits(**{**vars(QUICK), "strangers": 3, "open_timeout": 0.5})
 
     async def main():
         async with attacked(village, log, limits=few) as b:
@@ -378,7 +381,7 @@ def test_those_who_never_speak_are_few_and_not_for_long(village, log):
 
 
 def test_silent_strangers_keep_no_member_out(village, log):
-    few = Limits(**{**vars(QUICK), "strangers": 3, "open_timeout": 600.0})
+    few = ConnectionLimits(**{**vars(QUICK), "strangers": 3, "open_timeout": 600.0})
 
     async def main():
         async with village.stations("b", limits=few) as (b,):
@@ -394,7 +397,7 @@ def test_silent_strangers_keep_no_member_out(village, log):
 
 
 def test_a_busy_address_makes_room_at_its_own_expense(village, log):
-    few = Limits(**{**vars(QUICK), "strangers": 3, "open_timeout": 600.0})
+    few = ConnectionLimits(**{**vars(QUICK), "strangers": 3, "open_timeout": 600.0})
 
     async def main():
         async with village.stations("b", limits=few) as (b,):
@@ -453,7 +456,7 @@ def test_a_listener_with_a_wrong_certificate_is_not_spoken_to(
             got.append(await socket.recv())
 
     async def main():
-        context = server_context(identity, village.consortium().certificates)
+        context = tls_server_context(identity, village.consortium().certificates)
         where = village.addresses["b"]
         async with (
             serve(handler, where.host, where.port, ssl=context),
@@ -478,7 +481,7 @@ def test_a_redirection_is_not_followed(village):
         return response
 
     async def main():
-        context = server_context(
+        context = tls_server_context(
             village.identities["b"], village.consortium().certificates
         )
         where = village.addresses["b"]
@@ -511,7 +514,9 @@ def accused(village, log, code, *frames, caller="a", limits=QUICK, path=PATH):
 
 
 def test_another_members_name_is_refused(village, log):
-    who, why = accused(village, log, Close.CERTIFICATE, hello(village, name="c"))
+    who, why = accused(
+        village, log, ConnectionClose.CERTIFICATE, hello(village, name="c")
+    )
     assert who == "a"
     assert "'c'" in why
 
@@ -524,7 +529,7 @@ def test_a_member_that_is_no_neighbour_gets_no_hello(village, log):
         ):
             with pytest.raises(ConnectionClosed) as caught:
                 await socket.recv()
-            assert caught.value.rcvd.code == Close.STRANGER
+            assert caught.value.rcvd.code == ConnectionClose.STRANGER
 
     patiently(main())
     assert refusals(log)[0] == ("c", "'c' is no neighbour")
@@ -534,7 +539,7 @@ def test_a_replay_of_anothers_hello_is_refused(tmp_path, log):
     """d is a neighbour, too, and says word for word what a has said to b."""
     village = Village(tmp_path, tuple("abd"), [["a", "b"], ["b", "d"]])
     recorded = hello(village, name="a")
-    who, why = accused(village, log, Close.CERTIFICATE, recorded, caller="d")
+    who, why = accused(village, log, ConnectionClose.CERTIFICATE, recorded, caller="d")
     assert who == "d"
     assert "the certificate of 'd'" in why
 
@@ -554,14 +559,14 @@ def test_without_the_look_at_the_certificate_a_replay_is_believed(
 
 
 def test_a_hello_for_somebody_else_is_refused(village, log):
-    who, why = accused(village, log, Close.STRANGER, hello(village, to="c"))
+    who, why = accused(village, log, ConnectionClose.STRANGER, hello(village, to="c"))
     assert who == "a"
     assert "'c'" in why
 
 
 def test_another_version_of_the_protocol_is_refused(village, log):
     other = hello(village, protocol=PROTOCOL + 1)
-    who, why = accused(village, log, Close.PROTOCOL, other)
+    who, why = accused(village, log, ConnectionClose.PROTOCOL, other)
     assert who == "a"
     assert f"version {PROTOCOL + 1}" in why
 
@@ -570,12 +575,12 @@ def test_another_version_of_the_protocol_is_refused(village, log):
     "first", ["nonsense", '{"bye":true}', b"VS\x03", "[" * 5000, "{}"], ids=range(5)
 )
 def test_a_first_frame_that_is_no_hello_is_refused(village, log, first):
-    assert accused(village, log, Close.MALFORMED, first)[0] == "a"
+    assert accused(village, log, ConnectionClose.MALFORMED, first)[0] == "a"
 
 
 def test_a_hello_that_never_comes_is_not_waited_for(village, log):
-    hasty = Limits(**{**vars(QUICK), "hello_timeout": 0.3})
-    who, why = accused(village, log, Close.LATE, limits=hasty)
+    hasty = ConnectionLimits(**{**vars(QUICK), "hello_timeout": 0.3})
+    who, why = accused(village, log, ConnectionClose.LATE, limits=hasty)
     assert who == "a"
     assert "no hello in time" in why
 
@@ -607,13 +612,13 @@ def misbehaved(village, log, code, *frames, limits=QUICK):
 
 
 def test_a_frame_beyond_the_limit_is_refused(village, log):
-    small = Limits(**{**vars(QUICK), "max_frame": 4096})
+    small = ConnectionLimits(**{**vars(QUICK), "max_frame": 4096})
     misbehaved(village, log, 1009, bytes(4097), limits=small)
 
 
 def test_a_frame_within_the_limit_is_taken(village):
     """The twin."""
-    small = Limits(**{**vars(QUICK), "max_frame": 4096})
+    small = ConnectionLimits(**{**vars(QUICK), "max_frame": 4096})
 
     async def main():
         async with welcomed(village, limits=small) as (b, socket):
@@ -629,7 +634,7 @@ def test_a_frame_within_the_limit_is_taken(village):
     ids=range(5),
 )
 def test_a_text_that_is_no_control_message_is_refused(village, log, text):
-    misbehaved(village, log, Close.FRAME, text)
+    misbehaved(village, log, ConnectionClose.FRAME, text)
     assert refusals(log)[0] == ("a", "'a': a text that is no control message")
 
 

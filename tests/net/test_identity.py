@@ -21,22 +21,22 @@ from hypothesis import given, strategies as st
 
 from cases import each
 from refusals import refused
-from veilsum.consortium.pem import der_of, pem_of
+from veilsum.consortium.pem import der_of_pem, pem_of_der
 from veilsum.errors import InvalidInputError, OutputError, SecretError
 from veilsum.files import permissions
-from veilsum.files.consortiums import read_certificate
+from veilsum.files.consortiums import read_certificate_file
 from veilsum.net.identity import (
     PartyKeys,
+    certificate_fingerprint,
     certificate_name,
     certificate_out_of_date,
+    certificate_public_key,
     certificate_validity,
-    fingerprint,
     make_certificate,
     new_identity,
-    public_key,
     read_identity,
 )
-from veilsum.protocol.book import Keys
+from veilsum.protocol.book import ProtocolKeys
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 NOW = datetime(2030, 5, 1, tzinfo=UTC)
@@ -243,12 +243,14 @@ def test_what_is_out_of_date_is_said():
 
 def test_the_fingerprint_is_that_of_the_bytes(three):
     made = three[0].certificate
-    groups = fingerprint(made).split(" ")
+    groups = certificate_fingerprint(made).split(" ")
     assert [len(group) for group in groups] == [4] * 16
-    assert "".join(groups) == sha256(der_of(made)).hexdigest()
-    assert fingerprint(der_of(made)) == fingerprint(made)
-    assert fingerprint(made.replace("\n", "\r\n")) == fingerprint(made)
-    assert len({fingerprint(one.certificate) for one in three}) == 3
+    assert "".join(groups) == sha256(der_of_pem(made)).hexdigest()
+    assert certificate_fingerprint(der_of_pem(made)) == certificate_fingerprint(made)
+    assert certificate_fingerprint(
+        made.replace("\n", "\r\n")
+    ) == certificate_fingerprint(made)
+    assert len({certificate_fingerprint(one.certificate) for one in three}) == 3
 
 
 def foreign(key, *names, common="ann"):
@@ -262,7 +264,7 @@ def foreign(key, *names, common="ann"):
         builder = builder.add_extension(others, critical=False)
     algorithm = None if isinstance(key, Ed25519PrivateKey) else SHA256()
     made = builder.sign(key, algorithm)
-    return pem_of(made.public_bytes(serialization.Encoding.DER))
+    return pem_of_der(made.public_bytes(serialization.Encoding.DER))
 
 
 URI = x509.UniformResourceIdentifier
@@ -283,14 +285,14 @@ def test_a_certificate_must_name_one_party(names):
 def test_a_certificate_with_another_kind_of_key_is_refused():
     made = foreign(ec.generate_private_key(ec.SECP256R1()), URI("veilsum:ann"))
     with refused("not-ed25519"):
-        public_key(made)
+        certificate_public_key(made)
 
 
 def test_a_damaged_certificate_is_refused(three):
-    der = der_of(three[0].certificate)
+    der = der_of_pem(three[0].certificate)
     for damaged in (der[:-1], der + b"\0", b""):
         with refused("unreadable-certificate"):
-            public_key(pem_of(damaged))
+            certificate_public_key(pem_of_der(damaged))
 
 
 # Reading
@@ -343,12 +345,12 @@ def test_a_file_without_a_usable_key_is_refused(tmp_path):
 
 def test_a_key_is_not_taken_for_a_certificate(three, tmp_path):
     with refused("private-key-given"):
-        read_certificate(three[0].key_file)
+        read_certificate_file(three[0].key_file)
     both = tmp_path / "both.crt"
     key = three[0].key_file.read_text()
     both.write_text(three[0].certificate + key)
     with refused("private-key-given"):
-        read_certificate(both)
+        read_certificate_file(both)
 
 
 def test_a_file_holds_one_certificate(three, tmp_path):
@@ -357,19 +359,19 @@ def test_a_file_holds_one_certificate(three, tmp_path):
     for content in (ann + bob, "", "Subject: ann\n" + ann, ann[:-40]):
         path.write_text(content)
         with refused("not-one-certificate"):
-            read_certificate(path)
-    path.write_bytes(der_of(ann))
+            read_certificate_file(path)
+    path.write_bytes(der_of_pem(ann))
     with refused("not-pem"):
-        read_certificate(path)
+        read_certificate_file(path)
     path.write_text("\n\n" + ann.replace("\n", "\r\n"))
-    assert read_certificate(path) == ann
+    assert read_certificate_file(path) == ann
 
 
 # Signatures
 
 
 def test_the_keys_are_what_the_machine_asks_for(keys):
-    assert isinstance(keys["ann"], Keys)
+    assert isinstance(keys["ann"], ProtocolKeys)
     assert len(keys["ann"].random(32)) == 32
     assert keys["ann"].random(32) != keys["ann"].random(32)
 

@@ -22,7 +22,7 @@ from veilsum.files.ledger import read_ledger
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.net.receipt import read_receipt, verify_receipts
 from veilsum.party.local import local_run
-from veilsum.sums.recipes import PartyWork
+from veilsum.sums.recipes import SumPartyWork
 
 # From a process that has loaded everything, so that a party starts at once.
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -103,7 +103,7 @@ class Parties:
         plan = next(iter(owned.values())).plan
         assert {one.plan.digest for one in owned.values()} == {plan.digest}
         works = {
-            name: PartyWork(one.recipe, one.recipe.contribution(name, one.cost))
+            name: SumPartyWork(one.recipe, one.recipe.contribution(name, one.cost))
             for name, one in owned.items()
         }
         return plan, works

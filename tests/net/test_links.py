@@ -19,7 +19,7 @@ from refusals import refused
 from veilsum.consortium.consortium import Address
 from veilsum.errors import InvalidInputError, PeerProtocolError, SecretError
 from veilsum.net import links, sockets
-from veilsum.net.handshake import Close, Limits
+from veilsum.net.handshake import ConnectionClose, ConnectionLimits
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_frames_of_one_turn_are_written_at_once_and_before_the_end(village):
             await until(lambda: len(b.heard) == 20)
             assert len(writes) == 1
             a.send("b", b"last")
-            await link.close(Close.GOING, "over")
+            await link.close(ConnectionClose.GOING, "over")
             await until(lambda: len(b.heard) == 21)
             assert [frame for _, frame in b.heard] == [*frames, b"last"]
 
@@ -179,7 +179,7 @@ def test_a_later_party_without_an_address_calls_an_earlier_one(tmp_path):
 
 def test_the_end_that_need_not_call_does_if_it_must(village):
     """b is not where its address says: a cannot call it, so b calls a."""
-    soon = Limits(**{**vars(QUICK), "fallback": 0.1})
+    soon = ConnectionLimits(**{**vars(QUICK), "fallback": 0.1})
 
     async def main():
         a = village.station("a")
@@ -199,7 +199,7 @@ def test_the_end_that_need_not_call_does_if_it_must(village):
 
 def test_calls_that_cross_leave_one_connection(tmp_path):
     """Both ends call at once, again and again."""
-    eager = Limits(**{**vars(QUICK), "fallback": 1e-6, "settled": 1e-6})
+    eager = ConnectionLimits(**{**vars(QUICK), "fallback": 1e-6, "settled": 1e-6})
     village = Village(tmp_path)
 
     async def main():
@@ -264,7 +264,7 @@ def test_nothing_is_left_after_close(village):
 @each("turns", range(6))
 def test_a_door_that_is_called_off_while_it_opens_leaves_no_socket(turns):
     async def main():
-        port, door = free_port(), sockets.Door(None, QUICK, lambda *_: None)
+        port, door = free_port(), sockets.SocketDoor(None, QUICK, lambda *_: None)
         opening = asyncio.ensure_future(door.open(Address(HOST, port), lambda _: None))
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -475,7 +475,7 @@ def test_an_address_of_another_machine_is_the_users_to_mend(village, host, words
 )
 def test_where_to_listen_instead_has_the_port_that_others_dial(host, instead):
     error = OSError(errno.EADDRNOTAVAIL, "x")
-    found = links.listening_refused(Address(host, 9102), error)
+    found = links.connection_listening_refused(Address(host, 9102), error)
     assert str(found).endswith(f"such as --listen {instead}")
 
 
@@ -535,7 +535,7 @@ def test_a_refused_frame_ends_the_connection_and_names_the_sender(village, log):
     assert said.party == "a"
     assert "not making sense" in said.reason
     ends = [one.reason for one in messages(log, "disconnected") if one.party == "b"]
-    assert any(str(int(Close.FRAME)) in reason for reason in ends)
+    assert any(str(int(ConnectionClose.FRAME)) in reason for reason in ends)
 
 
 def test_a_failure_of_its_own_is_not_swallowed(village):
@@ -603,7 +603,7 @@ def test_the_packages_own_log_would(village, caplog, monkeypatch):
 
 def test_a_network_shows_and_copies_nothing(village):
     network = village.station("a").network
-    assert repr(network) == "<Network: private>"
+    assert repr(network) == "<SocketNetwork: private>"
     with pytest.raises(SecretError):
         pickle.dumps(network)
 
@@ -707,7 +707,7 @@ def test_a_call_of_the_other_end_is_taken_where_the_old_connection_is_dead(villa
             for one in both:
                 (peer,) = others(one).values()
                 old = peer.link
-                other_way = links.Link(
+                other_way = links.NetworkLink(
                     peer.name, old.connection, QUICK, dialled=not peer.designated
                 )
                 assert not one.network._meetings._admits(peer, other_way)

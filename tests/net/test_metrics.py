@@ -112,7 +112,9 @@ def test_one_who_asks_slowly_holds_up_a_server_that_answers_in_turn():
     pages = {"/healthz": lambda: (200, "ok\n")}
     with ExitStack() as stack:
         hosts = {"127.0.0.1"}
-        handler = type("Handler", (metrics._Handler,), {"pages": pages, "hosts": hosts})
+        handler = type(
+            "Handler", (metrics._MetricsHandler,), {"pages": pages, "hosts": hosts}
+        )
         server = stack.enter_context(HTTPServer(("127.0.0.1", 0), handler))
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -18,7 +18,7 @@ from attacks.steering import (
 from net.runs import WAITS, Company, DiedError, data_files
 from net.test_lying_member import call
 from veilsum.files.ledger import read_ledger
-from veilsum.sums.recipes import ObjectedError, PartyWork
+from veilsum.sums.recipes import ObjectedError, SumPartyWork
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -90,7 +90,7 @@ def test_a_run_that_ended_in_an_objection_has_no_receipt_and_says_so_again(tmp_p
 def test_a_party_killed_after_its_objection_objects_with_the_same_numbers(tmp_path):
     company, _ = wards(tmp_path)
     drawn, died = [], []
-    original = PartyWork._random
+    original = SumPartyWork._random
 
     def watched(work, answers):
         found = original(work, answers)
@@ -110,7 +110,7 @@ def test_a_party_killed_after_its_objection_objects_with_the_same_numbers(tmp_pa
         await company.until(lambda: died, "the victim died")
         return await company.start(VICTIM)
 
-    with steered(), mock.patch.object(PartyWork, "_random", watched):
+    with steered(), mock.patch.object(SumPartyWork, "_random", watched):
         found = company.run(meanwhile=again)
     assert died
     assert len(drawn) >= 2

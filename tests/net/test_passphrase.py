@@ -10,7 +10,7 @@ from refusals import refused
 from veilsum.cli.app import app
 from veilsum.net import passphrase as passphrases
 from veilsum.net.identity import new_identity, read_identity
-from veilsum.net.trust import client_context
+from veilsum.net.trust import tls_client_context
 
 WORDS = "correct horse battery staple"
 
@@ -34,7 +34,7 @@ def test_it_signs_seals_and_shows_itself_as_any_other(guarded, tmp_path):
     assert again.unseal(guarded.seal(b"content", b"about"), b"about") == b"content"
     other = new_identity("bob", tmp_path)
     certificates = {"ann": guarded.certificate, "bob": other.certificate}
-    assert isinstance(client_context(again, certificates), ssl.SSLContext)
+    assert isinstance(tls_client_context(again, certificates), ssl.SSLContext)
 
 
 def test_the_file_is_encrypted_and_nothing_of_it_opens_without(guarded):

@@ -9,9 +9,9 @@ from hypothesis import given, settings, strategies as st
 from cases import each
 from receipts import DIGEST, OTHER, PARTIES, Study, promised
 from refusals import refused
-from veilsum.consortium.consortium import canonical
+from veilsum.consortium.consortium import canonical_agreement_json
 from veilsum.errors import InvalidInputError, VeilsumError
-from veilsum.net.identity import new_identity, public_key
+from veilsum.net.identity import certificate_public_key, new_identity
 from veilsum.net.receipt import (
     ALIKE,
     FIELDS,
@@ -86,7 +86,7 @@ def test_a_stranger_can_check_the_signature_from_the_file_alone(study):
     signature = bytes.fromhex(table.pop("signature"))
     text = json.dumps(table, sort_keys=True, separators=(",", ":"))
     signed = b"veilsum receipt\0" + text.encode()
-    public_key(table["certificate"]).verify(signature, signed)
+    certificate_public_key(table["certificate"]).verify(signature, signed)
 
 
 def test_nobody_signs_in_anothers_name(study):
@@ -127,7 +127,9 @@ def test_no_change_of_any_field_goes_unnoticed(study, data):
     field = data.draw(st.sampled_from(sorted(table)))
     before, after = table[field], data.draw(VALUES)
     table[field] = after
-    assert is_caught(table) == (canonical(before) != canonical(after))
+    assert is_caught(table) == (
+        canonical_agreement_json(before) != canonical_agreement_json(after)
+    )
 
 
 LIKELY = {

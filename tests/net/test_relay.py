@@ -26,17 +26,17 @@ from net.relays import TOKEN, asked, caller, deployment, relay_at, request
 from net.runs import ONE_SHOT, Company, answers
 from net.village import HOST, QUICK, Village, all_connected, free_port, until
 from refusals import refused
-from veilsum.consortium.addresses import Address, Relay, Relays
+from veilsum.consortium.addresses import Address, ConsortiumRelay, ConsortiumRelays
 from veilsum.errors import InvalidScenarioError, OutputError
 from veilsum.net import relay, tunnel
 from veilsum.net.identity import new_identity
-from veilsum.net.relay import Half, RelayLimits, RelayServer, websocket_frame
+from veilsum.net.relay import RelayHalf, RelayLimits, RelayServer, websocket_frame
 from veilsum.net.relay_tokens import (
     JOINED,
     MOST_FRAME,
     RELAY_PATH,
     VARIABLE,
-    Pass,
+    RelayPass,
     new_token,
     own_token,
     read_token,
@@ -44,7 +44,7 @@ from veilsum.net.relay_tokens import (
     relay_pseudonym,
     token_digest,
 )
-from veilsum.net.tunnel import Tunnels
+from veilsum.net.tunnel import RelayTunnels
 
 # The end that need not call does not wait for long.
 PROMPT = replace(QUICK, fallback=0.3)
@@ -160,7 +160,7 @@ def test_bytes_that_come_with_the_relays_answer_are_kept(tmp_path):
         port = server.sockets[0].getsockname()[1]
         village = Village(tmp_path, silent=("a", "b"))
         agreed = village.consortium(deployment=deployment(port))
-        ways = Tunnels(agreed=agreed, me="a", token=TOKEN, limits=QUICK)
+        ways = RelayTunnels(agreed=agreed, me="a", token=TOKEN, limits=QUICK)
         stream = await ways.join(ways.places[0], "b", wait=20.0)
         within = Collecting()
         stream.set_protocol(within)
@@ -302,8 +302,8 @@ def data_frame(data):
 def test_a_slow_reader_keeps_the_sender_waiting_and_not_the_relay(tmp_path):
     async def main():
         port = free_port()
-        shown = Pass("0" * 32, "1" * 32, "2" * 32)
-        there = Pass("0" * 32, "2" * 32, "1" * 32)
+        shown = RelayPass("0" * 32, "1" * 32, "2" * 32)
+        there = RelayPass("0" * 32, "2" * 32, "1" * 32)
         async with (
             relay_at(port, buffer=1 << 14) as relay,
             caller(port, request(shown), limit=1 << 14) as (reader, _),
@@ -329,7 +329,7 @@ def test_nobody_sends_more_in_a_second_than_is_allowed():
     one_read = (1 << 18) + size
     looks = []
 
-    class Counted(Half):
+    class Counted(RelayHalf):
         def look(self):
             looks.append((self, self.loop.time(), self.now))
             super().look()
@@ -341,8 +341,14 @@ def test_nobody_sends_more_in_a_second_than_is_allowed():
         port = free_port()
         async with (
             relay_at(port, kind=CountingRelay, per_second=per_second) as relay,
-            caller(port, request(Pass("0" * 32, "1" * 32, "2" * 32))) as (reader, _),
-            caller(port, request(Pass("0" * 32, "2" * 32, "1" * 32))) as (_, sender),
+            caller(port, request(RelayPass("0" * 32, "1" * 32, "2" * 32))) as (
+                reader,
+                _,
+            ),
+            caller(port, request(RelayPass("0" * 32, "2" * 32, "1" * 32))) as (
+                _,
+                sender,
+            ),
             asyncio.timeout(30),
         ):
             await until(lambda: relay.n_links == 1)
@@ -388,8 +394,8 @@ def test_who_has_another_token_is_told_so(tmp_path, caplog):
         (request(token="0" * 64), "401"),
         (request(token=""), "401"),
         (request(token=TOKEN.upper()), "401"),
-        (request(Pass("0" * 32, "x" * 32, "2" * 32)), "400"),
-        (request(Pass("0" * 32, "2" * 32, "2" * 32)), "400"),
+        (request(RelayPass("0" * 32, "x" * 32, "2" * 32)), "400"),
+        (request(RelayPass("0" * 32, "2" * 32, "2" * 32)), "400"),
         (request().replace(b"Veilsum-To", b"Veilsum-Run"), "400"),
         (request(upgrade=False), "426"),
         (request(), "101"),
@@ -412,16 +418,16 @@ def test_there_is_room_for_so_many():
         async with relay_at(port, connections=3, per_run=2) as relay:
             async with AsyncExitStack() as callers:
                 for k in range(2):
-                    shown = Pass(run, f"{k}" * 32, "9" * 32)
+                    shown = RelayPass(run, f"{k}" * 32, "9" * 32)
                     await callers.enter_async_context(caller(port, request(shown)))
                 await until(lambda: len(relay._halves) == 2)
-                more = Pass(run, "5" * 32, "9" * 32)
+                more = RelayPass(run, "5" * 32, "9" * 32)
                 assert "429" in await asked(port, request(more))
-                look = Pass("1" * 32, "0" * 32, "9" * 32)
+                look = RelayPass("1" * 32, "0" * 32, "9" * 32)
                 await callers.enter_async_context(caller(port, request(look)))
                 await until(lambda: len(relay._halves) == 3)
                 assert "503" in await asked(port, request())
-                here = Pass(run, "0" * 32, "9" * 32, look=True)
+                here = RelayPass(run, "0" * 32, "9" * 32, look=True)
                 assert "503" in await asked(port, request(here))
             await until(lambda: not relay._halves)
             assert "refused_429_total 1" in relay.metrics()
@@ -436,7 +442,7 @@ async def crowded_out(**limits):
     async with relay_at(port, greedy, connections=4, **limits) as relay:
         async with AsyncExitStack() as callers:
             for k in range(4):
-                shown = Pass(f"{k}" * 32, "a" * 32, "b" * 32)
+                shown = RelayPass(f"{k}" * 32, "a" * 32, "b" * 32)
                 content = request(shown, token=greedy)
                 await callers.enter_async_context(caller(port, content))
             await until(lambda: len(relay._halves) + relay.counts["refused_429"] == 4)
@@ -457,12 +463,14 @@ def test_without_a_share_for_each_token_it_would():
 def test_a_look_takes_nobodys_place():
     async def main():
         port, run = free_port(), "0" * 32
-        shown = Pass(run, "1" * 32, "2" * 32)
+        shown = RelayPass(run, "1" * 32, "2" * 32)
         async with relay_at(port) as relay, caller(port, request(shown)):
             await until(lambda: len(relay._halves) == 1)
-            own = Pass(run, "1" * 32, "2" * 32, look=True)
+            own = RelayPass(run, "1" * 32, "2" * 32, look=True)
             assert "409" in await asked(port, request(own))
-            assert "101" in await asked(port, request(Pass(run, "2" * 32, "1" * 32)))
+            assert "101" in await asked(
+                port, request(RelayPass(run, "2" * 32, "1" * 32))
+            )
 
     patiently(main())
 
@@ -567,7 +575,9 @@ def test_members_come_through_a_proxy(tmp_path, monkeypatch):
 
         server = await asyncio.start_server(proxy, HOST, 0)
         there = server.sockets[0].getsockname()[1]
-        monkeypatch.setattr(tunnel, "proxy_for", lambda _: f"http://{HOST}:{there}")
+        monkeypatch.setattr(
+            tunnel, "proxy_for_address", lambda _: f"http://{HOST}:{there}"
+        )
         (tmp_path / "relay").mkdir()
         made = new_identity("relay", tmp_path / "relay")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -633,24 +643,27 @@ def test_without_a_token_a_party_is_told_what_it_lacks(tmp_path):
 
 
 def test_relays_are_spelt_in_one_way():
-    assert str(Relay.of("wss://Relay.example.org/")) == "wss://relay.example.org:443"
-    assert str(Relay.of("wss://h:8443/a/b")) == "wss://h:8443/a/b"
-    assert str(Relay.of("ws://[::1]:80")) == "ws://[::1]:80"
+    assert (
+        str(ConsortiumRelay.of("wss://Relay.example.org/"))
+        == "wss://relay.example.org:443"
+    )
+    assert str(ConsortiumRelay.of("wss://h:8443/a/b")) == "wss://h:8443/a/b"
+    assert str(ConsortiumRelay.of("ws://[::1]:80")) == "ws://[::1]:80"
     for text in (
         *("relay.example.org", "https://h", "wss://", "wss://h:0", "wss://h:99999"),
         *("wss://u:p@h", "wss://h/?x=1", "wss://h/#x", "wss://h/a b", "wss://h/\x1b"),
         *("wss://h/" + "a" * 300, "wss://h//x", "wss://[::1", "wss://h_ö"),
     ):
         with refused("malformed-relay", InvalidScenarioError):
-            Relay.of(text)
+            ConsortiumRelay.of(text)
     with refused("relay-without-tls", InvalidScenarioError):
-        Relay.of("ws://relay.example.org")
+        ConsortiumRelay.of("ws://relay.example.org")
 
 
 def test_what_is_agreed_about_relays_is_checked():
     digest = token_digest(TOKEN)
     one = "wss://relay.example.org"
-    assert len(Relays.of(relay=one, relay_token=digest).places) == 1
+    assert len(ConsortiumRelays.of(relay=one, relay_token=digest).places) == 1
     for given, words in (
         ({"relay": ()}, "1 to 4 relays, found 0"),
         ({"relay": (one,) * 5}, "found 5"),
@@ -660,7 +673,7 @@ def test_what_is_agreed_about_relays_is_checked():
     ):
         whole = {"relay": one, "relay_token": digest, **given}
         with pytest.raises(InvalidScenarioError, match=words):
-            Relays.of(**whole)
+            ConsortiumRelays.of(**whole)
 
 
 def test_the_file_has_relays_and_nothing_else_of_a_deployment(tmp_path):
@@ -686,7 +699,7 @@ def test_tokens_are_kept_and_compared(tmp_path, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     path = tmp_path / "relay.token"
     digest = new_token(path)
-    relays = Relays.of(relay="wss://h", relay_token=digest)
+    relays = ConsortiumRelays.of(relay="wss://h", relay_token=digest)
     token = read_token(path)
     assert path.stat().st_mode & 0o777 == 0o600
     assert own_token(relays, None, tmp_path) == token
@@ -718,7 +731,7 @@ def test_pseudonyms_differ_by_run_name_and_token(tmp_path):
     village = Village(tmp_path, silent=("a", "b"))
     agreed = village.consortium(deployment=deployment(1))
     one, other = (
-        Pass.between(agreed, TOKEN, *pair) for pair in (("a", "b"), ("b", "a"))
+        RelayPass.between(agreed, TOKEN, *pair) for pair in (("a", "b"), ("b", "a"))
     )
     assert (one.run, one.me, one.to) == (other.run, other.to, other.me)
     names = [["r"], ["r", "a"], ["r", "b"], ["s", "a"], ["r", "ab"]]
@@ -730,7 +743,7 @@ def test_the_wire_page_says_what_is_sent(tmp_path):
     (part,) = re.findall(r"### A relay\n(.*?)\n### ", page.read_text(), re.DOTALL)
     village = Village(tmp_path, silent=("a", "b"))
     agreed = village.consortium(deployment=deployment(1))
-    shown = Pass.between(agreed, TOKEN, "a", "b", look=True)
+    shown = RelayPass.between(agreed, TOKEN, "a", "b", look=True)
     for header in shown.headers(TOKEN):
         assert f"`{header}`" in part
     codes = (relay.LEFT, relay.REPLACED, relay.LATE, relay.BREACH, relay.RESTART)

@@ -28,7 +28,7 @@ from veilsum.files.ledger import read_ledger
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.net.identity import new_identity
 from veilsum.net.receipt import verify_receipts
-from veilsum.party.networked import Networked
+from veilsum.party.networked import NetworkedParty
 from veilsum.privacy.accountant import Budget
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -401,7 +401,7 @@ def test_a_stranger_and_an_old_certificate_are_refused_before_anything(tmp_path)
     for name, why in (("zoe", "is no member"), ("a", "another certificate of 'a'")):
         identity = new_identity(name, tmp_path / "elsewhere")
         with pytest.raises(InvalidInputError, match=why):
-            Networked(
+            NetworkedParty(
                 identity=identity,
                 consortium=company.consortium,
                 state=tmp_path / "state.run",

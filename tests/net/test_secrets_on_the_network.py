@@ -23,9 +23,9 @@ from idle_clock import patiently
 from net.runs import ONE_SHOT, Company, answers, changed, data_files
 from veilsum.cli.join import ForMachines, ForPeople
 from veilsum.drivers.driver import GivenUpError
-from veilsum.files.output import as_json
+from veilsum.files.output import as_strict_json
 from veilsum.minimise.party_cost import PartyCost
-from veilsum.numbers.limbs import to_integers
+from veilsum.numbers.limbs import limbs_to_integers
 from veilsum.protocol.messages import Deposit, Masked, Share
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -121,7 +121,7 @@ def private_values(company):
 def values(arrays):
     """Every number, of limbs the whole one."""
     for array in arrays:
-        yield from to_integers(array).ravel().tolist()
+        yield from limbs_to_integers(array).ravel().tolist()
 
 
 def as_bytes(arrays):
@@ -435,7 +435,7 @@ def check_results_and_files(company, found, *, table=False):
     """No secret is in a result or a receipt; files with one are their owner's alone."""
     secrets = needles(company)
     for one, receipt in zip(found.values(), company.receipts(found), strict=True):
-        assert found_in(as_json(one.to_dict()), secrets) == []
+        assert found_in(as_strict_json(one.to_dict()), secrets) == []
         assert found_in(receipt.to_json(), secrets) == []
         assert found_in(repr(one) if table else "", secrets) == []
     holding = 0

@@ -18,11 +18,11 @@ from hypothesis import given, settings, strategies as st
 import veilsum.net.store as store_module
 from refusals import refused
 from veilsum.consortium.consortium import consortium_from
-from veilsum.consortium.pem import pem_of
+from veilsum.consortium.pem import pem_of_der
 from veilsum.errors import SecretError, StoreError
 from veilsum.files.ledger import open_ledger
-from veilsum.files.sqlite import connect, inspected
-from veilsum.net.store import STORE, RunStore
+from veilsum.files.sqlite import connect_to_sqlite_file, inspect_sqlite_file
+from veilsum.net.store import STORE, NetworkRunStore
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
 
@@ -39,7 +39,7 @@ def path(tmp_path):
 
 
 def opening(path, **owner):
-    return RunStore.open(path, **{"key": KEY, **owner})
+    return NetworkRunStore.open(path, **{"key": KEY, **owner})
 
 
 @contextmanager
@@ -118,10 +118,10 @@ WRITER = """
 import sys
 from pathlib import Path
 from veilsum.protocol.effects import Persist
-from veilsum.net.store import RunStore
+from veilsum.net.store import NetworkRunStore
 
 how = {"plan": bytes(range(32)), "party": "a", "key": b"k"}
-store = RunStore.open(Path(sys.argv[1]), **how)
+store = NetworkRunStore.open(Path(sys.argv[1]), **how)
 for number in range(int(sys.argv[2]), 100_000):
     value = number.to_bytes(8, "big") * 500
     store.write([Persist(key, value) for key in ("left", f"n/{number % 7}", "right")])
@@ -189,10 +189,10 @@ import resource, sys
 from pathlib import Path
 from veilsum.protocol.effects import Persist
 from veilsum.errors import StoreError
-from veilsum.net.store import RunStore
+from veilsum.net.store import NetworkRunStore
 
 how = {"plan": bytes(range(32)), "party": "a", "key": b"k"}
-store = RunStore.open(Path(sys.argv[1]), **how)
+store = NetworkRunStore.open(Path(sys.argv[1]), **how)
 limit = int(sys.argv[2])
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -335,15 +335,15 @@ def test_what_was_put_aside_is_wiped_with_the_rest(path):
 def test_a_store_that_another_process_turned_meanwhile_is_refused(path, monkeypatch):
     """Between the look at it and the lock, that one has drawn shares."""
     filled(path)
-    take = store_module._held
+    take = store_module._hold_run_store_alone
 
     def late(path):
-        monkeypatch.setattr(store_module, "_held", take)
+        monkeypatch.setattr(store_module, "_hold_run_store_alone", take)
         with opened(path, plan=OTHER_PLAN) as store:
             write(store, **{"input/0": b""})
         return take(path)
 
-    monkeypatch.setattr(store_module, "_held", late)
+    monkeypatch.setattr(store_module, "_hold_run_store_alone", late)
     with refused("store-of-other-run", StoreError, mentions=("0000000000000000",)):
         opening(path, plan=PLAN, party="a")
     with opened(path, plan=OTHER_PLAN) as store:  # and the lock is free again
@@ -354,7 +354,7 @@ TABLE = {
     "format": 1,
     "run": "test-" + "0" * 32,
     "members": [
-        {"name": name, "certificate": pem_of(name.encode()), "address": f"{name}:1"}
+        {"name": name, "certificate": pem_of_der(name.encode()), "address": f"{name}:1"}
         for name in "ab"
     ],
     "graph": {"edges": [["a", "b"]]},
@@ -394,10 +394,10 @@ HOLDER = """
 import sys
 from pathlib import Path
 from veilsum.protocol.effects import Persist
-from veilsum.net.store import RunStore
+from veilsum.net.store import NetworkRunStore
 
 how = {"plan": bytes(range(32)), "party": "a", "key": b"k"}
-store = RunStore.open(Path(sys.argv[1]), **how)
+store = NetworkRunStore.open(Path(sys.argv[1]), **how)
 if sys.argv[2] == "write":
     store.write([Persist("held", b"by the first")])
 print("inside", flush=True)
@@ -456,7 +456,7 @@ def test_a_lock_that_another_process_holds_for_a_moment_is_waited_for(
     path, monkeypatch
 ):
     filled(path)
-    other = connect(path, STORE, alone=True)
+    other = connect_to_sqlite_file(path, STORE, alone=True)
     other.execute("BEGIN IMMEDIATE")
     pauses = []
 
@@ -466,7 +466,7 @@ def test_a_lock_that_another_process_holds_for_a_moment_is_waited_for(
             other.close()
 
     monkeypatch.setattr(store_module, "sleep", pause)
-    with closing(store_module._held(path)) as connection:
+    with closing(store_module._hold_run_store_alone(path)) as connection:
         assert connection.execute("SELECT party FROM owner").fetchone() == (b"a",)
     assert len(pauses) == 3
     assert all(0 <= seconds <= 0.1 for seconds in pauses)
@@ -629,7 +629,7 @@ def test_one_bit_of_a_share_on_the_disk_is_missed(tmp_path_factory, place):
     assert start > 0
     before[start + place // 8] ^= 1 << place % 8
     path.write_bytes(before)
-    with inspected(path, STORE, owner=None) as connection:
+    with inspect_sqlite_file(path, STORE, owner=None) as connection:
         found = connection.execute("SELECT value FROM entry").fetchone()[0]
         assert found != share, "the twin: without the seal it would be used"
     with refused("seal-broken", StoreError):
@@ -742,8 +742,8 @@ def test_an_erased_entry_is_overwritten_by_every_build_of_sqlite(
         connection.execute("PRAGMA secure_delete = OFF")
         return connection
 
-    sqlite_connect = store_module.connect
-    monkeypatch.setattr(store_module, "connect", connect)
+    sqlite_connect = store_module.connect_to_sqlite_file
+    monkeypatch.setattr(store_module, "connect_to_sqlite_file", connect)
     with opened(path) as store:
         if not overwrites:
             store._live().execute("PRAGMA secure_delete = OFF")

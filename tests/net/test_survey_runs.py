@@ -29,9 +29,9 @@ from veilsum.party.inputs import party_contribution
 from veilsum.party.networked import SHOWN_OF_GUESTS
 from veilsum.party.own_rules import OwnRules, relaxed_rules
 from veilsum.party.own_survey import STORE, SUBMISSIONS
-from veilsum.party.run import Inputs, prepare_run
+from veilsum.party.run import PartyInputs, prepare_party_run
 from veilsum.party.surveying import published_survey_run
-from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.delegate import SurveyDelegateStore
 from veilsum.surveys.question import SurveyRecipe
 from veilsum.surveys.survey_set import survey_set_of
 
@@ -104,7 +104,7 @@ def test_a_delegate_that_was_killed_comes_back(tmp_path, key):
         died = await company.start("bob")
         assert isinstance(died["bob"], DiedError), died
         assert kept(company, "bob") != [None]
-        with closing(DelegateStore.open(company.folder("bob") / STORE)) as store:
+        with closing(SurveyDelegateStore.open(company.folder("bob") / STORE)) as store:
             noted = [one.set for one in store.answered()]
         # Nobody is bound before masked numbers are about to leave.
         assert noted == (
@@ -123,7 +123,7 @@ def test_the_set_is_written_down_before_any_masked_number_leaves(tmp_path):
     def record(what, detail, peer):
         if what != "send":
             return
-        with closing(DelegateStore.open(company.folder("ann") / STORE)) as store:
+        with closing(SurveyDelegateStore.open(company.folder("ann") / STORE)) as store:
             bound = [one.set for one in store.answered()]
         message = company.drivers["ann"].plan.codec.decode(detail)
         seen.append((type(message).__name__, bound))
@@ -147,7 +147,7 @@ def test_a_delegate_with_another_set_ends_it_in_words(tmp_path):
     # Nobody was bound to a set by that.
     for name in MEMBERS:
         assert kept(company, name) != [None]
-        with closing(DelegateStore.open(company.folder(name) / STORE)) as store:
+        with closing(SurveyDelegateStore.open(company.folder(name) / STORE)) as store:
             assert store.answered() == ()
 
 
@@ -248,8 +248,8 @@ def test_the_page_says_who_is_in_the_set_and_that_guests_have_no_ledger(tmp_path
             pages[name] = " ".join(page.text(long=True).split())
             return True
 
-        inputs = Inputs(data=company.folder(name), out=tmp_path / f"out-{name}")
-        return prepare_run(company.consortium, identity, inputs).run(consent)
+        inputs = PartyInputs(data=company.folder(name), out=tmp_path / f"out-{name}")
+        return prepare_party_run(company.consortium, identity, inputs).run(consent)
 
     with ThreadPoolExecutor(3) as pool:
         found = dict(zip(MEMBERS, pool.map(join, MEMBERS), strict=True))

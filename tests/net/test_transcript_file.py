@@ -12,11 +12,11 @@ from attacks.test_frames import scenario
 from net.runs import ITERATED, Company, DiedError, answers, changed
 from net.test_runs import dying
 from refusals import refused
-from veilsum.drivers.driver import Assignment
+from veilsum.drivers.driver import DriverAssignment
 from veilsum.errors import OutputError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.net.identity import new_identity
 from veilsum.net.transcript_file import (
@@ -25,9 +25,13 @@ from veilsum.net.transcript_file import (
     read_transcript,
     write_transcript,
 )
-from veilsum.numbers.limbs import total as add_up
-from veilsum.numbers.units import Counts
-from veilsum.privacy.transcript import Drawn, Transcript, simulated
+from veilsum.numbers.limbs import total_of_wide_integers as add_up
+from veilsum.numbers.units import UnitCounts
+from veilsum.privacy.transcript import (
+    Transcript,
+    TranscriptDrawnEpoch,
+    simulate_transcript,
+)
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -62,7 +66,7 @@ class Tapped(Company):
     def simulated(self):
         """What a simulation of the same parties, under the same plan, says."""
         works = {name: task.works[name] for name, task in self.assignments.items()}
-        task = Assignment(
+        task = DriverAssignment(
             plan=self.drivers["a"].plan,
             works={name: works[name] for name in self.names},
             foresee=lambda: None,
@@ -127,7 +131,7 @@ RING = Topology.from_edges(
     [("ann", "bob"), ("bob", "cem"), ("cem", "dua"), ("dua", "ann")],
     weights=[1.0, 2.0, 1.0, 0.5],
 )
-COUNTS = Counts(units=(Fraction(1, 2), Fraction(1, 100)), bits=90)
+COUNTS = UnitCounts(units=(Fraction(1, 2), Fraction(1, 100)), bits=90)
 MASKS = {
     "uniform": Masks("uniform", unit=0.01).on(RING),
     "lattice": Masks("lattice", sigma=1e6, grid=24, largest=1e5).on(RING),
@@ -138,13 +142,15 @@ MASKS = {
 
 
 def made(law, *, corrupted=("ann",)):
-    shares = draw_shares(RING, law, ShareStreams(5), size=2)
+    shares = draw_mask_shares(RING, law, ShareStreams(5), size=2)
     kind = float if law.counted is None else object
     given = [np.array([k, 31415 * k], dtype=kind) for k in range(4)]
     own = np.stack([law.encode(one) for one in given])
-    drawn = Drawn(0, own, shares, total=law.wrap(add_up(own)))
+    drawn = TranscriptDrawnEpoch(0, own, shares, total=law.wrap(add_up(own)))
     told = {(k, name): np.array([0.125, k]) for k in range(3) for name in RING.parties}
-    return simulated(law, [replace(drawn, told=told)], corrupted=corrupted, plan=b"7")
+    return simulate_transcript(
+        law, [replace(drawn, told=told)], corrupted=corrupted, plan=b"7"
+    )
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
 from refusals import refused
-from veilsum.consortium.pem import der_of, pem_of
+from veilsum.consortium.pem import der_of_pem, pem_of_der
 from veilsum.errors import InvalidScenarioError
 from veilsum.net.identity import (
     Identity,
@@ -22,9 +22,9 @@ from veilsum.net.identity import (
 from veilsum.net.trust import (
     certificate_owner,
     check_certificates,
-    check_member,
-    client_context,
-    server_context,
+    check_certified_member,
+    tls_client_context,
+    tls_server_context,
 )
 
 DAY = timedelta(days=1)
@@ -99,12 +99,14 @@ def _done(step):
 
 def callers(server_identity, *members):
     """What answers, with these members in the file."""
-    return server_context(server_identity, certificates(*members))
+    return tls_server_context(server_identity, certificates(*members))
 
 
 def test_members_talk_and_know_each_other(ann, bob):
     both = certificates(ann, bob)
-    answering, calling = talk(server_context(ann, both), client_context(bob, both))
+    answering, calling = talk(
+        tls_server_context(ann, both), tls_client_context(bob, both)
+    )
     assert answering.version() == calling.version() == "TLSv1.3"
     assert certificate_owner(answering.getpeercert(binary_form=True), both) == "bob"
     assert certificate_owner(calling.getpeercert(binary_form=True), both) == "ann"
@@ -122,7 +124,7 @@ def test_a_caller_without_a_certificate_is_refused(ann, bob):
 
 
 def test_a_caller_who_is_not_in_the_file_is_refused(ann, bob, eve):
-    caller = client_context(eve, certificates(ann, eve))
+    caller = tls_client_context(eve, certificates(ann, eve))
     server = callers(ann, ann, bob)
     with pytest.raises(ssl.SSLCertVerificationError, match="self-signed"):
         talk(server, caller)
@@ -133,7 +135,7 @@ def test_a_caller_who_is_not_in_the_file_is_refused(ann, bob, eve):
 
 def test_whoever_answers_must_be_in_the_file(ann, bob, eve):
     server = callers(eve, bob, eve)
-    caller = client_context(bob, certificates(ann, bob))
+    caller = tls_client_context(bob, certificates(ann, bob))
     with pytest.raises(ssl.SSLCertVerificationError, match="self-signed"):
         talk(server, caller)
     caller.verify_mode = ssl.CERT_NONE
@@ -150,10 +152,10 @@ def test_a_certificate_out_of_its_time_is_refused(
 ):
     late = dated(bob, start, end, tmp_path)
     both = certificates(ann, late)
-    server, caller = server_context(ann, both), client_context(late, both)
+    server, caller = tls_server_context(ann, both), tls_client_context(late, both)
     with pytest.raises(ssl.SSLCertVerificationError, match=words):
         talk(server, caller)
-    answering, calling = server_context(late, both), client_context(ann, both)
+    answering, calling = tls_server_context(late, both), tls_client_context(ann, both)
     with pytest.raises(ssl.SSLCertVerificationError, match=words):
         talk(answering, calling)
     for unchecked in (server, calling):
@@ -162,15 +164,15 @@ def test_a_certificate_out_of_its_time_is_refused(
     talk(answering, calling)
     good = dated(bob, -DAY, DAY, tmp_path)
     both = certificates(ann, good)
-    talk(server_context(ann, both), client_context(good, both))
+    talk(tls_server_context(ann, both), tls_client_context(good, both))
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
 def test_older_protocols_are_refused(ann, bob):
     both = certificates(ann, bob)
     for strict, old in (
-        (server_context(ann, both), client_context(bob, both)),
-        (client_context(bob, both), server_context(ann, both)),
+        (tls_server_context(ann, both), tls_client_context(bob, both)),
+        (tls_client_context(bob, both), tls_server_context(ann, both)),
     ):
         old.minimum_version = ssl.TLSVersion.TLSv1_2
         old.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -196,7 +198,7 @@ def issued(issuer, folder):
         .not_valid_after(datetime.now(UTC) + DAY)
         .sign(key, None)
     )
-    text = pem_of(child.public_bytes(serialization.Encoding.DER))
+    text = pem_of_der(child.public_bytes(serialization.Encoding.DER))
     path = folder / "child.crt"
     path.write_text(text)
     return Identity("bob", text, made.key_file, path)
@@ -213,7 +215,7 @@ def as_authority(identity, folder):
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, None)
     )
-    text = pem_of(made.public_bytes(serialization.Encoding.DER))
+    text = pem_of_der(made.public_bytes(serialization.Encoding.DER))
     return Identity(identity.name, text, identity.key_file, folder / "unused.crt")
 
 
@@ -221,28 +223,28 @@ def test_a_member_cannot_vouch_for_another(ann, bob, eve, tmp_path):
     """With an authority's certificate it could; `certificate_owner` still tells."""
     child = issued(eve, tmp_path)
     three = certificates(ann, bob, eve)
-    caller = client_context(child, certificates(ann))
+    caller = tls_client_context(child, certificates(ann))
     with pytest.raises(ssl.SSLCertVerificationError, match="invalid CA"):
-        talk(server_context(ann, three), caller)
+        talk(tls_server_context(ann, three), caller)
     root = as_authority(eve, tmp_path)
     three = certificates(ann, bob, root)
-    answering, _ = talk(server_context(ann, three), caller)
+    answering, _ = talk(tls_server_context(ann, three), caller)
     assert certificate_owner(answering.getpeercert(binary_form=True), three) is None
 
 
 def test_the_owner_is_told_by_every_byte(ann, bob, tmp_path):
     both = certificates(ann, bob)
-    assert certificate_owner(der_of(ann.certificate), both) == "ann"
-    assert certificate_owner(der_of(bob.certificate), both) == "bob"
+    assert certificate_owner(der_of_pem(ann.certificate), both) == "ann"
+    assert certificate_owner(der_of_pem(bob.certificate), both) == "bob"
     again = dated(bob, -DAY, DAY, tmp_path)  # the same name, the same key
-    assert certificate_owner(der_of(again.certificate), both) is None
+    assert certificate_owner(der_of_pem(again.certificate), both) is None
     assert certificate_owner(b"", both) is None
 
 
 def test_a_party_does_not_talk_to_itself(ann, bob):
     both = certificates(ann, bob)
     with pytest.raises(ssl.SSLCertVerificationError):
-        talk(server_context(ann, both), client_context(ann, both))
+        talk(tls_server_context(ann, both), tls_client_context(ann, both))
 
 
 def test_nothing_but_the_file_is_trusted(ann, bob, eve, monkeypatch):
@@ -250,12 +252,12 @@ def test_nothing_but_the_file_is_trusted(ann, bob, eve, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(eve.certificate_file))
     both = certificates(ann, bob)
     # A party answers itself, and never takes itself for who it has called.
-    assert server_context(ann, both).cert_store_stats()["x509"] == 2
-    assert client_context(ann, both).cert_store_stats()["x509"] == 1
-    caller = client_context(eve, certificates(ann))
+    assert tls_server_context(ann, both).cert_store_stats()["x509"] == 2
+    assert tls_client_context(ann, both).cert_store_stats()["x509"] == 1
+    caller = tls_client_context(eve, certificates(ann))
     with pytest.raises(ssl.SSLCertVerificationError):
-        talk(server_context(ann, both), caller)
-    open_to_all = server_context(ann, both)
+        talk(tls_server_context(ann, both), caller)
+    open_to_all = tls_server_context(ann, both)
     open_to_all.set_default_verify_paths()
     talk(open_to_all, caller)
 
@@ -264,7 +266,7 @@ def test_session_keys_are_written_nowhere(ann, bob, tmp_path, monkeypatch):
     """Twin: the library's own default does write them."""
     monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys.log"))
     both = certificates(ann, bob)
-    talk(server_context(ann, both), client_context(bob, both))
+    talk(tls_server_context(ann, both), tls_client_context(bob, both))
     assert not (tmp_path / "keys.log").exists()
     assert ssl.create_default_context().keylog_filename is not None
 
@@ -272,7 +274,7 @@ def test_session_keys_are_written_nowhere(ann, bob, tmp_path, monkeypatch):
 def test_a_connection_cannot_be_resumed(ann, bob):
     """Twin: with tickets the next connection shows no certificate anew."""
     both = certificates(ann, bob)
-    server, caller = server_context(ann, both), client_context(bob, both)
+    server, caller = tls_server_context(ann, both), tls_client_context(bob, both)
     _, calling = talk(server, caller)
     assert calling.session is None or not calling.session.has_ticket
     server.num_tickets = 2
@@ -285,7 +287,7 @@ def test_two_certificates_in_one_text_are_not_trusted(ann, bob, eve):
     text = bob.certificate + eve.certificate
     with refused("not-one-certificate"):
         certificate_owner(
-            der_of(eve.certificate), {"ann": ann.certificate, "bob": text}
+            der_of_pem(eve.certificate), {"ann": ann.certificate, "bob": text}
         )
     loose = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     loose.load_verify_locations(cadata=text)
@@ -299,27 +301,27 @@ def test_a_missing_key_does_not_turn_tls_off(bob, tmp_path):
     gone = new_identity("ann", tmp_path)
     both = certificates(gone, bob)
     gone.key_file.unlink()
-    for made in (server_context, client_context):
+    for made in (tls_server_context, tls_client_context):
         with refused("unusable-certificate"):
             made(gone, both)
 
 
 def test_a_party_alone_has_nobody_to_trust(ann):
     with refused("no-certificate"):
-        server_context(ann, certificates(ann))
+        tls_server_context(ann, certificates(ann))
 
 
 def test_an_identity_must_be_the_members(ann, bob, eve, tmp_path):
     both = certificates(ann, bob)
-    check_member(ann, both)
+    check_certified_member(ann, both)
     with refused("not-a-member", mentions=("eve",)):
-        check_member(eve, both)
+        check_certified_member(eve, both)
     other = new_identity("ann", tmp_path)
     with refused("other-certificate", mentions=("ann",)):
-        check_member(other, both)
+        check_certified_member(other, both)
     late = dated(ann, -3 * DAY, -2 * DAY, tmp_path)
     with refused("certificate-expired"):
-        check_member(late, certificates(late, bob))
+        check_certified_member(late, certificates(late, bob))
 
 
 def test_a_certificate_stands_under_the_name_it_has(ann, bob):
@@ -328,10 +330,10 @@ def test_a_certificate_stands_under_the_name_it_has(ann, bob):
     with refused("certificate-name-differs", InvalidScenarioError, mentions=("ann",)):
         check_certificates(swapped)
     with refused("unreadable-certificate", InvalidScenarioError, mentions=("bob",)):
-        check_certificates({"ann": ann.certificate, "bob": pem_of(b"nonsense")})
+        check_certificates({"ann": ann.certificate, "bob": pem_of_der(b"nonsense")})
 
 
 def test_an_identity_read_again_makes_the_same_contexts(ann, bob):
     again = read_identity(Path(ann.key_file))
     both = certificates(again, bob)
-    talk(server_context(again, both), client_context(bob, both))
+    talk(tls_server_context(again, both), tls_client_context(bob, both))

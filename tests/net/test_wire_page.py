@@ -37,12 +37,12 @@ from veilsum.consortium.costs import COST_KINDS
 from veilsum.disclosure.merging import (
     CountedTable,
     MergeAxis,
-    SmallCells,
+    SmallCellRule,
     merge_axis_of,
 )
-from veilsum.fits.fitting import LeastSquaresRecipe
+from veilsum.fits.fitting import LeastSquaresFitRecipe
 from veilsum.fits.formula_job import FormulaJob
-from veilsum.fits.wrappers import RobustRecipe
+from veilsum.fits.wrappers import RobustFitRecipe
 from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
@@ -51,41 +51,41 @@ from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.models import families
-from veilsum.models.families import Family, Gaussian, LogLink
+from veilsum.models.families import Family, GaussianFamily, LogLink
 from veilsum.models.fineness import Fineness
 from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
+    GlmScales,
     MeanStatistics,
     ResponseStatistics,
     RoundStatistics,
-    Scales,
     Stage,
 )
-from veilsum.models.least_squares import Statistics
+from veilsum.models.least_squares import LeastSquaresStatistics
 from veilsum.models.newton import Newton
 from veilsum.models.price import PriceSearch
 from veilsum.models.refits import Refits
 from veilsum.models.rows import ONES, RowMeasures
-from veilsum.models.sandwich import Meat
+from veilsum.models.sandwich import SandwichMeat
 from veilsum.net import evidence
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.receipt import FIELDS, read_receipt
-from veilsum.net.trust import check_certificates, client_context
-from veilsum.numbers.limbs import type_name
-from veilsum.numbers.units import Counts, Measure
-from veilsum.privacy.guarantee import released_by
+from veilsum.net.trust import check_certificates, tls_client_context
+from veilsum.numbers.limbs import limb_type_name
+from veilsum.numbers.units import UnitCounts, UnitMeasure
+from veilsum.privacy.guarantee import released_by_honest_piece
 from veilsum.protocol.effects import Abort, Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Lost, Quit
 from veilsum.protocol.phases import BEFORE_COMMIT
-from veilsum.protocol.plan import Policy
+from veilsum.protocol.plan import ProtocolPolicy
 from veilsum.protocol.work import request_digest
 from veilsum.questions.cox.stratified import CoxJob
-from veilsum.questions.dispatch import PriceRecipe
-from veilsum.questions.evaluate.bins import BinsRecipe
+from veilsum.questions.dispatch import DispatchPriceRecipe
+from veilsum.questions.evaluate.bins import EvaluateBinsRecipe
 from veilsum.questions.evaluate.concordance import ConcordanceRecipe
-from veilsum.questions.evaluate.refits import RefitsRecipe
+from veilsum.questions.evaluate.refits import EvaluateRefitsRecipe
 from veilsum.questions.job_file import question_job_of
 from veilsum.questions.statistics import (
     StatisticsRecipe,
@@ -95,18 +95,18 @@ from veilsum.questions.statistics import (
 from veilsum.questions.survival import SurvivalJob, SurvivalRecipe
 from veilsum.sums.presence import (
     PRESENCE,
-    Cells,
-    Crossed,
-    Screened,
+    PresenceCells,
+    PresenceCrossedCells,
+    PresenceScreenedRecipe,
     places_with_rows,
-    screened_recipe,
+    presence_screened_recipe,
 )
-from veilsum.sums.recipes import Contribution, Guarded
-from veilsum.sums.releases import ReleaseLimit, released_lines_by_piece
+from veilsum.sums.recipes import GuardedRecipe, SumContribution
+from veilsum.sums.releases import SumReleaseLimit, released_lines_by_piece
 from veilsum.sums.running import plan_for_recipe
-from veilsum.sums.terms import Terms
+from veilsum.sums.terms import SumTerms
 from veilsum.surveys.question import SurveyRecipe
-from veilsum.tables.axes import Axis
+from veilsum.tables.axes import TableAxis
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import DisclosureError, Rules
 from veilsum.tables.schema import Schema
@@ -350,7 +350,7 @@ def test_the_pages_numbers_are_the_laws(row):
     ids=("word", "lattice", "wide lattice"),
 )
 def test_the_page_has_every_type_of_number(law, kind, width):
-    assert type_name(law.dtype) == kind
+    assert limb_type_name(law.dtype) == kind
     assert f"| `{law.name}` | `{kind}` | {width} |" in part("Numbers")
     assert width == law.number_bytes
 
@@ -366,9 +366,9 @@ def test_the_page_has_every_type_of_number(law, kind, width):
 def test_the_page_has_every_width_of_a_whole_number(bits, kind, width):
     assert f"| `uniform` | {bits} | `{kind}` | {width} |" in part("Whole numbers")
     for one in map(int, re.findall(r"\d+", bits)):
-        counts = Counts((Fraction(1, 100),), one)
+        counts = UnitCounts((Fraction(1, 100),), one)
         law = Masks("uniform").for_sums(TRIANGLE, counts)
-        assert (type_name(law.dtype), law.number_bytes) == (kind, width)
+        assert (limb_type_name(law.dtype), law.number_bytes) == (kind, width)
         assert law.layout(1).length == width // 8
 
 
@@ -380,7 +380,7 @@ def test_the_pages_width_of_counting_lattices_is_the_laws(bits, sigma, weights):
         [("a", "b"), ("a", "c"), ("b", "c")], weights=list(weights)
     )
     units = (Fraction(1), Fraction(1, 100), Fraction(3, 2**20))
-    law = Masks("lattice", sigma=sigma).for_sums(graph, Counts(units, bits))
+    law = Masks("lattice", sigma=sigma).for_sums(graph, UnitCounts(units, bits))
     squares = [
         (Fraction(sigma) / unit) ** 2 * Fraction(weight)
         for unit in units
@@ -390,7 +390,7 @@ def test_the_pages_width_of_counting_lattices_is_the_laws(bits, sigma, weights):
     b = max(most.bit_length() + 6 + ceil(log2(6) / 2), bits - 1) + 2
     words = max(2, ceil(b / 64))
     assert law.number_bytes == (8 if b <= 62 else 8 * words)
-    assert type_name(law.dtype) == ("int64" if b <= 62 else f"{words} limbs")
+    assert limb_type_name(law.dtype) == ("int64" if b <= 62 else f"{words} limbs")
     assert law.masks.grid == 0
 
 
@@ -436,7 +436,7 @@ def test_the_pages_grid_of_lattice_masks_is_the_laws(sigma, largest, weights):
 @each(
     ("layout", "begins"),
     [
-        (Statistics, "**`[model]`, gaussian**"),
+        (LeastSquaresStatistics, "**`[model]`, gaussian**"),
         (FirstStatistics, "| first |"),
         (ResponseStatistics, "| canonical first |"),
         (RoundStatistics, "| round |"),
@@ -463,7 +463,7 @@ class ResidueOf:
     """A recipe of two numbers, the first of which is released modulo a power of two."""
 
     def __init__(self, bits, few):
-        self.counts, self.few = Counts((Fraction(1),) * 2, bits), few
+        self.counts, self.few = UnitCounts((Fraction(1),) * 2, bits), few
 
     def residues(self, sums):
         del sums
@@ -473,7 +473,7 @@ class ResidueOf:
 @each("bits", [63, 64, 100])
 def test_a_residue_travels_as_the_page_says(bits):
     """What three parties mask, and how their total is read, by the page's formulas."""
-    guarded, centre, parts = Guarded(ResidueOf(bits, 10)), 1005, (700, -300, 612)
+    guarded, centre, parts = GuardedRecipe(ResidueOf(bits, 10)), 1005, (700, -300, 612)
     width = 64 * guarded.counts.words
     vectors = [guarded.shifted(np.array([one, one], dtype=object), ()) for one in parts]
     assert {int(v[0]) % 2**width for v in vectors} == {
@@ -579,7 +579,7 @@ def test_a_party_says_in_what_its_rows_differ_as_the_page_says(constant):
     known = [(["sex"], [("f",), ("m",)]), (["ward"], [("a",), ("b",), ("c",)])]
     last = int(frame["days"][frame["died"] == 1].min()) if frame["died"].any() else 99
     absorbed = FormulaJob.of(
-        "days ~ dose + sex + ward", schema, Gaussian(), absorb=True
+        "days ~ dose + sex + ward", schema, GaussianFamily(), absorb=True
     )
     cases = (
         (absorbed, frame, known),
@@ -622,7 +622,7 @@ def test_a_party_says_what_it_holds_as_the_page_says():
         }
     )
     text = "y ~ C(ward) * C(sex) + C(sex):ill + parity"
-    job = FormulaJob.of(text, schema, Gaussian())
+    job = FormulaJob.of(text, schema, GaussianFamily())
     table = job.schema.check("ann", frame)
     found = places_with_rows(job.groups, partial(job.look, job.bring(table)))
     frame["f:ill"] = (frame["sex"] == "f") * frame["ill"]
@@ -740,7 +740,7 @@ def test_small_cells_merge_as_the_page_says():
             for axes, counts in tables
         ]
         try:
-            blocks = SmallCells(3, count).merge(counted).blocks
+            blocks = SmallCellRule(3, count).merge(counted).blocks
             found = {name: [list(b) for b in one] for name, one in blocks.items()}
         except DisclosureError:
             found = None
@@ -768,7 +768,7 @@ def test_a_party_answers_in_blocks_as_the_page_says():
         }
     )
     job = SurvivalJob.of(schema, "Surv(days, died) ~ ward", [10, 20, 30, 40])
-    recipe = screened_recipe(
+    recipe = presence_screened_recipe(
         job.recipe(), job.groups, enough=2, parties=5, targets=job.targets
     )
     levels, ends = [3, 5, 1], [[3, 3, 5], [3, 5, 5]]
@@ -784,7 +784,7 @@ def test_a_party_answers_in_blocks_as_the_page_says():
     )
     assert request_digest(request) == sha256(said).digest()
     own = job.bring(job.schema.check("ann", frame))
-    given = Contribution(partial(job.answer, own), ())
+    given = SumContribution(partial(job.answer, own), ())
     answer = recipe.contribution(given, np.zeros(0, object)).answer(request)
     # Ward c is counted with a, and what ends after 30 days goes on.
     events = [1, 1, 1, 0], [1, 0, 0, 0], [0] * 4
@@ -858,7 +858,9 @@ def test_the_pages_certificate_is_a_partys(tmp_path):
     made = read_identity(tmp_path / "ward-1.key")
     assert made.name == "ward-1"
     check_certificates({made.name: made.certificate})
-    context = client_context(made, {"other": new_identity("b", tmp_path).certificate})
+    context = tls_client_context(
+        made, {"other": new_identity("b", tmp_path).certificate}
+    )
     assert context.verify_mode == ssl.CERT_REQUIRED
 
 
@@ -942,7 +944,7 @@ PHASES = {
     ("work", "phase"), [(work, one) for work, all_ in PHASES.items() for one in all_]
 )
 def test_a_quit_leads_to_what_the_page_says(work, phase, reason, drop):
-    setting = Setting("complete:5", work=work, policy=Policy(drop=drop))
+    setting = Setting("complete:5", work=work, policy=ProtocolPolicy(drop=drop))
     world = stopped_at(setting, "1", phase)
     expected = as_the_page_has_it(world.nodes["1"].machine, "2", reason)
     assert reaction(world, "2", reason) == expected
@@ -1006,10 +1008,10 @@ def test_the_pages_limit_is_the_one_that_is_kept(
 ):
     names = [f"p{k}" for k in range(n)]
     options = {"tolerate": tolerate, "drop": drop}
-    terms = Terms.of(names, counts=Counts((Fraction(1),), 60), options=options)
+    terms = SumTerms.of(names, counts=UnitCounts((Fraction(1),), 60), options=options)
     rules = Rules(minimum_rows=least)
     room = page_limit(terms.policy, rules, n=n, columns=columns)
-    limit = ReleaseLimit.of(rules, columns, terms)
+    limit = SumReleaseLimit.of(rules, columns, terms)
     limit.check(ceil(room) - 1)
     with refused("releases-too-much"):
         limit.check(ceil(room))
@@ -1058,12 +1060,14 @@ def test_evidence_written_as_the_page_says_is_proof(tmp_path):
     }
     path = tmp_path / "evidence.json"
     path.write_text(json.dumps(content, indent=1))
-    found = evidence.read_signed(path)
+    found = evidence.read_signed_receipt_or_evidence(path)
     assert evidence.judge_signed_evidence(found).proved
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     assert found.digest == sha256(text.encode()).hexdigest()
     path.write_text(json.dumps({**content, "plan": "00" * 32}))
-    assert not evidence.judge_signed_evidence(evidence.read_signed(path)).proved
+    assert not evidence.judge_signed_evidence(
+        evidence.read_signed_receipt_or_evidence(path)
+    ).proved
 
 
 def frame_of(fields):
@@ -1111,13 +1115,13 @@ def released_table():
 
 
 def shown_in_sums():
-    flags = RowMeasures((ONES, Measure.of(0, 1)), Measure.of(0, 1))
-    least = LeastSquaresRecipe(flags, ("a", "b"), 0, 0.0, "")
+    flags = RowMeasures((ONES, UnitMeasure.of(0, 1)), UnitMeasure.of(0, 1))
+    least = LeastSquaresFitRecipe(flags, ("a", "b"), 0, 0.0, "")
     yield ("gaussian", "the only one"), least.release(()).statistics
     for stage in get_args(Stage):
         dropped = {} if stage == "score" else {"left_out": 1}
         for family in (families.Poisson(), families.InverseGaussian()):
-            scales = Scales(family, RowMeasures((ONES,) * 2, ONES, offset=ONES))
+            scales = GlmScales(family, RowMeasures((ONES,) * 2, ONES, offset=ONES))
             rounds = ("round", "means", "last")
             once = scales.responses_once and stage in ("first", *rounds, "pearson")
             if once or stage not in ("means", "last", "pearson"):
@@ -1128,42 +1132,47 @@ def shown_in_sums():
         ("HC2`, `HC3", "HC3"),
         ("cluster",) * 2,
     ):
-        pair = [ONES, Measure.of(-1, 1)]
-        of = RowMeasures.of(pair, Measure.of(-1, 1), intercept=0)
-        scales = Scales.of(Gaussian(), of, 0)
-        last = RobustRecipe(least, Meat(scales, errors)).foreseen[-1]
+        pair = [ONES, UnitMeasure.of(-1, 1)]
+        of = RowMeasures.of(pair, UnitMeasure.of(-1, 1), intercept=0)
+        scales = GlmScales.of(GaussianFamily(), of, 0)
+        last = RobustFitRecipe(least, SandwichMeat(scales, errors)).foreseen[-1]
         yield (f"with `errors` `{kinds}`", "the last"), last.statistics
-    folds = RefitsRecipe(Refits(Newton(families.Poisson(), of), 3), "").foreseen[-2:]
+    folds = EvaluateRefitsRecipe(
+        Refits(Newton(families.Poisson(), of), 3), ""
+    ).foreseen[-2:]
     for which, one in zip(("beyond", "losses, the last"), folds, strict=True):
         yield ("evaluate, folds of other families", which), one.statistics
-    wards = {("ward",): (Axis("ward", ("a", "b")),)}
+    wards = {("ward",): (TableAxis("ward", ("a", "b")),)}
     wishes = StatisticsWishes(
-        ("x",), {}, wards, measures=(Measure.of(-1, 1),), gaps=("x",)
+        ("x",), {}, wards, measures=(UnitMeasure.of(-1, 1),), gaps=("x",)
     )
     recipe = StatisticsRecipe(wishes, None)
-    axis = Axis("ward", ("a", "b"))
-    merging = Crossed((axis,), (merge_axis_of(axis),))
-    counted = (Cells(("sex",), (("f", "m"),)), merging)
-    first = Screened(recipe, counted, 3).release(())
+    axis = TableAxis("ward", ("a", "b"))
+    merging = PresenceCrossedCells((axis,), (merge_axis_of(axis),))
+    counted = (PresenceCells(("sex",), (("f", "m"),)), merging)
+    first = PresenceScreenedRecipe(recipe, counted, 3).release(())
     job = "with levels, cells, bins or columns of two values"
     yield (job, "the first of all"), first.statistics
     yield ("statistics", "the only one"), recipe.release([]).statistics
     curves = SurvivalRecipe("", 2, 3, None)
     yield ("survival", "the only one"), curves.release([]).statistics
-    bins = BinsRecipe("", 3, None).release(())
+    bins = EvaluateBinsRecipe("", 3, None).release(())
     yield ("evaluate, chances", "first"), bins.statistics
     risks = ConcordanceRecipe("", 2, 3).release(())
     yield ("evaluate, times", "the only one"), risks.statistics
     grouped = replace(
-        recipe.wishes, by=Axis("sex", ("f", "m")), gaps=("x", "ward"), grouped_gaps=True
+        recipe.wishes,
+        by=TableAxis("sex", ("f", "m")),
+        gaps=("x", "ward"),
+        grouped_gaps=True,
     )
     one_row = Rules(minimum_count=1)  # then cells without any row are asked about
-    limit = ReleaseLimit(honest=4, columns=3, minimum_rows=10_000, rules=one_row)
+    limit = SumReleaseLimit(honest=4, columns=3, minimum_rows=10_000, rules=one_row)
     first, last = StatisticsRecipe(grouped, limit).foreseen
     job = 'statistics by group, with `missing = "drop"`'
     yield (job, "the first"), first.statistics
     yield ("statistics by group", "the last"), last.statistics
-    price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
+    price = DispatchPriceRecipe(PriceSearch(0.0, 100.0)).release(())
     yield ("dispatch", "each"), price.statistics
     (only,) = SurveyRecipe(opened()).foreseen
     yield ("survey", "the only one"), only.statistics
@@ -1176,14 +1185,14 @@ def test_the_page_has_the_keys_of_what_is_released(place):
 
 
 def test_a_line_of_what_was_released_is_spelt_as_the_page_says():
-    wishes = StatisticsWishes(("x", "y"), {}, {}, measures=(Measure.of(-1, 1),) * 2)
+    wishes = StatisticsWishes(("x", "y"), {}, {}, measures=(UnitMeasure.of(-1, 1),) * 2)
     release = StatisticsRecipe(wishes, None).release([])
     (line,) = released_lines_by_piece([("a", "b", "c")], [release])
     shown = dict([*line.facts["statistics"].items()][:2])
     said = json.dumps({**line.facts, "statistics": shown})
     assert said in RECEIPT
-    price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
+    price = DispatchPriceRecipe(PriceSearch(0.0, 100.0)).release(())
     (line,) = released_lines_by_piece([("a", "b")], [price])
     assert line.startswith("round 1, at the price 50, summed over a, b: ")
     assert "50" not in str(line.facts)
-    assert json.dumps(released_by(("a", "b", "c")).facts) in RECEIPT
+    assert json.dumps(released_by_honest_piece(("a", "b", "c")).facts) in RECEIPT

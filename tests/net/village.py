@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 
 from veilsum.consortium.consortium import Address, consortium_from
-from veilsum.net.handshake import Limits
+from veilsum.net.handshake import ConnectionLimits
 from veilsum.net.identity import new_identity
-from veilsum.net.links import Network
+from veilsum.net.links import SocketNetwork
 from veilsum.party.local import DOORS
 
 HOST = "127.0.0.1"
 PLAN = bytes(range(32))
 # Short waits: everybody is on this machine. Only one end calls, unless a test is about
 # the other one.
-QUICK = Limits(
+QUICK = ConnectionLimits(
     max_frame=1 << 20,
     open_timeout=5.0,
     hello_timeout=5.0,
@@ -111,7 +111,7 @@ class Station:
         options.setdefault("limits", QUICK)
         options.setdefault("plan", PLAN)
         options.setdefault("clock", time.time)
-        self.network = Network(
+        self.network = SocketNetwork(
             village.identities[name],
             consortium or village.consortium(),
             hear=hear or (lambda sender, frame: self.heard.append((sender, frame))),

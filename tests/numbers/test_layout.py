@@ -8,15 +8,22 @@ from hypothesis import given, strategies as st
 
 from refusals import refused
 from veilsum.errors import InvalidInputError
-from veilsum.numbers.layout import Layout, array, number, padding, symmetric, vector
+from veilsum.numbers.layout import (
+    NumberLayout,
+    layout_array,
+    layout_number,
+    layout_padding,
+    layout_symmetric,
+    layout_vector,
+)
 
 UNITS = (Fraction(1), Fraction(1, 10))
-LAYOUT = Layout(
+LAYOUT = NumberLayout(
     (
-        number("rows"),
-        padding(2),
-        symmetric("gram", UNITS, 90),
-        vector("sums", UNITS, 60),
+        layout_number("rows"),
+        layout_padding(2),
+        layout_symmetric("gram", UNITS, 90),
+        layout_vector("sums", UNITS, 60),
     )
 )
 WIDE = st.integers(-(2**80), 2**80)
@@ -43,9 +50,9 @@ def test_units_bits_and_the_released_list_follow():
 
 
 def test_a_statistic_may_be_released_modulo_a_power_of_two():
-    few = Layout((number("rows"), array("cells", 3)))
+    few = NumberLayout((layout_number("rows"), layout_array("cells", 3)))
     rows, cells = few.statistics
-    modular = Layout((rows, type(cells)(**{**vars(cells), "modulus": 20})))
+    modular = NumberLayout((rows, type(cells)(**{**vars(cells), "modulus": 20})))
     assert modular.counts.fields == ((1, 64), (3, 20))
 
 
@@ -68,4 +75,4 @@ def test_a_total_of_another_length_and_a_key_twice_are_refused():
     with refused("layout-size-differs", mentions=("8",)):
         LAYOUT.unpack(np.zeros(7, dtype=object))
     with refused("duplicate-key"):
-        Layout((number("rows"), number("rows")))
+        NumberLayout((layout_number("rows"), layout_number("rows")))

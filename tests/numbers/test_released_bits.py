@@ -12,26 +12,26 @@ import pytest
 from hypothesis import given, strategies as st
 
 from veilsum.models.families import Binomial
-from veilsum.models.glm import Scales
-from veilsum.models.least_squares import Counting
+from veilsum.models.glm import GlmScales
+from veilsum.models.least_squares import LeastSquaresCounting
 from veilsum.models.moments import Moments
 from veilsum.models.rows import ONES, RowMeasures
 from veilsum.numbers.layout import (
-    Layout,
+    NumberLayout,
     RowRange,
-    array,
-    number,
-    padding,
-    symmetric,
-    vector,
+    layout_array,
+    layout_number,
+    layout_padding,
+    layout_symmetric,
+    layout_vector,
 )
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 ONE = Fraction(1)
 
 
 def measure(low, high, *columns, centre=0):
-    return Measure(ONE, low, high, centre, columns=columns)
+    return UnitMeasure(ONE, low, high, centre, columns=columns)
 
 
 def totals(rows, n_rows):
@@ -46,7 +46,9 @@ ends = st.tuples(st.integers(-4, 4), st.integers(-4, 4)).map(sorted)
 @given(ends, st.integers(1, 5))
 def test_a_sum_has_as_many_totals_as_are_paid_for(ends, n_rows):
     low, high = ends
-    layout = Layout((number("sum", bits=60, row_range=RowRange(low, high)),))
+    layout = NumberLayout(
+        (layout_number("sum", bits=60, row_range=RowRange(low, high)),)
+    )
     found = totals([(k,) for k in range(low, high + 1)], n_rows)
     assert layout.released_bits(n_rows) == pytest.approx(log2(len(found)))
 
@@ -55,9 +57,9 @@ def test_a_sum_has_as_many_totals_as_are_paid_for(ends, n_rows):
 def test_a_count_has_as_many_totals_as_are_paid_for(n_rows):
     found = totals([(0,), (1,)], n_rows)
     assert len(found) == n_rows + 1
-    assert Layout((number("rows"),)).released_bits(n_rows) == pytest.approx(
-        log2(len(found))
-    )
+    assert NumberLayout((layout_number("rows"),)).released_bits(
+        n_rows
+    ) == pytest.approx(log2(len(found)))
 
 
 @given(ends, ends, st.integers(1, 4))
@@ -79,7 +81,7 @@ def test_least_squares_is_never_underpaid(ends, centred, n_rows):
     low, high = ends
     of_x = measure(low, high, "x", centre=(low + high) // 2 if centred else 0)
     rows = RowMeasures((ONES, of_x), measure(0, 1, "y"))
-    layout = Counting(rows.named([(), ("x",)], ("y",))).layout
+    layout = LeastSquaresCounting(rows.named([(), ("x",)], ("y",))).layout
     x0 = of_x.centre
     found = [
         (x - x0, (x - x0) ** 2, y, (x - x0) * y, y * y)
@@ -95,23 +97,29 @@ def test_least_squares_is_never_underpaid(ends, centred, n_rows):
 
 
 def test_a_modulus_is_all_that_is_released():
-    sums = vector("sums", (ONE,) * 3, 90, [RowRange(-(2**40), 2**40)] * 3)
+    sums = layout_vector("sums", (ONE,) * 3, 90, [RowRange(-(2**40), 2**40)] * 3)
     wide, narrow = (
-        Layout((sums,)),
-        Layout((type(sums)(**vars(sums) | {"modulus": 20}),)),
+        NumberLayout((sums,)),
+        NumberLayout((type(sums)(**vars(sums) | {"modulus": 20}),)),
     )
     assert narrow.released_bits(1000) == 60.0
     assert wide.released_bits(1000) == pytest.approx(3 * log2(1000 * 2**41 + 1))
 
 
 def test_numbers_without_a_public_range_cost_their_width():
-    layout = Layout((vector("sums", (ONE, ONE), 90), padding(7), array("cells", 2)))
+    layout = NumberLayout(
+        (
+            layout_vector("sums", (ONE, ONE), 90),
+            layout_padding(7),
+            layout_array("cells", 2),
+        )
+    )
     assert layout.charges(3) == {None: pytest.approx(2 * 90 + 2 * log2(4))}
 
 
 def test_a_square_is_not_negative_and_two_equal_ranges_are_not_a_square():
     one = RowRange(-3, 3, ("a",))
-    matrix = symmetric("gram", (ONE, ONE), 60, [one, one])
+    matrix = layout_symmetric("gram", (ONE, ONE), 60, [one, one])
     assert matrix.row_ranges() == [
         RowRange(0, 9, ("a",)),
         RowRange(-9, 9, ("a",)),
@@ -123,7 +131,7 @@ def test_later_rounds_of_a_fit_depend_on_all_columns():
     rows = RowMeasures.of(
         (ONES, measure(18, 95, "age")), measure(0, 1, "hiv"), intercept=0
     )
-    scales = Scales.of(Binomial(), rows.named([(), ("age",)], ("hiv",)), 0)
+    scales = GlmScales.of(Binomial(), rows.named([(), ("age",)], ("hiv",)), 0)
     first, later = (scales.layout(stage).charges(300) for stage in ("first", "round"))
     # X'y is released once, exactly; afterwards nothing depends on the response.
     assert {*first} == {(), ("age",), ("hiv",), ("age", "hiv")}
@@ -133,4 +141,4 @@ def test_later_rounds_of_a_fit_depend_on_all_columns():
 
 def test_ranges_are_one_for_each_number():
     with pytest.raises(ValueError, match="2 ranges, found 1"):
-        vector("sums", (ONE, ONE), 60, [RowRange()])
+        layout_vector("sums", (ONE, ONE), 60, [RowRange()])

@@ -8,8 +8,8 @@ from cases import each
 from refusals import refused
 from veilsum.errors import SecretError
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import GaussianMasks, check_sigma
-from veilsum.masks.masking import Shares, ShareStreams, draw_shares
+from veilsum.masks.laws import GaussianMasks, check_mask_sigma
+from veilsum.masks.masking import MaskShares, ShareStreams, draw_mask_shares
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.remainders import RemainderStack, SquaredNorm
 
@@ -17,9 +17,9 @@ NUMBER = 271828.125  # recognisable in any text it leaks into
 
 
 def shares():
-    law = GaussianMasks(check_sigma(1.0))
-    drawn = draw_shares(Topology.family("ring:3"), law, ShareStreams(1), size=1)
-    return Shares(drawn.topology, np.full_like(drawn.values, NUMBER))
+    law = GaussianMasks(check_mask_sigma(1.0))
+    drawn = draw_mask_shares(Topology.family("ring:3"), law, ShareStreams(1), size=1)
+    return MaskShares(drawn.topology, np.full_like(drawn.values, NUMBER))
 
 
 def local_gradient():

@@ -13,21 +13,21 @@ from refusals import refused
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers import compiled, units
 from veilsum.numbers.units import (
-    Counts,
     CrossSum,
     GramSum,
-    Measure,
-    as_integers,
-    decimal_unit,
-    inferred_measure,
-    limbs_of,
-    power_unit,
+    UnitCounts,
+    UnitMeasure,
+    as_whole_integers,
+    decimal_unit_of_numbers,
+    inferred_unit_measure,
+    limbs_of_bits,
+    numeric_unit_of,
+    power_of_two_unit,
     split_into_limbs,
     square_of_triangle,
     sum_bits,
     total_of_counts,
     triangle_of_matrix,
-    unit_of,
 )
 
 
@@ -52,17 +52,17 @@ def gram(whole, limbs):
     ],
 )
 def test_a_unit_is_read_as_it_is_written(written: object, unit: Fraction) -> None:
-    assert unit_of(written) == unit
+    assert numeric_unit_of(written) == unit
 
 
 @each("wrong", [0, -1, "x", "1/0", float("nan"), True, None, "9" * 999, "1e999999999"])
 def test_what_is_no_unit_is_refused(wrong: object) -> None:
     with pytest.raises(InvalidInputError, match="unit must be"):
-        unit_of(wrong)
+        numeric_unit_of(wrong)
 
 
 def test_cents_are_cents() -> None:
-    measure = Measure.of(0, 1000, Fraction(1, 100))
+    measure = UnitMeasure.of(0, 1000, Fraction(1, 100))
     every = np.arange(100_001) / 100.0
     assert (measure.whole(every) == np.arange(100_001)).all()
     assert measure.n_broken(every) == 0
@@ -71,22 +71,22 @@ def test_cents_are_cents() -> None:
 
 def test_a_value_beyond_the_range_is_refused() -> None:
     with refused("value-out-of-range", RangeError):
-        Measure.of(0, 10, Fraction(1)).whole(np.array([11.0]))
+        UnitMeasure.of(0, 10, Fraction(1)).whole(np.array([11.0]))
     with pytest.raises(RangeError):
-        Measure.of(0, 10, Fraction(1)).whole(np.array([np.nan]))
+        UnitMeasure.of(0, 10, Fraction(1)).whole(np.array([np.nan]))
 
 
 def test_a_range_leaves_forty_bits() -> None:
-    measure = Measure.of(-1.0, 1.0).centred()
+    measure = UnitMeasure.of(-1.0, 1.0).centred()
     assert measure.bits == 39
     assert measure.limbs == 2
-    assert power_unit(Fraction(3), 2) == 1
+    assert power_of_two_unit(Fraction(3), 2) == 1
 
 
 def test_a_simulation_infers_decimals() -> None:
-    assert decimal_unit(np.array([1.5, 2.25])) == Fraction(1, 100)
-    assert decimal_unit(np.array([np.pi])) is None
-    assert inferred_measure(np.array([12.5, 99.0])).unit == Fraction(1, 10)
+    assert decimal_unit_of_numbers(np.array([1.5, 2.25])) == Fraction(1, 100)
+    assert decimal_unit_of_numbers(np.array([np.pi])) is None
+    assert inferred_unit_measure(np.array([12.5, 99.0])).unit == Fraction(1, 10)
 
 
 @given(
@@ -123,7 +123,7 @@ def test_sums_of_products_are_exact_in_any_order(bits: int) -> None:
     whole = whole << (bits - head)
     exact = whole.T @ whole
     floats = whole.astype(np.float64)
-    limbs = limbs_of(bits)
+    limbs = limbs_of_bits(bits)
     assert (gram(whole, limbs) == exact).all()
     assert (gram(floats, limbs) == exact).all()
     parts = GramSum(3, limbs)
@@ -145,11 +145,11 @@ def test_scaled_rows_are_those_that_arrays_would_round(limbs, monkeypatch):
     chance = np.random.default_rng(limbs)
     rows = chance.normal(size=(1500, 3)) * 2.0 ** (18 * limbs - 4)
     by, factors = chance.uniform(0.1, 1.0, 1500), np.array([1.0, 4.0, 0.125])
-    exact = as_integers(np.rint(rows * by[:, None] * factors))
+    exact = as_whole_integers(np.rint(rows * by[:, None] * factors))
     monkeypatch.setattr(compiled, "WORTH_LOADING", 0)
     for compiles in (True, False):
         if not compiles:
-            monkeypatch.setattr(units, "compiled", lambda *_: None)
+            monkeypatch.setattr(units, "compiled_or_plain", lambda *_: None)
         sums = GramSum(3, limbs)
         sums.add_scaled(rows, by, factors)
         assert (sums.value == exact.T @ exact).all()
@@ -175,7 +175,7 @@ def test_a_column_beside_may_be_wider_than_float64(limbs, bits):
     ]
     right[:4] = [2**bits, 1 - 2**bits, 2**bits - 1, -(2**bits)]
     held = np.array(right, dtype=object)
-    sums = GramSum(2, limbs, limbs_of(bits))
+    sums = GramSum(2, limbs, limbs_of_bits(bits))
     sums.add(rows.astype(np.float64), held if bits > 53 else held.astype(np.float64))
     plain = rows.astype(object)
     assert sums.square == sum(one * one for one in right)
@@ -184,7 +184,7 @@ def test_a_column_beside_may_be_wider_than_float64(limbs, bits):
 
 
 def test_fractions_and_short_floats_are_counted_as_float64():
-    tenths = Measure(Fraction(1, 10), 0, 10**9)
+    tenths = UnitMeasure(Fraction(1, 10), 0, 10**9)
     exact = np.array([Fraction(3, 10), Fraction(10**7) + Fraction(1, 10)], dtype=object)
     assert tenths.counts(exact).tolist() == [3.0, 10**8 + 1]
     short = np.array([16777217 / 10], dtype=np.float32)
@@ -205,7 +205,7 @@ def test_full_blocks_of_extreme_rows_are_exact(limbs, compiles, monkeypatch) -> 
     """Odd and even numbers whose limbs are largest: no low bit may be lost."""
     monkeypatch.setattr(compiled, "WORTH_LOADING", 0)
     if not compiles:
-        monkeypatch.setattr(units, "compiled", lambda *_: None)
+        monkeypatch.setattr(units, "compiled_or_plain", lambda *_: None)
     lower = sum((2**19 - 1) << (20 * k) for k in range(limbs - 1))
     most = (2**20 - 2 << 20 * (limbs - 1)) + lower
     below = np.random.default_rng(limbs).integers(0, 9, (16_384, 3)).astype(object)
@@ -235,7 +235,7 @@ some_unit = st.fractions(min_value=Fraction(1, 2**80), max_value=2**80).filter(b
 @given(st.lists(st.tuples(st.integers(-(2**130), 2**130), some_unit), max_size=6))
 def test_what_totals_stand_for_is_rounded_once(pairs):
     numbers = [number for number, _ in pairs]
-    counts = Counts(tuple(unit for _, unit in pairs), 160)
+    counts = UnitCounts(tuple(unit for _, unit in pairs), 160)
     exact = [float(number * unit) for number, unit in pairs]
     assert counts.values(numbers).tolist() == exact
     small = [number % 1000 for number in numbers]
@@ -248,6 +248,6 @@ def test_what_totals_stand_for_is_rounded_once(pairs):
 @pytest.mark.parametrize("unit", [Fraction(1), Fraction(1, 100), Fraction(3, 2**60)])
 def test_many_totals_of_one_unit_are_each_rounded_once(unit):
     numbers = [(-1) ** k * (2**k + 1) for k in range(100)]
-    counts = Counts((unit,) * 50 + (unit / 7,) * 50, 120)
+    counts = UnitCounts((unit,) * 50 + (unit / 7,) * 50, 120)
     exact = [float(n * u) for n, u in zip(numbers, counts.units, strict=True)]
     assert counts.values(np.array(numbers, dtype=object)).tolist() == exact

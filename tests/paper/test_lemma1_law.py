@@ -6,10 +6,10 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from strategies import any_topologies, connected_topologies, few, seeds, sigmas
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import GaussianMasks, check_sigma
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.laws import GaussianMasks, check_mask_sigma
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.privacy.divergence import DegenerateGaussian
 
 
@@ -28,8 +28,8 @@ def test_the_covariance_of_the_masks_is_the_laplacian(topology):
 @few
 @given(any_topologies(), seeds, sigmas)
 def test_masks_are_incidence_times_edge_noise(topology, seed, sigma):
-    law = GaussianMasks(check_sigma(sigma))
-    shares = draw_shares(topology, law, ShareStreams(seed), size=2)
+    law = GaussianMasks(check_mask_sigma(sigma))
+    shares = draw_mask_shares(topology, law, ShareStreams(seed), size=2)
     expected = topology.incidence.toarray() @ shares.edge_noise()
     np.testing.assert_allclose(shares.masks(), expected, atol=1e-12 * sigma * 20)
 
@@ -46,15 +46,15 @@ def test_the_support_is_the_whole_zero_sum_subspace(topology):
 def test_in_pieces_the_support_loses_a_dimension_per_piece():
     pieces = Topology.from_edges([(0, 1), (1, 2), (3, 4)])
     theta = pieces.incidence.toarray()
-    assert np.linalg.matrix_rank(theta) == 5 - len(components(pieces))
+    assert np.linalg.matrix_rank(theta) == 5 - len(graph_components(pieces))
 
 
 @few
 @given(connected_topologies(), seeds, st.floats(0.1, 10.0))
 def test_a_drawn_mask_has_the_density_the_lemma_states(topology, seed, sigma):
     """exp(-u' L^+ u / (4 sigma^2)) / sqrt(det*(4 pi sigma^2 L)), by eigenvectors."""
-    law = GaussianMasks(check_sigma(sigma))
-    mask = draw_shares(topology, law, ShareStreams(seed), size=1).masks()[:, 0]
+    law = GaussianMasks(check_mask_sigma(sigma))
+    mask = draw_mask_shares(topology, law, ShareStreams(seed), size=1).masks()[:, 0]
     values, vectors = np.linalg.eigh(topology.laplacian.toarray())
     parts = vectors[:, 1:].T @ mask
     form = (parts**2 / values[1:]).sum() / (4 * sigma**2)
@@ -71,8 +71,8 @@ def test_whitened_masks_are_standard_normal():
     5 standard errors (false-alarm rate 2e-5).
     """
     graph, size, sigma = Topology.family("petersen"), 4000, 1.5
-    law = GaussianMasks(check_sigma(sigma))
-    masks = draw_shares(graph, law, ShareStreams(0), size=size).masks()
+    law = GaussianMasks(check_mask_sigma(sigma))
+    masks = draw_mask_shares(graph, law, ShareStreams(0), size=size).masks()
     values, vectors = np.linalg.eigh(graph.laplacian.toarray())
     white = vectors[:, 1:].T @ masks / np.sqrt(2 * sigma**2 * values[1:, None])
     assert stats.kstest(white.ravel(), "norm").pvalue > 1e-4
@@ -86,9 +86,9 @@ def test_coordinates_of_one_mask_are_independent():
 
     Root 1; three parties, each correlation below 5 standard errors: rate 2e-6.
     """
-    law = GaussianMasks(check_sigma(1.0))
+    law = GaussianMasks(check_mask_sigma(1.0))
     triangle = Topology.family("complete:3")
-    masks = draw_shares(triangle, law, ShareStreams(1), size=40_000).masks()
+    masks = draw_mask_shares(triangle, law, ShareStreams(1), size=40_000).masks()
     for row in masks:
         pairs = row.reshape(-1, 2)
         found = np.corrcoef(pairs.T)[0, 1]

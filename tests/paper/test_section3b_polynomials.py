@@ -8,8 +8,8 @@ from strategies import connected_topologies, fair_pairs, few, seeds
 from veils import veil
 from veilsum.consortium.scenario import Settings
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import GaussianMasks, check_sigma
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.laws import GaussianMasks, check_mask_sigma
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.solve import solve
@@ -17,7 +17,7 @@ from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import guarantee
 
 RING = Topology.family("ring:5")
-UNIT = GaussianMasks(check_sigma(1.0))
+UNIT = GaussianMasks(check_mask_sigma(1.0))
 # h_i(x) = (x - c_i)^4 / 4 + (x - c_i)^2 / 2 up to a constant.
 CENTRES = np.array([-1.0, -0.5, 0.0, 0.5, 1.5])
 QUARTICS = [Cost.polynomial([-(c**3) - c, 1.5 * c**2 + 0.5, -c, 0.25]) for c in CENTRES]
@@ -40,7 +40,7 @@ def test_the_sum_keeps_every_degree(data, topology, seed, degree):
         )
     )
     costs = [Cost.polynomial(np.array(row, dtype=float)) for row in rows]
-    shares = draw_shares(topology, UNIT, ShareStreams(seed), size=degree)
+    shares = draw_mask_shares(topology, UNIT, ShareStreams(seed), size=degree)
     effective = veil(costs, shares.masks())
     total = effective.coefficients.sum(axis=0)
     np.testing.assert_allclose(total, np.sum(rows, axis=0), atol=1e-12)
@@ -48,7 +48,7 @@ def test_the_sum_keeps_every_degree(data, topology, seed, degree):
 
 
 def test_masks_make_single_costs_concave_somewhere_and_keep_the_sum_convex():
-    shares = draw_shares(RING, UNIT, ShareStreams(2), size=4)
+    shares = draw_mask_shares(RING, UNIT, ShareStreams(2), size=4)
     effective = veil(QUARTICS, shares.masks()).coefficients
     x = np.linspace(-2.0, 2.0, 401)
     private = np.array([cost.coefficients for cost in QUARTICS])

@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 from strategies import any_topologies, few, finite_arrays, seeds
 from veils import veil
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import GaussianMasks, check_sigma
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.laws import GaussianMasks, check_mask_sigma
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.minimise.costs.cost import Cost
 
 sigmas = st.floats(1e-3, 1e6, allow_subnormal=False)
@@ -16,8 +16,8 @@ sigmas = st.floats(1e-3, 1e6, allow_subnormal=False)
 
 @given(any_topologies(), sigmas, seeds)
 def test_masks_sum_to_zero_on_every_graph(topology, sigma, seed):
-    law = GaussianMasks(check_sigma(sigma))
-    shares = draw_shares(topology, law, ShareStreams(seed), size=3)
+    law = GaussianMasks(check_mask_sigma(sigma))
+    shares = draw_mask_shares(topology, law, ShareStreams(seed), size=3)
     total = shares.masks().sum(axis=0)
     size = abs(shares.values).sum()
     np.testing.assert_allclose(total, 0.0, atol=1e-15 * size * topology.n_parties)
@@ -26,8 +26,8 @@ def test_masks_sum_to_zero_on_every_graph(topology, sigma, seed):
 @few
 @given(any_topologies(), seeds)
 def test_no_honest_mask_is_zero(topology, seed):
-    law = GaussianMasks(check_sigma(1.0))
-    masks = draw_shares(topology, law, ShareStreams(seed), size=2).masks()
+    law = GaussianMasks(check_mask_sigma(1.0))
+    masks = draw_mask_shares(topology, law, ShareStreams(seed), size=2).masks()
     assert (masks != 0).all()
 
 
@@ -57,8 +57,10 @@ def test_the_sum_of_gradients_is_the_same_at_every_point(make, data, topology, s
     """sum_i grad h~_i(x) = sum_i grad h_i(x): every minimiser is kept."""
     n = topology.n_parties
     costs = [make(row) for row in data.draw(finite_arrays((n, 5), most=3.0))]
-    law = GaussianMasks(check_sigma(10.0))
-    shares = draw_shares(topology, law, ShareStreams(seed), size=costs[0].basis.size)
+    law = GaussianMasks(check_mask_sigma(10.0))
+    shares = draw_mask_shares(
+        topology, law, ShareStreams(seed), size=costs[0].basis.size
+    )
     effective = veil(costs, shares.masks())
     x = data.draw(finite_arrays((2,), most=2.0))
     masked = effective.gradient(np.tile(x, (n, 1))).sum(axis=0)
@@ -69,8 +71,8 @@ def test_the_sum_of_gradients_is_the_same_at_every_point(make, data, topology, s
 def test_a_mask_left_out_breaks_the_sum():
     """The test above can fail: drop one party's mask and the sum is off by it."""
     triangle = Topology.family("complete:3")
-    law = GaussianMasks(check_sigma(1.0))
-    masks = draw_shares(triangle, law, ShareStreams(0), size=1).masks()
+    law = GaussianMasks(check_mask_sigma(1.0))
+    masks = draw_mask_shares(triangle, law, ShareStreams(0), size=1).masks()
     broken = masks.copy()
     broken[0] = 0.0
     np.testing.assert_allclose(broken.sum(axis=0), -masks[0], atol=1e-15)

@@ -8,16 +8,16 @@ import pytest
 from cases import each
 from refusals import refused
 from veilsum.consortium.consortium import Address, consortium_from
-from veilsum.consortium.drafting import consortium_of, study_of
-from veilsum.consortium.pem import pem_of
+from veilsum.consortium.drafting import consortium_of, study_of_scenario_file
+from veilsum.consortium.pem import pem_of_der
 from veilsum.consortium.sections import ScenarioFile
-from veilsum.consortium.study import runs_of
+from veilsum.consortium.study import runs_of_agreement
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.party.inputs import party_contribution
 from veilsum.questions.job_file import question_job_of
-from veilsum.reading import read
+from veilsum.reading import read_section
 from veilsum.sums.kinds import check_agreed_file
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import as_frame
@@ -49,7 +49,7 @@ DISPATCH = {"dispatch": {"prices": [0, 100]}, "masks": {"law": "uniform"}}
 
 def certificate(name):
     """Not one that TLS would take; here nobody looks inside."""
-    return pem_of(f"the certificate of {name}".encode())
+    return pem_of_der(f"the certificate of {name}".encode())
 
 
 def agreed(sections, **changes):
@@ -98,14 +98,14 @@ def test_every_example_could_be_run_by_its_members(path):
         plan["deployment"] = {"law": "lattice", "sigma": 1e6}
     if family.n_parties < 4:  # with one curious party too few would be honest
         plan["policy"]["minimum_honest"] = 2
-    draft = study_of if "question" in plan else consortium_of
+    draft = study_of_scenario_file if "question" in plan else consortium_of
     found, _ = draft(
-        read(plan, ScenarioFile, "the scenario"),
+        read_section(plan, ScenarioFile, "the scenario"),
         certificates={name: certificate(name) for name in names},
         addresses={name: Address(f"h{name}", 1) for name in names},
         run=RUN,
     )
-    for one in runs_of(found):
+    for one in runs_of_agreement(found):
         check_agreed_file(one)
 
 

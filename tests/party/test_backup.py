@@ -22,7 +22,7 @@ from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.party.backup import make_backup, restore_backup, resume_party_ledger
 from veilsum.privacy.accountant import Budget
-from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.delegate import SurveyDelegateStore
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_of_a_store_of_surveys_the_history_is_kept_and_that_is_said(tmp_path):
     words = ["backup", "make", tmp_path / "alice.key", "-o"]
     plain = CliRunner().invoke(app, [*map(str, (*words, tmp_path / "one"))])
     assert "surveys.store" not in plain.output
-    DelegateStore.open(tmp_path / "surveys.store").close()
+    SurveyDelegateStore.open(tmp_path / "surveys.store").close()
     said = CliRunner().invoke(app, [*map(str, (*words, tmp_path / "two"))])
     assert "which guests were added up, and no keys" in said.output
     told = CliRunner().invoke(app, [*map(str, (*words, tmp_path / "three")), "--json"])
@@ -216,9 +216,9 @@ def test_of_a_store_of_surveys_the_history_is_kept_and_that_is_said(tmp_path):
     assert "surveys.store --closed FOLDER" in put.output
     store = tmp_path / "new" / "surveys.store"
     with refused("store-from-backup", StoreError):
-        DelegateStore.open(store)
+        SurveyDelegateStore.open(store)
     words = ["backup", "resume", store]
     assert CliRunner().invoke(app, [*map(str, words)]).exit_code == 0
-    DelegateStore.open(store).close()
+    SurveyDelegateStore.open(store).close()
     again = CliRunner().invoke(app, [*map(str, words)])
     assert "is in use already" in again.output

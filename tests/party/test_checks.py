@@ -9,7 +9,7 @@ from party.test_agreed import MODEL, agreed
 from veilsum.files.ledger import open_ledger
 from veilsum.party.checks import MOST_SHOWN, files_asked_before
 from veilsum.privacy.accountant import Budget
-from veilsum.tables.fingerprints import Source
+from veilsum.tables.fingerprints import FingerprintSource
 
 FILE = agreed(MODEL)
 
@@ -17,7 +17,7 @@ FILE = agreed(MODEL)
 def inquire(ledger, place, *, question=FILE.question_digest, bounds):
     """Note a file that asked the same some years ago, one a year."""
     when = datetime(1990 + place, 1, 1, tzinfo=UTC)
-    table = Source(pd.DataFrame({"x": [1.0, 2.0], "y": [3.0, 5.0]}), ())
+    table = FingerprintSource(pd.DataFrame({"x": [1.0, 2.0], "y": [3.0, 5.0]}), ())
     with ledger.inquiry(
         table,
         file=f"{place:064x}",

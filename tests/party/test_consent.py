@@ -18,16 +18,20 @@ from party.test_agreed import (
 )
 from veilsum.consortium.consortium import consortium_from
 from veilsum.errors import InvalidInputError
-from veilsum.locale import catalogue, label, meaning
+from veilsum.locale import catalogue, statistic_label, statistic_meaning
 from veilsum.party.consent import (
-    Part,
+    ConsentPart,
     consent_to,
 )
-from veilsum.party.own_rules import STRICTER, columns_asked, constants_asked
+from veilsum.party.own_rules import (
+    STRICTER,
+    columns_own_rules_meet,
+    constants_own_rules_meet,
+)
 from veilsum.questions.job_file import question_job_of
 from veilsum.questions.regression.kind import RegressionKind
 from veilsum.sums.kinds import resolve_agreed_question
-from veilsum.sums.presence import Screened
+from veilsum.sums.presence import PresenceScreenedRecipe
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules
 
@@ -199,8 +203,10 @@ def test_every_number_has_a_name_that_is_explained(kind):
     page = flat(consent_to(consortium).page)
     for one in resolve_agreed_question(consortium).recipe.foreseen:
         for key, count in one.statistics.items():
-            text = meaning(key, first=one.when == "first", zero=True)
-            assert (f"- {label(key)} ({count}): {text}" in page) == bool(count)
+            text = statistic_meaning(key, first=one.when == "first", zero=True)
+            assert (f"- {statistic_label(key)} ({count}): {text}" in page) == bool(
+                count
+            )
 
 
 def test_every_rule_has_words_and_a_stricter_side():
@@ -249,7 +255,7 @@ def test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed(kind):
     found = resolve_agreed_question(agreed(QUESTIONS[kind]))
     facts = consent_to(agreed(QUESTIONS[kind])).facts
     kinds = [(one.numbers, one.most) for one in found.recipe.foreseen]
-    most, counted = facts["rounds"][1], isinstance(found.recipe, Screened)
+    most, counted = facts["rounds"][1], isinstance(found.recipe, PresenceScreenedRecipe)
     sizes = sorted(
         (size for size, n in kinds[counted:] for _ in range(n)), reverse=True
     )
@@ -338,7 +344,7 @@ def test_errors_and_what_they_show_are_on_the_page():
 def test_the_page_is_the_same_bytes_whatever_is_added_about_one_party():
     consortium = agreed(MODEL)
     page = consent_to(consortium)
-    mine = replace(page, own=(Part("your_data", ("ward7.csv: 812 rows",)),))
+    mine = replace(page, own=(ConsentPart("your_data", ("ward7.csv: 812 rows",)),))
     assert (mine.page, mine.digest) == (page.page, page.digest)
     assert f"\n{page.page}" in mine.text(long=True)
     assert all("812" in mine.text(long=one) for one in (True, False))
@@ -546,11 +552,11 @@ def test_rules_page_and_receipt_work_out_the_question_once(monkeypatch):
         lambda *given, made=RegressionKind.job: calls.append(given) or made(*given),
     )
     found = agreed(MODEL)
-    first, again = consent_to(found, Part("YOU", ("a line",))), consent_to(found)
+    first, again = consent_to(found, ConsentPart("YOU", ("a line",))), consent_to(found)
     assert again.shared is first.shared
     assert not again.own
     assert all(one.text is one.text for one in again.shared)
-    columns_asked(found), constants_asked(found)
+    columns_own_rules_meet(found), constants_own_rules_meet(found)
     assert len(calls) == 1
     consent_to(agreed(MODEL))  # the same words in another file
     assert len(calls) == 2
@@ -571,7 +577,7 @@ def test_derived_columns_of_a_question_are_on_the_page_as_the_dictionary_has_the
     assert 'computed row by row: log_x = { of = "x", as = "log1p" }' in page
     assert 'woman = { of = "sex", as = "level", level = "f" }' in page
     assert "unused" not in page
-    assert columns_asked(asked) == ("sex", "x", "y")
+    assert columns_own_rules_meet(asked) == ("sex", "x", "y")
     changed = {**schema, "columns": {**columns, "log_x": {"of": "x", "as": "sqrt"}}}
     other = agreed(MODEL, model={"formula": "y ~ log_x + woman"}, schema=changed)
     assert other.question_digest != asked.question_digest

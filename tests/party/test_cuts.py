@@ -16,14 +16,14 @@ from veilsum.drivers.faults import Faults
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError
 from veilsum.files.cuts import TableSource, forget_cut, register_cut
-from veilsum.tables.fingerprints import Source
+from veilsum.tables.fingerprints import FingerprintSource
 from veilsum.tables.frames import as_frame
 
 BY_ID = {"id": "patient"}
 
 
 def site_source(table):
-    return Source(table, ("pay",))
+    return FingerprintSource(table, ("pay",))
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from cases import each
 from net.runs import ONE_SHOT, WAITS, Company, answers, data_files
 from veilsum.cli.app import app
-from veilsum.drivers.driver import Assignment
-from veilsum.files.output import as_json
+from veilsum.drivers.driver import DriverAssignment
+from veilsum.files.output import as_strict_json
 from veilsum.net.receipt import result_for_receipts, verify_receipts
 from veilsum.party.checks import guarantee_for_consent
 from veilsum.protocol.codec import Codec
@@ -73,7 +73,7 @@ class Ended:
         return {**self.result.to_dict(), "seal": seal.hex()}
 
     def see(self, name, task):
-        assert isinstance(task, Assignment)
+        assert isinstance(task, DriverAssignment)
         self.shown[name] = guarantee_for_consent(task)
 
 
@@ -124,7 +124,7 @@ def test_the_screen_says_whose_side_it_is_told_from(ended, kind):
 
 def test_where_nobody_is_curious_the_sum_is_said_once(ended):
     promise = next(iter(ended("cost").shown.values()))
-    task = Assignment(
+    task = DriverAssignment(
         plan=None,
         works={},
         foresee=lambda: replace(promise, corrupted=(), released=("all",)),
@@ -145,7 +145,7 @@ def verify(tmp_path):
         for path, receipt in zip(paths, run.receipts, strict=True):
             path.write_text(receipt.to_json())
         file = tmp_path / "result.json"
-        file.write_text(result if isinstance(result, str) else as_json(result))
+        file.write_text(result if isinstance(result, str) else as_strict_json(result))
         words = ["verify", *paths, "--result", file, *words]
         return CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
 
@@ -230,7 +230,7 @@ def test_what_is_no_result_is_refused_with_a_sentence(ended, verify, tmp_path):
             for odd in (None, 3.0, [True], ["1.0"], [None], [10**400])
         ),
         *(({**table, "seal": odd}, "seal must be") for odd in (None, "", "0f")),
-        (as_json(table).replace("[", "[NaN, ", 1), "is not a result"),
+        (as_strict_json(table).replace("[", "[NaN, ", 1), "is not a result"),
     ]
     for result, sentence in cases:
         found = verify(run, result)

@@ -16,7 +16,7 @@ from veilsum.party.own_rules import (
     FloorsSection,
     OwnRules,
     OwnRulesError,
-    columns_asked,
+    columns_own_rules_meet,
     read_own_rules,
     rules_in_force,
     usual_own_rules,
@@ -208,7 +208,7 @@ def test_a_rule_that_nobody_understands_is_refused(tmp_path, text, words):
 def test_columns_are_found_wherever_they_are_named():
     asked = {"statistics": {"columns": ["x"], "tables": [["sex"]]}}
     found = agreed({**STATISTICS, **asked})
-    assert columns_asked(found) == ("sex", "x")
-    assert columns_asked(agreed(STATISTICS)) == ("sex", "x", "y")
-    assert columns_asked(agreed(WEIGHED)) == ("sex", "x", "y")
-    assert columns_asked(agreed(COST)) == ()
+    assert columns_own_rules_meet(found) == ("sex", "x")
+    assert columns_own_rules_meet(agreed(STATISTICS)) == ("sex", "x", "y")
+    assert columns_own_rules_meet(agreed(WEIGHED)) == ("sex", "x", "y")
+    assert columns_own_rules_meet(agreed(COST)) == ()

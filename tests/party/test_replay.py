@@ -13,8 +13,13 @@ from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import write_consortium
 from veilsum.net.identity import read_identity
-from veilsum.net.receipt import make_receipt, sums_digest
-from veilsum.party.replay import SUMS, read_sums_to_replay, replay, replay_sums_file
+from veilsum.net.receipt import make_receipt, receipt_sums_digest
+from veilsum.party.replay import (
+    SUMS,
+    read_sums_to_replay,
+    replay_released_sums,
+    replay_sums_file,
+)
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -124,7 +129,7 @@ def test_other_sums_are_found_and_what_all_sign_about_them_too(
     paths = study.files(tmp_path, shown=other)
     (line,) = verify(tmp_path, paths)[1]
     assert line.startswith("NOT ok  the sums are the signed ones: not of a, not of b")
-    digest = sums_digest(other, study.ending.finish.seal)
+    digest = receipt_sums_digest(other, study.ending.finish.seal)
     paths = study.files(tmp_path, shown=other, sums=digest)
     (line,) = verify(tmp_path, paths)[1]
     why = why.format(n=len(sums), more=len(other))
@@ -135,7 +140,7 @@ def test_other_residues_of_the_last_round_have_another_answer(study, tmp_path):
     last = study.ending.sums[-1].copy()
     last[:3] *= 3  # residues of the information; means are whole
     other = (*study.ending.sums[:-1], last)
-    digest = sums_digest(other, study.ending.finish.seal)
+    digest = receipt_sums_digest(other, study.ending.finish.seal)
     paths = study.files(tmp_path, shown=other, sums=digest)
     answer, everything = verify(tmp_path, paths)[1]
     assert answer.startswith(
@@ -149,8 +154,8 @@ def test_sums_that_no_run_has_are_refused(study):
     members = study.ending.finish.parties
     for wrong in (sums[:-1], (), (sums[0][:-1],)):
         with pytest.raises(InvalidInputError):
-            replay(consortium, sums=wrong, members=members)
-    again = replay(consortium, sums=sums, members=members)
+            replay_released_sums(consortium, sums=wrong, members=members)
+    again = replay_released_sums(consortium, sums=sums, members=members)
     np.testing.assert_array_equal(again.answer, study.ending.finish.result)
 
 

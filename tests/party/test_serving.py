@@ -18,7 +18,7 @@ from net.runs import ONE_SHOT, TARGETS, Company, changed
 from party.test_taking_part import given, taken_address
 from refusals import refused
 from veilsum.party.run_status import read_run_status, run_statuses_in, write_run_status
-from veilsum.party.serving import Household, PartyServer
+from veilsum.party.serving import PartyHousehold, PartyServer
 
 FOUR = changed(ONE_SHOT, policy={"meeting": 600.0, "deadline": 300.0})
 ALLOWED = 'jobs = ["cost"]\n'
@@ -34,7 +34,7 @@ class House:
         self.inbox = folder / "inbox"
         self.inbox.mkdir()
         (self.place / "veilsum.toml").unlink(missing_ok=True)
-        self.home = Household(
+        self.home = PartyHousehold(
             identity=vs.read_identity(self.place / "a.key"),
             cost=self.place / "cost.toml",
         )

@@ -14,7 +14,7 @@ from veilsum.consortium.study import study_from
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import read_ledger
 from veilsum.party import serving
-from veilsum.party.serving import Household, PartyServer
+from veilsum.party.serving import PartyHousehold, PartyServer
 from veilsum.party.studying import read_study_status
 
 ALLOWED = 'jobs = ["statistics", "model"]\n'
@@ -28,7 +28,7 @@ class House:
         self.group = Group(folder, *questions, **{**PATIENT, **policy})
         self.place, self.inbox = self.group.folder("a"), folder / "inbox"
         self.inbox.mkdir()
-        self.home = Household(
+        self.home = PartyHousehold(
             identity=vs.read_identity(self.place / "a.key"),
             data=self.place / "data.csv",
         )

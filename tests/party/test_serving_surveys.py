@@ -14,8 +14,12 @@ from veilsum.files.consortiums import write_consortium
 from veilsum.party import serving
 from veilsum.party.own_survey import STORE, SUBMISSIONS
 from veilsum.party.run_status import read_run_status
-from veilsum.party.serving import Household, PartyServer, files_without_open_surveys
-from veilsum.report.run_report import report
+from veilsum.party.serving import (
+    PartyHousehold,
+    PartyServer,
+    files_without_open_surveys,
+)
+from veilsum.report.run_report import report_of_run
 from veilsum.surveys.survey_set import survey_set_of, write_submissions
 from veilsum.surveys.terms import survey_closing_entries
 from veilsum.web.live import RunWatch
@@ -30,7 +34,7 @@ class House:
         self.company = Surveyors(folder)
         self.place = self.company.folder("ann")
         identity = vs.read_identity(self.place / "ann.key")
-        self.home = Household(identity=identity)
+        self.home = PartyHousehold(identity=identity)
         self.serving = PartyServer(self.place, self.home)
         write_consortium(self.place / "wages.veil", self.company.opened)
 
@@ -132,13 +136,15 @@ def test_a_served_delegate_adds_up_with_the_others_and_the_page_shows_it(house):
     (seen,) = watch.found.runs.values()
     assert (seen.shown["state"], seen.shown["report"]) == ("done", True)
     assert watch.network(company.consortium.digest.hex())["parties"] == [*MEMBERS]
-    page = report(house.home.folder(run)).content.decode()
+    page = report_of_run(house.home.folder(run)).content.decode()
     assert "Wages" in page
 
 
 def test_a_person_agrees_to_a_survey_at_home(house, monkeypatch):
     house.close()
-    monkeypatch.setattr("veilsum.cli.join.ask", lambda page, **_: shown.append(page))
+    monkeypatch.setattr(
+        "veilsum.cli.join.ask_on_terminal", lambda page, **_: shown.append(page)
+    )
     shown = []
     words = ["serve", house.place, "--identity", house.place / "ann.key"]
     told = CliRunner().invoke(

@@ -20,16 +20,16 @@ from veilsum.cli.app import app
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.study import study_from
 from veilsum.errors import BudgetError, InvalidInputError, OutputError
-from veilsum.files.consortiums import read_agreement, read_plan, write_consortium
+from veilsum.files.consortiums import read_agreement, read_plan_file, write_consortium
 from veilsum.files.datasets import breast_cancer
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import read_receipt, verify_receipts
 from veilsum.party.consent import consent_to
 from veilsum.party.local import local_run
-from veilsum.party.networked import Networked
+from veilsum.party.networked import NetworkedParty
 from veilsum.party.own_rules import OwnRules
-from veilsum.party.run import Inputs
+from veilsum.party.run import PartyInputs
 from veilsum.party.study_page import consent_to_study, study_privacy_total
 from veilsum.party.studying import prepare_study, read_study_status, study_at_home
 from veilsum.privacy.accountant import Budget
@@ -106,7 +106,7 @@ class Group:
         return prepare_study(
             study or self.study,
             read_identity(folder / f"{name}.key"),
-            Inputs(data=folder / "data.csv", ledger=ledger, **own),
+            PartyInputs(data=folder / "data.csv", ledger=ledger, **own),
         )
 
     def run(self, names=NAMES, study=None, **options):
@@ -403,7 +403,9 @@ def test_members_of_a_study_call_again_sooner_than_others(four, tmp_path):
     plan = SimpleNamespace(codec=codec, policy=policy, digest=b"")
     found = {}
     for agreed in (four.study.first, consortium_from(plain)):
-        driver = Networked(identity=identity, consortium=agreed, state=tmp_path / "s")
+        driver = NetworkedParty(
+            identity=identity, consortium=agreed, state=tmp_path / "s"
+        )
         made = driver._links(plan, None)
         found[agreed.study != ""] = made.keywords["limits"].longest_retry
     assert found[True] < found[False]
@@ -558,7 +560,7 @@ def test_a_plan_of_a_study_is_checked_as_one(four, file):
     told = CliRunner().invoke(app, ["stats", str(scenario)])
     assert "several [[question]]: run veilsum up" in told.output
     with refusals.refused("study-not-question"):
-        read_plan(scenario)
+        read_plan_file(scenario)
 
 
 def test_receipts_of_one_question_are_verified_by_the_studys_file(ended, tmp_path):

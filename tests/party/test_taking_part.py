@@ -182,14 +182,14 @@ def test_influence_is_never_sent_and_in_no_public_result(tmp_path, monkeypatch):
         "schema": {"minimum_rows": 20, "columns": columns},
         "model": {"formula": "y ~ x"},
     }
-    compute = table_job.own_influence
+    compute = table_job.own_influence_on_sums
 
     def spy(asked, rows):
         looked.append(asked[0].table.party)
         return compute(asked, rows)
 
-    monkeypatch.setattr(table_job, "own_influence", spy)
-    monkeypatch.setattr(checks, "own_influence", spy)
+    monkeypatch.setattr(table_job, "own_influence_on_sums", spy)
+    monkeypatch.setattr(checks, "own_influence_on_sums", spy)
     company = Company(tmp_path, data_files(table, frames, tmp_path))
     calls = {name: given(company, name, out=tmp_path / "out" / name) for name in "abcd"}
     found = together(calls)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from veilsum.consortium.kinds import BUILT_IN
-from veilsum.sums.table_job import SchemaJob
+from veilsum.sums.table_job import SchemaTableJob
 from veilsum.tables.schema import Schema
 
 SITES = {"north": 420, "east": 380, "south": 260, "west": 210, "island": 150}
@@ -115,9 +115,9 @@ class Analysis:
     keys: Mapping[str, Any] = field(hash=False)
     schema: Schema = field(default=SCHEMA, hash=False)
 
-    def job(self) -> SchemaJob[Any]:
+    def job(self) -> SchemaTableJob[Any]:
         """Return the question."""
-        found: SchemaJob[Any] = (
+        found: SchemaTableJob[Any] = (
             BUILT_IN[self.heading].load().make_job(self.schema, **self.keys)
         )
         return found

@@ -9,18 +9,22 @@ from hypothesis import given, strategies as st
 from ledgers import PARTIES, aggregate, mark, private, reservation, run, version
 from veilsum.errors import InvalidInputError
 from veilsum.privacy.accountant import (
+    AccountDecision,
+    AccountHistory,
+    AccountSettlement,
     Budget,
-    Decision,
-    History,
     RunLimits,
-    Settlement,
-    accounts,
+    accounts_of_data_sets,
     decide_charge,
     decide_release,
     decide_reservation,
-    epsilon_left,
+    epsilon_left_in_budget,
 )
-from veilsum.privacy.composition import Exposure, Total, mobile_total
+from veilsum.privacy.composition import (
+    CompositionTotal,
+    Exposure,
+    mobile_adversary_total,
+)
 
 UNLIMITED = Budget()
 # Multiples of 1/64 add up exactly, so that a budget is met to the last bit.
@@ -29,7 +33,7 @@ costs = st.integers(0, 64).map(lambda whole: whole / 64)
 
 def admitted(entries, budget, history=None):
     """Decide about entries in turn and keep what is news."""
-    history = history or History()
+    history = history or AccountHistory()
     outcomes = []
     for entry in entries:
         decide = decide_release if hasattr(entry, "statistic") else decide_charge
@@ -40,7 +44,7 @@ def admitted(entries, budget, history=None):
 
 
 def after(*entries):
-    return History().plus(*entries)
+    return AccountHistory().plus(*entries)
 
 
 # Charges
@@ -50,14 +54,14 @@ def after(*entries):
 def test_the_budget_is_never_exceeded_and_never_refused_while_there_is_room(
     needs, limit
 ):
-    spent, history = 0.0, History()
+    spent, history = 0.0, AccountHistory()
     for number, need in enumerate(needs):
         wanted = run(f"run {number}", private(need, "a"))
         decision = decide_charge(history, wanted, Budget(epsilon=limit))
         assert decision.is_news == (spent + need <= limit)
         if decision.is_news:
             spent, history = spent + need, history.plus(wanted)
-    assert mobile_total(history.charges) == Total(spent)
+    assert mobile_adversary_total(history.charges) == CompositionTotal(spent)
 
 
 @given(st.lists(costs, min_size=1, max_size=5), st.data())
@@ -75,7 +79,7 @@ def test_the_order_of_charges_does_not_matter_for_the_total(needs, data):
     runs = [run(f"run {i}", private(need, "a")) for i, need in enumerate(needs)]
     one, _ = admitted(runs, UNLIMITED)
     two, _ = admitted(data.draw(st.permutations(runs)), UNLIMITED)
-    assert mobile_total(one.charges) == mobile_total(two.charges)
+    assert mobile_adversary_total(one.charges) == mobile_adversary_total(two.charges)
 
 
 def test_an_epoch_is_charged_already_even_when_nothing_is_left():
@@ -94,9 +98,11 @@ def test_the_same_masked_costs_sent_to_the_same_parties_cost_nothing():
     first = run("one", private(1.0, "a"))
     again = run("two", private(1.0, "a"), masks=first.masks, effective=first.effective)
     decision = decide_charge(after(first), again, Budget(epsilon=1.0))
-    assert decision == Decision("resent", "epoch 'one' showed the same masked costs")
+    assert decision == AccountDecision(
+        "resent", "epoch 'one' showed the same masked costs"
+    )
     history = after(first, again)
-    assert mobile_total(history.charges) == Total(1.0)
+    assert mobile_adversary_total(history.charges) == CompositionTotal(1.0)
     assert decide_charge(history, again, Budget(epsilon=1.0)).outcome == "already"
 
 
@@ -201,8 +207,8 @@ def test_the_budget_is_spent_at_the_mobile_adversarys_rate():
 @pytest.mark.parametrize("status", ["partial", "exposed"])
 def test_a_run_without_a_bound_is_recorded_unless_there_is_a_limit(status):
     lost = run("one", Exposure(coalition=("a",), status=status, epsilon=None))
-    assert decide_charge(History(), lost, UNLIMITED).outcome == "accepted"
-    decision = decide_charge(History(), lost, Budget(epsilon=1e9))
+    assert decide_charge(AccountHistory(), lost, UNLIMITED).outcome == "accepted"
+    decision = decide_charge(AccountHistory(), lost, Budget(epsilon=1e9))
     assert decision.outcome == "refused"
     assert f"no bound against a ({status})" in decision.reason
 
@@ -212,7 +218,7 @@ def test_after_a_run_without_a_bound_a_limit_admits_no_more():
     decision = decide_charge(history, run("two"), Budget(epsilon=1e9))
     assert decision.outcome == "refused"
     assert "epoch 'one' has no bound against nobody (partial)" in decision.reason
-    assert epsilon_left(history, Budget(epsilon=1e9)) is None
+    assert epsilon_left_in_budget(history, Budget(epsilon=1e9)) is None
 
 
 def test_runs_that_cost_nothing_go_on_when_the_budget_is_spent():
@@ -316,7 +322,7 @@ def test_an_aggregate_is_known_in_its_own_epoch_only():
 @given(st.lists(st.integers(1, 40), max_size=8))
 def test_numbers_of_all_jobs_stay_below_the_fraction_of_what_rows_hold(sizes):
     """0.5 of 10 rows of 2 numbers: 9 at most, whatever the jobs are called."""
-    history, spent = History(), 0
+    history, spent = AccountHistory(), 0
     for k, size in enumerate(sizes):
         wanted = reservation(run=f"run {k}", numbers=size, columns=("x", "y"), rows=10)
         found = decide_reservation(history, wanted, Budget(release_fraction=0.5))
@@ -337,7 +343,7 @@ def test_the_stricter_fraction_holds_and_none_leaves_it_to_the_other():
     ):
         asked = reservation(**wanted, limits=RunLimits(release_fraction=agreed))
         budget = Budget(release_fraction=own)
-        assert decide_reservation(History(), asked, budget).outcome == outcome
+        assert decide_reservation(AccountHistory(), asked, budget).outcome == outcome
 
 
 def test_questions_about_other_columns_make_no_room_for_more_about_one():
@@ -396,7 +402,7 @@ def test_what_was_not_used_comes_back_at_the_end_and_not_before():
     other = replace(begun, run="two", numbers=6)
     aborted = after(begun, used)
     assert decide_reservation(aborted, other, budget).outcome == "refused"
-    ended = aborted.plus(Settlement(run="one"))
+    ended = aborted.plus(AccountSettlement(run="one"))
     assert decide_reservation(ended, other, budget).outcome == "accepted"
     more = replace(other, numbers=7)
     assert decide_reservation(ended, more, budget).outcome == "refused"
@@ -412,8 +418,8 @@ def test_a_run_that_is_begun_again_has_the_data_and_terms_it_had():
 
 def test_numbers_that_are_not_about_rows_are_counted_and_not_limited():
     cost = reservation(run="one", numbers=10**6)
-    assert decide_reservation(History(), cost, UNLIMITED).outcome == "accepted"
-    (account,) = accounts(after(cost))
+    assert decide_reservation(AccountHistory(), cost, UNLIMITED).outcome == "accepted"
+    (account,) = accounts_of_data_sets(after(cost))
     assert (account.reserved, account.numbers_left) == (10**6, None)
 
 
@@ -428,14 +434,17 @@ def test_an_account_says_what_is_spent_and_what_is_left():
     begun = reservation(run="r", numbers=7, **about)
     shown = aggregate(numbers=3, run="r", **about)
     budget = Budget(epsilon=1.0)
-    one, two = accounts(after(budget, first, again, begun, shown, other))
+    one, two = accounts_of_data_sets(after(budget, first, again, begun, shown, other))
     assert (one.data_set, one.runs, one.resent) == (1, 1, 1)
-    assert one.total == Total(0.25)
+    assert one.total == CompositionTotal(0.25)
     assert one.epsilon_left == 0.75
-    assert dict(one.coalitions) == {("a",): Total(0.125), 1: Total(0.125)}
+    assert dict(one.coalitions) == {
+        ("a",): CompositionTotal(0.125),
+        1: CompositionTotal(0.125),
+    }
     assert (one.numbers, one.reserved, one.numbers_left) == (3, 4, 12)
     assert one.columns == ("x", "y")
-    assert (two.data_set, two.runs, two.total) == (2, 0, Total(0.0))
+    assert (two.data_set, two.runs, two.total) == (2, 0, CompositionTotal(0.0))
     assert two.to_dict()["numbers"] == 1
 
 
@@ -443,9 +452,9 @@ def test_versions_that_share_rows_are_one_data_set():
     """A later one may join two that were apart."""
     apart = after(aggregate(), aggregate(data=mark("other")))
     apart = apart.plus(version("data"), version("other"))
-    assert len(accounts(apart)) == 2
+    assert len(accounts_of_data_sets(apart)) == 2
     joined = apart.plus(version("both", same=["data", "other"]))
-    (account,) = accounts(joined)
+    (account,) = accounts_of_data_sets(joined)
     assert (account.versions, account.numbers) == (3, 2)
 
 
@@ -454,13 +463,13 @@ def test_runs_without_masks_are_counted_each():
     shown = Exposure(coalition=("a",), status="no_privacy", epsilon=None)
     bare = [run(epoch, shown, masks=None, law="none") for epoch in ("one", "two")]
     again = run("three", private(0.25, "a"))
-    (found,) = accounts(after(*bare, again, bare[0]))
+    (found,) = accounts_of_data_sets(after(*bare, again, bare[0]))
     assert (found.runs, found.resent) == (3, 1)
 
 
 def test_an_account_without_a_bound_has_a_reason_and_no_number():
     lost = run("one", Exposure(coalition=("a",), status="partial", epsilon=None))
-    (found,) = accounts(after(Budget(epsilon=1.0), lost))
+    (found,) = accounts_of_data_sets(after(Budget(epsilon=1.0), lost))
     document = found.to_dict()
     assert document["epsilon"] is None
     assert document["epsilon_left"] is None
@@ -468,7 +477,7 @@ def test_an_account_without_a_bound_has_a_reason_and_no_number():
 
 
 def test_a_history_without_a_budget_has_the_default_one():
-    assert History().budget == Budget()
+    assert AccountHistory().budget == Budget()
     assert after(Budget(tolerate=1), Budget(tolerate=2)).budget == Budget(tolerate=2)
 
 

@@ -14,16 +14,16 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.privacy.composition import (
     Charge,
+    CompositionTotal,
     Exposure,
-    Total,
+    charged_total_against,
+    charges_without_resends,
     component_totals,
-    mobile_total,
-    total_against,
-    without_resends,
-    worst_total,
+    mobile_adversary_total,
+    worst_charged_total,
 )
 from veilsum.privacy.divergence import kl_divergence
-from veilsum.privacy.guarantee import Component, guarantee
+from veilsum.privacy.guarantee import GuaranteeComponent, guarantee
 
 bounds = st.floats(0.0, 1e3, allow_subnormal=False)
 
@@ -37,11 +37,11 @@ def runs_of(epsilons):
 
 @given(st.lists(bounds, max_size=6))
 def test_the_total_of_fresh_runs_is_the_sum_of_their_bounds(epsilons):
-    expected = Total(fsum(epsilons))
+    expected = CompositionTotal(fsum(epsilons))
     runs = runs_of(epsilons)
-    assert mobile_total(runs) == expected
-    assert total_against(runs, ["a"]) == expected
-    assert worst_total(runs) == expected
+    assert mobile_adversary_total(runs) == expected
+    assert charged_total_against(runs, ["a"]) == expected
+    assert worst_charged_total(runs) == expected
 
 
 @given(st.data(), st.lists(bounds, max_size=6), st.booleans())
@@ -51,8 +51,8 @@ def test_the_order_of_runs_does_not_matter(data, epsilons, unbounded):
         lost = Exposure(coalition=("a",), status="partial", epsilon=None)
         runs += [run("lost 1", lost), run("lost 2", lost)]
     shuffled = data.draw(st.permutations(runs))
-    assert mobile_total(shuffled) == mobile_total(runs)
-    assert total_against(shuffled, ["a"]) == total_against(runs, ["a"])
+    assert mobile_adversary_total(shuffled) == mobile_adversary_total(runs)
+    assert charged_total_against(shuffled, ["a"]) == charged_total_against(runs, ["a"])
     assert component_totals(shuffled, ["a"]) == component_totals(runs, ["a"])
 
 
@@ -64,12 +64,17 @@ def test_the_same_masks_count_once_however_often_they_are_shown(epsilons, times)
         for i, old in enumerate(runs)
         for k in range(times)
     ]
-    assert mobile_total([*again, *runs]) == mobile_total(runs)
-    assert len(without_resends([*again, *runs])) == len(runs)
+    assert mobile_adversary_total([*again, *runs]) == mobile_adversary_total(runs)
+    assert len(charges_without_resends([*again, *runs])) == len(runs)
 
 
 def test_nothing_recorded_costs_nothing():
-    assert mobile_total([]) == worst_total([]) == total_against([], ["a"]) == Total(0.0)
+    assert (
+        mobile_adversary_total([])
+        == worst_charged_total([])
+        == charged_total_against([], ["a"])
+        == CompositionTotal(0.0)
+    )
     assert component_totals([], ["a"]) == {}
 
 
@@ -86,7 +91,7 @@ def test_the_total_bounds_the_exact_divergence_of_all_runs(setting, deviations):
     exact = sum(
         kl_divergence(topology, a, b, sigma=s, corrupted=corrupted) for s in deviations
     )
-    total = total_against(runs, corrupted).epsilon
+    total = charged_total_against(runs, corrupted).epsilon
     assert exact <= total * ((a - b) ** 2).sum() * (1 + 1e-9) + 1e-12
 
 
@@ -129,7 +134,10 @@ def test_a_mobile_adversary_is_never_better_off_standing_still(epsilons):
         run(f"run {i}", private(x, "a"), private(y, "b"), private(z, "a", "b"))
         for i, (x, y, z) in enumerate(epsilons)
     ]
-    worst, mobile = worst_total(runs).epsilon, mobile_total(runs).epsilon
+    worst, mobile = (
+        worst_charged_total(runs).epsilon,
+        mobile_adversary_total(runs).epsilon,
+    )
     assert worst <= mobile * (1 + 1e-12)
     assert mobile == fsum(max(three) for three in epsilons)
     assert worst == max(fsum(column) for column in zip(*epsilons, strict=True))
@@ -140,32 +148,36 @@ def test_a_mobile_adversary_is_never_better_off_standing_still(epsilons):
 
 def test_a_bound_for_all_of_a_size_covers_every_smaller_coalition():
     runs = [run("one", private(0.5, "a", "b", tolerate=2)), run("two", private(1, "c"))]
-    assert total_against(runs, ["c"]) == Total(1.5)
-    assert total_against(runs[:1], ["d"]) == Total(0.5)
-    assert total_against(runs[:1], 2) == total_against(runs[:1], 1) == Total(0.5)
-    assert total_against(runs[:1], 3).epsilon is None
-    assert total_against(runs[:1], ["a", "b", "c"]).epsilon is None
+    assert charged_total_against(runs, ["c"]) == CompositionTotal(1.5)
+    assert charged_total_against(runs[:1], ["d"]) == CompositionTotal(0.5)
+    assert (
+        charged_total_against(runs[:1], 2)
+        == charged_total_against(runs[:1], 1)
+        == CompositionTotal(0.5)
+    )
+    assert charged_total_against(runs[:1], 3).epsilon is None
+    assert charged_total_against(runs[:1], ["a", "b", "c"]).epsilon is None
 
 
 def test_the_best_bound_that_holds_for_a_coalition_is_taken():
     both = run("one", private(0.5, "a", "b", tolerate=2), private(0.25, "c"))
-    assert total_against([both], ["c"]) == Total(0.25)
-    assert mobile_total([both]) == Total(0.5)
+    assert charged_total_against([both], ["c"]) == CompositionTotal(0.25)
+    assert mobile_adversary_total([both]) == CompositionTotal(0.5)
 
 
 def test_a_run_that_says_nothing_about_a_coalition_is_not_free():
     runs = [run("one", private(0.5, "a")), run("two", private(0.5, "b"))]
-    total = total_against(runs, ["a"])
+    total = charged_total_against(runs, ["a"])
     assert total.epsilon is None
     assert total.reason == "epoch 'two' states no bound against a"
-    assert worst_total(runs).epsilon is None
-    assert mobile_total(runs) == Total(1.0)
+    assert worst_charged_total(runs).epsilon is None
+    assert mobile_adversary_total(runs) == CompositionTotal(1.0)
 
 
 def test_members_of_a_coalition_who_were_absent_do_not_count():
     small = run("two", private(0.25, "a"), parties=("a", "c", "d"))
     runs = [run("one", private(0.5, "a", "b")), small]
-    assert total_against(runs, ["a", "b"]) == Total(0.75)
+    assert charged_total_against(runs, ["a", "b"]) == CompositionTotal(0.75)
 
 
 @pytest.mark.parametrize("status", ["partial", "exposed", "no_privacy"])
@@ -174,29 +186,33 @@ def test_a_run_without_a_bound_leaves_a_reason_and_no_number(status, epsilon):
     law = {"law": "none", "masks": None} if status == "no_privacy" else {}
     lost = Exposure(coalition=("a",), status=status, epsilon=epsilon)
     runs = [run("one"), run("two", lost, **law)]
-    for total in (mobile_total(runs), total_against(runs, ["a"]), worst_total(runs)):
+    for total in (
+        mobile_adversary_total(runs),
+        charged_total_against(runs, ["a"]),
+        worst_charged_total(runs),
+    ):
         assert total.epsilon is None
         assert total.reason == f"epoch 'two' has no bound against a ({status})"
 
 
 def test_where_nobody_is_honest_nothing_is_spent():
     everybody = Exposure(coalition=PARTIES, status="vacuous", epsilon=None)
-    assert mobile_total([run("one", everybody)]) == Total(0.0)
+    assert mobile_adversary_total([run("one", everybody)]) == CompositionTotal(0.0)
 
 
 def test_an_uncertified_bound_is_no_bound():
     unsure = Exposure(coalition=("a",), status="private", epsilon=None)
-    assert mobile_total([run("one", unsure)]).epsilon is None
+    assert mobile_adversary_total([run("one", unsure)]).epsilon is None
 
 
 def test_each_piece_of_a_cut_graph_has_its_own_total():
     parts = (
-        Component(("b",), "exposed", None, None),
-        Component(("c", "d"), "private", 0.5, 2.0),
+        GuaranteeComponent(("b",), "exposed", None, None),
+        GuaranteeComponent(("c", "d"), "private", 0.5, 2.0),
     )
     cut = Exposure(coalition=("a",), status="partial", epsilon=None, components=parts)
     found = component_totals([run("one", cut), run("two", cut)], ["a"])
-    assert found[("c", "d")] == Total(1.0)
+    assert found[("c", "d")] == CompositionTotal(1.0)
     assert found[("b",)].epsilon is None
     assert "epoch 'one' has no bound for it (exposed)" in found[("b",)].reason
 
@@ -286,7 +302,7 @@ def test_a_charge_is_the_same_whatever_the_order_of_its_parts():
 
 def test_a_single_text_is_not_a_set_of_parties():
     with refused("names-not-collection"):
-        total_against([run("one")], "abc")
+        charged_total_against([run("one")], "abc")
 
 
 def test_numpy_numbers_are_taken_as_bounds():

@@ -12,16 +12,16 @@ from veilsum.errors import InvalidInputError
 from veilsum.privacy.conversions import (
     Leakage,
     attacker_success,
-    auc,
-    chi2,
+    auc_of_divergence,
+    chi2_of_divergence,
     divergence_for_success,
     dp_delta,
     dp_epsilon,
-    gaussian_mu,
-    hellinger2,
-    power,
-    renyi,
-    total_variation,
+    gaussian_mu_of_divergence,
+    hellinger2_of_divergence,
+    renyi_of_divergence,
+    test_power_of_divergence,
+    total_variation_of_divergence,
 )
 
 # KL, mu_G, accuracy, TV, AUC, dp_epsilon at delta = 1e-5: from normal tables and, for
@@ -60,12 +60,12 @@ def test_the_table_of_conversions(kl, mu, accuracy, tv, area, dp):
 )
 def test_simulated_tests_do_as_well(kl, mu, area, tv, pinsker, bretagnolle_huber):
     # The divergence itself was written with three digits.
-    assert gaussian_mu(kl) == pytest.approx(mu, abs=2e-3)
-    assert auc(kl) == pytest.approx(area, abs=2e-3)
-    assert total_variation(kl) == pytest.approx(tv, abs=2e-3)
+    assert gaussian_mu_of_divergence(kl) == pytest.approx(mu, abs=2e-3)
+    assert auc_of_divergence(kl) == pytest.approx(area, abs=2e-3)
+    assert total_variation_of_divergence(kl) == pytest.approx(tv, abs=2e-3)
     assert min(sqrt(kl / 2), 1) == pytest.approx(pinsker, abs=2e-3)
     assert sqrt(1 - exp(-kl)) == pytest.approx(bretagnolle_huber, abs=3e-3)
-    assert total_variation(kl) <= min(pinsker, bretagnolle_huber) + 2e-3
+    assert total_variation_of_divergence(kl) <= min(pinsker, bretagnolle_huber) + 2e-3
 
 
 # --- integrals -------------------------------------------------------------------
@@ -126,7 +126,7 @@ def exact_delta(kl, bound):
 @each("kl", [1e-30, 1e-16, 1e-8, 1e-3, 0.49, 0.51, 5, 500, 1e6])
 @each("ratio", [0.0, 0.1, 1.0, 3.0, 10.0, 30.0])
 def test_delta_keeps_its_digits_for_tiny_and_for_large_divergences(kl, ratio):
-    bound = ratio * gaussian_mu(kl)
+    bound = ratio * gaussian_mu_of_divergence(kl)
     expected = exact_delta(kl, bound)
     assert dp_delta(kl, dp_epsilon=bound) == pytest.approx(expected, rel=1e-11)
 
@@ -144,7 +144,7 @@ def test_delta_of_the_petersen_pair():
 def test_dp_epsilon_inverts_dp_delta(kl, delta):
     bound = dp_epsilon(kl, delta=delta)
     if bound == 0:
-        assert total_variation(kl) <= delta
+        assert total_variation_of_divergence(kl) <= delta
     else:
         assert dp_delta(kl, dp_epsilon=bound) == pytest.approx(delta, rel=1e-8)
 
@@ -165,16 +165,20 @@ def test_success_and_divergence_invert_each_other(success):
 
 @given(divergences)
 def test_the_readings_of_one_number_agree(kl):
-    assert attacker_success(kl) == pytest.approx((1 + total_variation(kl)) / 2)
-    assert dp_delta(kl, dp_epsilon=0.0) == pytest.approx(total_variation(kl), rel=1e-9)
-    assert renyi(kl, order=1.0) == kl
-    assert gaussian_mu(kl) ** 2 / 2 == pytest.approx(kl)
+    assert attacker_success(kl) == pytest.approx(
+        (1 + total_variation_of_divergence(kl)) / 2
+    )
+    assert dp_delta(kl, dp_epsilon=0.0) == pytest.approx(
+        total_variation_of_divergence(kl), rel=1e-9
+    )
+    assert renyi_of_divergence(kl, order=1.0) == kl
+    assert gaussian_mu_of_divergence(kl) ** 2 / 2 == pytest.approx(kl)
 
 
 @given(divergences, st.floats(0.001, 0.999))
 def test_the_power_of_the_best_test_is_never_below_its_level(kl, level):
-    assert power(kl, level=level) >= level * (1 - 1e-12)
-    assert power(0.0, level=level) == pytest.approx(level)
+    assert test_power_of_divergence(kl, level=level) >= level * (1 - 1e-12)
+    assert test_power_of_divergence(0.0, level=level) == pytest.approx(level)
 
 
 # --- ends ------------------------------------------------------------------------
@@ -184,8 +188,8 @@ def test_nothing_and_everything():
     nothing, everything = Leakage(0.0), Leakage(inf)
     assert (nothing.attacker_success, everything.attacker_success) == (0.5, 1.0)
     assert (nothing.total_variation, everything.total_variation) == (0.0, 1.0)
-    assert (nothing.chi2, everything.chi2, chi2(1e5)) == (0.0, inf, inf)
-    assert (hellinger2(0.0), hellinger2(inf)) == (0.0, 1.0)
+    assert (nothing.chi2, everything.chi2, chi2_of_divergence(1e5)) == (0.0, inf, inf)
+    assert (hellinger2_of_divergence(0.0), hellinger2_of_divergence(inf)) == (0.0, 1.0)
     assert (nothing.dp_delta(0.0), everything.dp_delta(9.0)) == (0.0, 1.0)
     assert (nothing.dp_epsilon(1e-9), everything.dp_epsilon(0.5)) == (0.0, inf)
     assert everything.power(0.01) == 1.0
@@ -196,9 +200,12 @@ def test_nothing_and_everything():
     ("call", "message"),
     [
         (lambda: Leakage(-1.0), "not negative, found -1"),
-        (lambda: gaussian_mu(nan), "not negative, found nan"),
-        (lambda: renyi(1.0, order=0.0), "order must be positive"),
-        (lambda: power(1.0, level=1.0), "level must be between 0 and 1"),
+        (lambda: gaussian_mu_of_divergence(nan), "not negative, found nan"),
+        (lambda: renyi_of_divergence(1.0, order=0.0), "order must be positive"),
+        (
+            lambda: test_power_of_divergence(1.0, level=1.0),
+            "level must be between 0 and 1",
+        ),
         (lambda: dp_delta(1.0, dp_epsilon=-0.1), "must not be negative"),
         (lambda: dp_epsilon(1.0, delta=0.0), "delta must be between 0 and 1"),
         (lambda: divergence_for_success(0.5), "above 0.5, which a coin reaches"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from veilsum.graphs.topology import Topology
-from veilsum.privacy.divergence import dangers, swap_divergence
+from veilsum.privacy.divergence import coalition_dangers, swap_divergence
 
 FAMILY = Topology.family
 
@@ -13,7 +13,7 @@ FAMILY = Topology.family
 def test_a_party_s_danger_is_its_worst_exchange(family):
     graph, sigma = FAMILY(family), 3.0
     bad = graph.parties[1]
-    found = dangers(graph, corrupted=[bad])
+    found = coalition_dangers(graph, corrupted=[bad])
     assert [*found] == [one for one in graph.parties if one != bad]
     for name, worst in found.items():
         others = [
@@ -30,5 +30,5 @@ def test_weights_count():
     """Twice the noise on every link: half the divergence."""
     plain = FAMILY("ring:5")
     heavy = Topology(plain.parties, plain.edges, 2.0 * plain.weights)
-    both = dangers(plain), dangers(heavy)
+    both = coalition_dangers(plain), coalition_dangers(heavy)
     assert [2.0 * one for one in both[1].values()] == pytest.approx([*both[0].values()])

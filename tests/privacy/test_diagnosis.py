@@ -11,8 +11,8 @@ from refusals import refused
 from strategies import few
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.augmentation import (
-    augment,
-    blocks,
+    augment_graph,
+    graph_blocks,
     links_to_two_connected,
     missing_links_bound,
 )
@@ -81,7 +81,7 @@ def test_every_repair_holds(graph, t):
 @given(graphs(most=7), st.integers(1, 4))
 def test_fewest_means_fewest(graph, k):
     assume(k < len(graph))
-    found = augment(topology_of(graph), connectivity=k)
+    found = augment_graph(topology_of(graph), connectivity=k)
     least = fewest_by_hand(graph, k, min(len(found.links) - 1, 3))
     assert least is None or len(found.links) - found.gap <= least < len(found.links)
     if found.gap == 0:
@@ -101,7 +101,7 @@ def test_the_lower_bound_is_one(graph, k):
 @given(graphs(most=30))
 def test_two_connectivity_takes_as_many_links_as_the_formula_says(graph):
     links = links_to_two_connected(topology_of(graph))
-    assert len(links) == blocks(graph).missing_links
+    assert len(links) == graph_blocks(graph).missing_links
     assert nx.is_biconnected(mended(graph, links))
 
 
@@ -147,7 +147,7 @@ def test_a_repair_keeps_names_and_weights():
 @pytest.mark.slow
 def test_a_gap_is_stated_where_the_fewest_are_not_known():
     graph = nx.convert_node_labels_to_integers(nx.les_miserables_graph())
-    found = augment(topology_of(graph), connectivity=3)
+    found = augment_graph(topology_of(graph), connectivity=3)
     bound = missing_links_bound(topology_of(graph), 3)
     assert bound <= len(found.links) - found.gap
     assert nx.node_connectivity(mended(graph, found.links)) >= 3
@@ -202,7 +202,7 @@ def test_links_tried_together_are_worth_what_each_is_alone(graph, t):
     pairs = nx.non_edges(topology.to_networkx())
     absent = sorted((min(pair), max(pair)) for pair in pairs)[:6]
     together = diagnosis._worst_with_each(topology, t, absent)
-    alone = [diagnosis._worst_with(topology, t, link) for link in absent]
+    alone = [diagnosis._worst_coalition_with_link(topology, t, link) for link in absent]
     assert [*together] == pytest.approx(alone, rel=1e-9)
 
 
@@ -256,4 +256,4 @@ def test_a_senseless_number_of_colluders_is_refused(t):
 
 def test_few_parties_cannot_be_very_connected():
     with refused("connectivity-impossible", InvalidGraphError, mentions=("3",)):
-        augment(Topology.family("ring:4"), connectivity=4)
+        augment_graph(Topology.family("ring:4"), connectivity=4)

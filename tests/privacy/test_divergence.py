@@ -17,7 +17,7 @@ from strategies import (
     zero_sum_rows,
 )
 from veilsum.errors import InvalidInputError, InvalidPairError
-from veilsum.graphs.connectivity import components, is_connected
+from veilsum.graphs.connectivity import graph_components, is_connected
 from veilsum.graphs.topology import Topology
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
@@ -173,7 +173,7 @@ def test_a_swap_costs_the_effective_resistance(data, topology, sigma, gap):
 def test_a_component_whose_sum_differs_is_told_apart_for_certain(data, topology, sigma):
     corrupted = data.draw(coalitions(topology, min_honest=2))
     honest = topology.without(topology.indices(corrupted))
-    parts = components(honest)
+    parts = graph_components(honest)
     assume(len(parts) > 1)
     a, b = data.draw(fair_pairs(topology, corrupted))
     one, other = (topology.index(honest.parties[part[0]]) for part in parts[:2])

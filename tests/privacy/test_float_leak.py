@@ -11,18 +11,18 @@ from veilsum.errors import InvalidInputError
 from veilsum.privacy import float_leak
 from veilsum.privacy.float_leak import (
     FloatLeak,
-    explaining_edges,
+    excluded_by_lattice_view,
+    exclusions_by_lattice_view,
     float_excluded,
     float_exclusions,
-    float_of,
+    float_keys_explaining_view,
+    float_leak_values_on_grid,
+    float_of_leak_key,
     float_sum_errors,
-    key_of,
-    lattice_excluded,
-    lattice_exclusions,
     lattice_sum_errors,
-    masked,
-    on_grid,
-    preimage,
+    mask_floats_of_leak,
+    order_key_of_float,
+    preimage_of_float_sum,
 )
 
 WHOLE, DECIMAL = (1.0, 2.0, 3.0), (0.1, 0.2, 0.3)
@@ -54,18 +54,18 @@ def attack(values, sigma, runs=20_000):
 
 @given(st.floats(allow_nan=False))
 def test_a_key_gives_back_its_float(number):
-    assert float_of(key_of(one(number)))[0] == number
+    assert float_of_leak_key(order_key_of_float(one(number)))[0] == number
 
 
 @given(st.floats(-1.7e308, 1.7e308))
 def test_neighbouring_floats_have_neighbouring_keys(number):
     above = np.nextafter(one(number), np.inf)
-    assert key_of(above)[0] == key_of(one(number))[0] + 1
+    assert order_key_of_float(above)[0] == order_key_of_float(one(number))[0] + 1
 
 
 @given(st.floats(allow_nan=False))
 def test_the_key_of_the_negative_is_the_negative_key(number):
-    assert key_of(one(-number))[0] == -key_of(one(number))[0]
+    assert order_key_of_float(one(-number))[0] == -order_key_of_float(one(number))[0]
 
 
 def rounded(base, c, known):
@@ -81,14 +81,14 @@ def test_an_interval_ends_where_the_rounded_sum_changes(base, known, c, away):
     Some targets are a few floats away from a value that is reached, and may be reached
     by nothing; then the two keys cross, on either side of the jump.
     """
-    target = float_of(key_of(one(rounded(base, c, known))) + away)
-    low, high = preimage(base, one(known), target)
-    first, last = float_of(low)[0], float_of(high)[0]
+    target = float_of_leak_key(order_key_of_float(one(rounded(base, c, known))) + away)
+    low, high = preimage_of_float_sum(base, one(known), target)
+    first, last = float_of_leak_key(low)[0], float_of_leak_key(high)[0]
     if low[0] <= high[0]:
         assert rounded(base, first, known) == rounded(base, last, known) == target[0]
     assert low[0] <= high[0] + 1
-    assert rounded(base, float_of(low - 1)[0], known) < target[0]
-    assert rounded(base, float_of(high + 1)[0], known) > target[0]
+    assert rounded(base, float_of_leak_key(low - 1)[0], known) < target[0]
+    assert rounded(base, float_of_leak_key(high + 1)[0], known) > target[0]
 
 
 def test_intervals_are_those_of_a_scan():
@@ -96,11 +96,11 @@ def test_intervals_are_those_of_a_scan():
     draws = stream(5).uniform(0.5, 4.0, (150, 3)).tolist()
     empty = 0
     for base, known, c in draws:
-        around = float_of(key_of(one(c)) + np.arange(-60, 61))
+        around = float_of_leak_key(order_key_of_float(one(c)) + np.arange(-60, 61))
         target = np.nextafter(rounded(base, c, known), np.inf)
-        low, high = preimage(base, one(known), one(target))
+        low, high = preimage_of_float_sum(base, one(known), one(target))
         hits = [x for x in around.tolist() if rounded(base, x, known) == target]
-        found = float_of(np.arange(low[0], high[0] + 1)).tolist()
+        found = float_of_leak_key(np.arange(low[0], high[0] + 1)).tolist()
         assert found == hits
         empty += not hits
     assert 0 < empty < len(draws), "targets of both kinds were tried"
@@ -111,15 +111,17 @@ def test_intervals_are_those_of_a_scan():
 
 @cases
 def test_the_truth_is_never_excluded(values, sigma):
-    views = masked(shares_of(sigma), values)
+    views = mask_floats_of_leak(shares_of(sigma), values)
     assert float_excluded(views, values[0], values[1]).sum() == 0
 
 
 @cases
 def test_the_true_edge_explains_the_view(values, sigma):
     shares = shares_of(sigma, runs=2000)
-    low, high = explaining_edges(masked(shares, values), values[0], values[1])
-    edge = key_of(shares[:, 0, 0] - shares[:, 0, 1])
+    low, high = float_keys_explaining_view(
+        mask_floats_of_leak(shares, values), values[0], values[1]
+    )
+    edge = order_key_of_float(shares[:, 0, 0] - shares[:, 0, 1])
     assert ((low <= edge) & (edge <= high)).all()
 
 
@@ -153,7 +155,7 @@ def test_no_float_explains_an_excluded_run(values, sigma):
     Runs whose hidden edge is tiny are left out, as there are too many floats near 0.
     """
     shares = shares_of(sigma)
-    views = masked(shares, values)
+    views = mask_floats_of_leak(shares, values)
     edge = np.abs(shares[:, 0, 0] - shares[:, 0, 1])
     excluded = float_excluded(views, values[1], values[0]) & (edge > 0.2 * sigma)
     chosen = np.flatnonzero(excluded)[:SAMPLE].tolist()
@@ -167,7 +169,7 @@ def test_no_float_explains_an_excluded_run(values, sigma):
 def test_the_scan_finds_an_edge_where_there_is_one(values, sigma):
     """The twin of the test above: a scan that never finds anything proves nothing."""
     shares = shares_of(sigma)
-    views = masked(shares, values)
+    views = mask_floats_of_leak(shares, values)
     edge = np.abs(shares[:, 0, 0] - shares[:, 0, 1])
     possible = ~float_excluded(views, values[1], values[0]) & (edge > 0.2 * sigma)
     for run in np.flatnonzero(possible)[:SAMPLE].tolist():
@@ -177,12 +179,12 @@ def test_the_scan_finds_an_edge_where_there_is_one(values, sigma):
 
 @cases
 def test_every_other_run_has_a_witness(values, sigma):
-    views = masked(shares_of(sigma), values)
-    low, high = explaining_edges(views, values[1], values[0])
+    views = mask_floats_of_leak(shares_of(sigma), values)
+    low, high = float_keys_explaining_view(views, values[1], values[0])
     possible = np.flatnonzero(low <= high).tolist()
     assert len(possible) > 5000
     for run in possible[:2000]:
-        for c in (float_of(low)[run], float_of(high)[run]):
+        for c in (float_of_leak_key(low)[run], float_of_leak_key(high)[run]):
             assert explains(views, run, float(c), values[1], values[0])
 
 
@@ -229,7 +231,9 @@ def test_rates_are_those_of_another_program(values, sigma, rate):
 @pytest.mark.statistical
 def test_the_lattice_excludes_nothing():
     """Not a matter of chance: 0 of 100,000 whatever the seed."""
-    found = lattice_exclusions(*DECIMAL, sigma=1.0, runs=100_000, stream=stream())
+    found = exclusions_by_lattice_view(
+        *DECIMAL, sigma=1.0, runs=100_000, stream=stream()
+    )
     assert found == FloatLeak(100_000, 0, 0, 0.0)
 
 
@@ -239,27 +243,27 @@ def test_the_lattice_excludes_nothing():
 @each("sigma", [1e-6, 1.0, 1e6, 1e12])
 @each("values", [WHOLE, DECIMAL, (-5e3, 1e-9, 7e8)])
 def test_the_lattice_is_exact_at_every_scale(values, sigma):
-    found = lattice_exclusions(*values, sigma=sigma, runs=500, stream=stream())
+    found = exclusions_by_lattice_view(*values, sigma=sigma, runs=500, stream=stream())
     assert found == FloatLeak(500, 0, 0, 0.0)
 
 
 def integer_views(runs=300):
     shares = stream().integers(-(2**50), 2**50, (runs, 3, 2)).astype(object)
-    values = on_grid(DECIMAL, 40)
-    return masked(shares, values), values
+    values = float_leak_values_on_grid(DECIMAL, 40)
+    return mask_floats_of_leak(shares, values), values
 
 
 def test_the_lattice_check_fails_where_sums_differ():
     views, (first, second, _) = integer_views()
-    assert not lattice_excluded(views, second, first).any()
-    assert lattice_excluded(views, second, first + 1).all()
-    assert lattice_excluded(views, second - 1, first).all()
+    assert not excluded_by_lattice_view(views, second, first).any()
+    assert excluded_by_lattice_view(views, second, first + 1).all()
+    assert excluded_by_lattice_view(views, second - 1, first).all()
 
 
 def test_one_damaged_number_is_noticed_where_it_is():
     views, values = integer_views()
     views.effective[0][7] += 1
-    found = lattice_excluded(views, values[1], values[0])
+    found = excluded_by_lattice_view(views, values[1], values[0])
     assert np.flatnonzero(found).tolist() == [7]
     errors = lattice_sum_errors(views, values, 40)
     assert np.flatnonzero(errors).tolist() == [7]
@@ -268,7 +272,7 @@ def test_one_damaged_number_is_noticed_where_it_is():
 
 @given(st.floats(-1e9, 1e9), st.integers(2, 60))
 def test_a_value_moves_by_at_most_half_a_grid_step(value, bits):
-    steps = on_grid((value, 0.0, 0.0), bits)[0]
+    steps = float_leak_values_on_grid((value, 0.0, 0.0), bits)[0]
     assert abs(Fraction(steps, 2**bits) - Fraction(value)) <= Fraction(
         1, 2 ** (bits + 1)
     )
@@ -278,7 +282,7 @@ def test_a_value_moves_by_at_most_half_a_grid_step(value, bits):
 
 
 def test_sum_errors_are_those_of_fractions():
-    views = masked(shares_of(1.0, runs=300), DECIMAL)
+    views = mask_floats_of_leak(shares_of(1.0, runs=300), DECIMAL)
     exact = [
         abs(sum(map(Fraction, row)) - sum(map(Fraction, DECIMAL)))
         for row in np.stack(views.effective, axis=1).tolist()
@@ -315,7 +319,7 @@ def test_a_rate_is_a_share_of_runs():
         (WHOLE, 1.0, 0, "at least 1 run"),
     ],
 )
-@each("law", [float_exclusions, lattice_exclusions])
+@each("law", [float_exclusions, exclusions_by_lattice_view])
 def test_bad_input_is_refused(law, values, sigma, runs, message):
     with pytest.raises(InvalidInputError, match=message):
         law(*values, sigma=sigma, runs=runs, stream=stream())

@@ -10,12 +10,12 @@ from strategies import any_topologies, coalitions, few, sigmas
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import (
     algebraic_connectivity,
-    components,
+    graph_components,
     is_connected,
 )
 from veilsum.graphs.topology import Topology
 from veilsum.privacy.conversions import attacker_success
-from veilsum.privacy.guarantee import epsilon_bound, guarantee
+from veilsum.privacy.guarantee import epsilon_bound_of_guarantee, guarantee
 
 K3 = Topology.family("complete:3")
 PETERSEN = Topology.family("petersen")
@@ -139,7 +139,7 @@ def test_every_component_has_the_epsilon_of_its_own_graph(data, topology, sigma)
     corrupted = data.draw(coalitions(topology))
     found = guarantee(topology, sigma=sigma, corrupted=corrupted)
     honest = topology.without(topology.indices(corrupted))
-    parts = components(honest)
+    parts = graph_components(honest)
     assert [part.parties for part in found.components] == [
         honest.names(part) for part in parts
     ]
@@ -233,9 +233,9 @@ def test_an_extreme_sigma_gives_a_finite_epsilon_or_a_clear_refusal(sigma):
 
 
 def test_the_bound_is_the_theorem_s_formula():
-    assert epsilon_bound(sigma=1.0, mu2=2.0) == 1 / 8
-    assert epsilon_bound(sigma=2.0, mu2=3.0) == 1 / 48
-    assert epsilon_bound(sigma=1.0, mu2=3.0, shares_per_edge=1) == 1 / 6
+    assert epsilon_bound_of_guarantee(sigma=1.0, mu2=2.0) == 1 / 8
+    assert epsilon_bound_of_guarantee(sigma=2.0, mu2=3.0) == 1 / 48
+    assert epsilon_bound_of_guarantee(sigma=1.0, mu2=3.0, shares_per_edge=1) == 1 / 6
 
 
 WANTED_KEYS = {

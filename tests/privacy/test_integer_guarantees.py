@@ -16,11 +16,11 @@ from veilsum.graphs.topology import Topology
 from veilsum.privacy.composition import Exposure
 from veilsum.privacy.guarantee import guarantee
 from veilsum.privacy.lattice import (
-    epsilon_excess,
-    flow_excess,
     lattice_divergence,
+    lattice_epsilon_excess,
     lattice_excess,
-    worst_excess,
+    lattice_excess_by_flows,
+    worst_lattice_excess,
 )
 from veilsum.privacy.worst_case import worst_case
 
@@ -70,9 +70,9 @@ def test_on_a_long_ring_a_coarse_grid_has_an_excess_that_can_be_seen():
     found = lattice(RING, grid=2)
     real = guarantee(RING, sigma=1.0).epsilon
     by_flows = 80 / (8 * 4**2) / (2 * 0.25**2)
-    assert flow_excess(RING, 4) == 80 / 128
+    assert lattice_excess_by_flows(RING, 4) == 80 / 128
     assert 0.0 < found.excess <= by_flows
-    expected = epsilon_excess(lattice_excess(RING, 4), 0.25)
+    expected = lattice_epsilon_excess(lattice_excess(RING, 4), 0.25)
     assert found.excess == pytest.approx(expected, rel=1e-12)
     assert found.epsilon == pytest.approx(real + expected, rel=1e-12)
     finer = lattice(RING, grid=6)
@@ -83,7 +83,7 @@ def test_a_light_link_has_fewer_steps_and_adds_more():
     """Links of a sixteenth of the variance span a quarter of the steps: 4, not 16."""
     light = replace(RING, weights=np.full(RING.n_edges, 1 / 16))
     found = lattice(light, grid=4)
-    expected = epsilon_excess(lattice_excess(light, 4), 2.0**-4)
+    expected = lattice_epsilon_excess(lattice_excess(light, 4), 2.0**-4)
     assert found.excess == pytest.approx(expected, rel=1e-12)
     assert found.excess > 1e6 * lattice(RING, grid=4).excess
     worst = worst_case(light, law="lattice", sigma=1.0, grid=4, tolerate=0)
@@ -172,8 +172,8 @@ def test_the_worst_case_on_a_lattice_adds_what_no_coalition_exceeds():
     assert fine.worst.exact
     path = worst_case(RING, sigma=1.0, tolerate=1)
     coarse = worst_case(RING, law="lattice", sigma=1.0, grid=2, tolerate=1)
-    nats = worst_excess(RING, 4.0, 1, mu2=path.mu2)
-    expected = epsilon_excess(nats, 0.25)
+    nats = worst_lattice_excess(RING, 4.0, 1, mu2=path.mu2)
+    expected = lattice_epsilon_excess(nats, 0.25)
     assert expected > 1e-6
     assert coarse.excess == pytest.approx(expected, rel=1e-12)
     assert coarse.epsilon == pytest.approx(path.epsilon + expected, rel=1e-12)

@@ -22,16 +22,16 @@ from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.lattice import (
     cheapest_flow_cost,
-    cycle_excess,
-    epsilon_excess,
-    flow_divergence,
-    flow_excess,
     lattice_divergence,
+    lattice_divergence_by_flow,
+    lattice_epsilon_excess,
     lattice_excess,
+    lattice_excess_by_cycles,
+    lattice_excess_by_flows,
     lattice_success,
-    most_moved,
-    smoothness,
-    worst_excess,
+    most_moved_coefficients,
+    smoothness_of_masks,
+    worst_lattice_excess,
 )
 
 K3 = Topology.family("complete:3")
@@ -126,15 +126,15 @@ def test_the_triangle_has_the_known_divergences(draws, share, exact):
     topology = graph("triangle", draws=draws)
     found = exact_kl(topology, [1, -1, 0], share)
     assert found == pytest.approx(exact, rel=5e-5)
-    assert found <= flow_divergence(topology, [1, -1, 0], share).bound
+    assert found <= lattice_divergence_by_flow(topology, [1, -1, 0], share).bound
 
 
 def test_the_bounds_of_the_triangle_are_the_known_ones():
     topology = graph("triangle", draws=1)
-    coarse = flow_divergence(topology, [1, -1, 0], 0.3 * sqrt(2))
+    coarse = lattice_divergence_by_flow(topology, [1, -1, 0], 0.3 * sqrt(2))
     assert coarse.continuous == pytest.approx(1.8519, abs=5e-5)
     assert coarse.bound == pytest.approx(2.7778, abs=5e-5)
-    finer = flow_divergence(topology, [1, -1, 0], 0.8 * sqrt(2))
+    finer = lattice_divergence_by_flow(topology, [1, -1, 0], 0.8 * sqrt(2))
     assert finer.bound == pytest.approx(0.2613, abs=5e-5)
 
 
@@ -160,10 +160,10 @@ def check_all_bounds(topology, shift, deviations):
         formula(topology, shift, deviations),
     )
     slack = 1e-9 * (1 + exact)
-    assert abs(exact - real) <= cycle_excess(topology, deviations) + slack
-    assert exact <= real + flow_excess(topology, deviations) + slack
+    assert abs(exact - real) <= lattice_excess_by_cycles(topology, deviations) + slack
+    assert exact <= real + lattice_excess_by_flows(topology, deviations) + slack
     assert exact <= real + lattice_excess(topology, deviations) + slack
-    found = flow_divergence(topology, shift, deviations)
+    found = lattice_divergence_by_flow(topology, shift, deviations)
     assert exact <= found.bound + slack
     assert found.continuous == pytest.approx(real, rel=1e-9, abs=1e-12)
     assert found.bound == pytest.approx(found.continuous + found.excess)
@@ -173,8 +173,8 @@ def check_all_bounds(topology, shift, deviations):
 @pytest.mark.parametrize("name", ["path", "star"])
 def test_on_a_tree_with_one_draw_the_formula_is_exact(name):
     topology = graph(name, draws=1)
-    assert cycle_excess(topology, 0.3) == 0.0
-    found = flow_divergence(topology, [3, -1, 0, -2], [0.4, 0.7, 0.9])
+    assert lattice_excess_by_cycles(topology, 0.3) == 0.0
+    found = lattice_divergence_by_flow(topology, [3, -1, 0, -2], [0.4, 0.7, 0.9])
     assert found.excess == 0.0
     exact = exact_kl(topology, [3, -1, 0, -2], [0.4, 0.7, 0.9])
     assert found.bound == pytest.approx(exact, rel=1e-9)
@@ -186,7 +186,7 @@ def test_one_link_with_two_draws_is_bounded_by_its_own_theta_function(deviation)
     pair = Topology.from_edges([(0, 1)])
     nome = mpmath.exp(-(mpmath.pi**2) * deviation**2)
     ratio = mpmath.jtheta(3, 0, nome) / mpmath.jtheta(4, 0, nome)
-    bound = cycle_excess(pair, deviation)
+    bound = lattice_excess_by_cycles(pair, deviation)
     assert float(mpmath.log(ratio)) <= bound
     assert bound <= 1.2 * float(mpmath.log(ratio))
 
@@ -221,7 +221,9 @@ class Answer(NamedTuple):
 @pytest.mark.parametrize("x", [None, np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])])
 def test_a_solver_that_finds_no_flow_is_not_believed(monkeypatch, x):
     monkeypatch.setattr(optimize, "linprog", lambda *_, **__: Answer(x))
-    assert flow_divergence(K3, [1, -1, 0], 0.3).excess == flow_excess(K3, 0.3)
+    assert lattice_divergence_by_flow(
+        K3, [1, -1, 0], 0.3
+    ).excess == lattice_excess_by_flows(K3, 0.3)
 
 
 def signed_cycles(topology):
@@ -258,7 +260,7 @@ def test_what_dominates_the_cycles_is_above_every_eigenvalue(topology, random):
     assume(len(z) > 0)
     gram = z @ np.diag(cost) @ z.T
     cycles = lattice.fundamental_cycles(topology, forest)
-    found = lattice.dominating(cycles, cost)
+    found = lattice.dominating_cycle_costs(cycles, cost)
     assert found.max() >= np.linalg.eigvalsh(gram)[-1] * (1 - 1e-12)
     assert np.linalg.eigvalsh(np.diag(found) - gram)[0] >= -1e-9 * found.max()
     assert found.max() <= np.trace(gram) * (1 + 1e-12)
@@ -276,18 +278,23 @@ def test_both_bounds_on_eta_are_above_the_sum_itself(name, deviation):
     cycles = lattice.fundamental_cycles(topology, forest)
     reach = 2 * pi**2 * deviation**2
     ones = np.ones(topology.n_edges)
-    dominated = lattice._theta(reach / lattice.dominating(cycles, ones))
+    dominated = lattice._lattice_theta_bound(
+        reach / lattice.dominating_cycle_costs(cycles, ones)
+    )
     assert min(eta, 1.0) <= dominated + 1e-12
-    assert eta <= lattice._packed(reach, (cycles @ ones).max(), len(z)) + 1e-12
+    assert (
+        eta
+        <= lattice._lattice_packed_bound(reach, (cycles @ ones).max(), len(z)) + 1e-12
+    )
 
 
 def test_the_packed_bound_is_the_sum_over_shells():
     """5^jk exp(-a j), j = 1, 2, ..: an independent sum; and none for too little."""
     a, k = 20.0, 3
     shells = sum(exp(j * (k * log(5.0) - a)) for j in range(1, 60))
-    assert lattice._packed(a, 1.0, k) == pytest.approx(shells, rel=1e-6)
-    assert lattice._packed(4.0, 1.0, k) == inf
-    assert lattice._packed(4.0, 0.0, 0) == 0.0
+    assert lattice._lattice_packed_bound(a, 1.0, k) == pytest.approx(shells, rel=1e-6)
+    assert lattice._lattice_packed_bound(4.0, 1.0, k) == inf
+    assert lattice._lattice_packed_bound(4.0, 0.0, 0) == 0.0
 
 
 def test_long_rings_have_an_excess_that_can_be_seen():
@@ -296,26 +303,26 @@ def test_long_rings_have_an_excess_that_can_be_seen():
     links = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
     links = np.array(sorted(np.sort(links, axis=1).tolist()))
     ring = Topology(tuple(map(str, range(n))), links, np.ones(n))
-    found = cycle_excess(ring, 2**9)
+    found = lattice_excess_by_cycles(ring, 2**9)
     expected = 4 * exp(-4 * pi**2 * 2**18 / n)
     assert expected <= found <= expected * (1 + 1e-5)
-    assert lattice_excess(ring, 2**4) == flow_excess(ring, 2**4) < inf
+    assert lattice_excess(ring, 2**4) == lattice_excess_by_flows(ring, 2**4) < inf
 
 
 def test_expanders_have_none():
     topology = Topology.from_networkx(nx.random_regular_graph(4, 20, seed=0))
-    assert 0 < cycle_excess(topology, 4) <= 1e-20
+    assert 0 < lattice_excess_by_cycles(topology, 4) <= 1e-20
     larger = Topology.from_networkx(nx.random_regular_graph(6, 3000, seed=0))
-    assert cycle_excess(larger, 2**10) == 0.0
-    assert worst_excess(larger, 2**10, 3, mu2=0.3) == 0.0
+    assert lattice_excess_by_cycles(larger, 2**10) == 0.0
+    assert worst_lattice_excess(larger, 2**10, 3, mu2=0.3) == 0.0
 
 
 def test_where_cycles_are_too_many_to_list_the_coarse_bound_stands(monkeypatch):
     grid = Topology.from_networkx(nx.grid_2d_graph(4, 4))
-    listed = cycle_excess(grid, 2.0)
+    listed = lattice_excess_by_cycles(grid, 2.0)
     monkeypatch.setattr(lattice, "MOST_CYCLE_LINKS", 10)
-    assert listed <= cycle_excess(grid, 2.0)
-    assert cycle_excess(grid, 8.0) < 1e-3
+    assert listed <= lattice_excess_by_cycles(grid, 2.0)
+    assert lattice_excess_by_cycles(grid, 8.0) < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -323,7 +330,7 @@ def test_where_cycles_are_too_many_to_list_the_coarse_bound_stands(monkeypatch):
 )
 def test_the_flow_excess_is_an_eighth_for_each_draw(draws, expected):
     path = Topology.from_edges([(0, 1), (1, 2)], directed=draws == 1)
-    assert flow_excess(path, [1.0, 2.0]) == expected
+    assert lattice_excess_by_flows(path, [1.0, 2.0]) == expected
 
 
 @few
@@ -339,7 +346,7 @@ def test_the_worst_excess_covers_what_every_coalition_leaves(
     deviations = np.array(
         [deviation * data.draw(st.integers(1, 3)) for _ in range(topology.n_edges)]
     )
-    worst = worst_excess(topology, deviations, tolerate)
+    worst = worst_lattice_excess(topology, deviations, tolerate)
     left, mu2s = [], []
     for size in range(tolerate + 1):
         for gone in combinations(range(topology.n_parties), size):
@@ -350,7 +357,7 @@ def test_the_worst_excess_covers_what_every_coalition_leaves(
                 mu2s.append(algebraic_connectivity(honest))
     assert all(found <= worst * (1 + 1e-8) for _, found in left)
     if all(is_connected(honest) for honest, _ in left):
-        sharper = worst_excess(topology, deviations, tolerate, mu2=min(mu2s))
+        sharper = worst_lattice_excess(topology, deviations, tolerate, mu2=min(mu2s))
         assert max(found for _, found in left) <= sharper * (1 + 1e-8)
         assert sharper <= worst
 
@@ -364,38 +371,40 @@ def test_mu2_bounds_the_longest_fundamental_cycle_of_what_is_left(topology, data
     forest = lattice.spanning_forest(honest)
     lengths = lattice.fundamental_cycles(honest, forest).sum(axis=1)
     mu2 = algebraic_connectivity(honest)
-    most = lattice.longest_cycle(topology, mu2)
+    most = lattice.longest_lattice_cycle(topology, mu2)
     assert max(lengths, default=0) <= most <= topology.n_parties
-    assert lattice.longest_cycle(topology, 1e-300) == topology.n_parties
-    assert lattice.longest_cycle(topology, 0.0) == topology.n_parties
+    assert lattice.longest_lattice_cycle(topology, 1e-300) == topology.n_parties
+    assert lattice.longest_lattice_cycle(topology, 0.0) == topology.n_parties
 
 
 def test_in_pieces_the_excesses_add():
     two = Topology.from_edges([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
-    one = cycle_excess(K3, 0.9)
-    assert 2 * one <= cycle_excess(two, 0.9) <= 2.01 * one
-    assert flow_excess(two, 0.9) == pytest.approx(2 * flow_excess(K3, 0.9))
-    both = flow_divergence(two, [1, -1, 0, 0, 2, -2], 3.0)
-    parts = [flow_divergence(K3, d, 3.0) for d in ([1, -1, 0], [0, 2, -2])]
+    one = lattice_excess_by_cycles(K3, 0.9)
+    assert 2 * one <= lattice_excess_by_cycles(two, 0.9) <= 2.01 * one
+    assert lattice_excess_by_flows(two, 0.9) == pytest.approx(
+        2 * lattice_excess_by_flows(K3, 0.9)
+    )
+    both = lattice_divergence_by_flow(two, [1, -1, 0, 0, 2, -2], 3.0)
+    parts = [lattice_divergence_by_flow(K3, d, 3.0) for d in ([1, -1, 0], [0, 2, -2])]
     assert both.continuous == pytest.approx(sum(part.continuous for part in parts))
 
 
 def test_columns_add_and_those_of_equals_are_free():
-    one = flow_divergence(K3, [1, -1, 0], 0.5)
-    three = flow_divergence(K3, [[1, 0, 1], [-1, 0, -1], [0, 0, 0]], 0.5)
+    one = lattice_divergence_by_flow(K3, [1, -1, 0], 0.5)
+    three = lattice_divergence_by_flow(K3, [[1, 0, 1], [-1, 0, -1], [0, 0, 0]], 0.5)
     assert three.bound == pytest.approx(2 * one.bound)
     assert three.excess == pytest.approx(2 * one.excess)
-    nothing = flow_divergence(K3, [0, 0, 0], 0.5)
+    nothing = lattice_divergence_by_flow(K3, [0, 0, 0], 0.5)
     assert nothing.bound == nothing.continuous == nothing.excess == 0.0
 
 
 def test_shifts_of_any_size_are_taken_exactly():
     """Past 2^40 no flow is searched for; past 2^63 the shift is Python's."""
     size = 2**90
-    found = flow_divergence(K3, [[size], [-size], [0]], 0.5)
+    found = lattice_divergence_by_flow(K3, [[size], [-size], [0]], 0.5)
     assert found.continuous == pytest.approx(2 / 3 * float(size) ** 2 / (4 * 0.25))
     deviation = 2**100
-    finer = flow_divergence(K3, [[size], [-size], [0]], [deviation] * 3)
+    finer = lattice_divergence_by_flow(K3, [[size], [-size], [0]], [deviation] * 3)
     assert finer.bound == pytest.approx(2 / 3 / 4 * 2.0**-20, rel=1e-12)
     assert finer.excess == 0.0
 
@@ -405,19 +414,19 @@ def test_large_flows_are_searched_with_integer_prices():
     size = 2**38
     shift = np.array([3 * size, -3 * size, 0], dtype=object)
     near = np.array([2 * size + 1, size - 1, size - 1], dtype=object) * [1, 1, -1]
-    found = lattice._unit_step(K3, shift, np.ones(3), near)
+    found = lattice._lattice_unit_step(K3, shift, np.ones(3), near)
     assert found.tolist() == [2 * size, size, -size]
 
 
 def test_next_to_a_huge_divergence_the_closed_form_is_the_excess():
-    found = flow_divergence(K3, [2**30, -(2**30), 0], 0.3)
-    assert found.excess == flow_excess(K3, 0.3)
-    uneven = flow_divergence(K3, [2**45, -(2**45), 0], [2.0**45, 0.3, 0.3])
-    assert uneven.excess == flow_excess(K3, [2.0**45, 0.3, 0.3])
+    found = lattice_divergence_by_flow(K3, [2**30, -(2**30), 0], 0.3)
+    assert found.excess == lattice_excess_by_flows(K3, 0.3)
+    uneven = lattice_divergence_by_flow(K3, [2**45, -(2**45), 0], [2.0**45, 0.3, 0.3])
+    assert uneven.excess == lattice_excess_by_flows(K3, [2.0**45, 0.3, 0.3])
 
 
 def test_whole_arrays_of_int64_are_shifts_too():
-    found = flow_divergence(K3, np.array([1, -1, 0]), np.array([4, 4, 4]))
+    found = lattice_divergence_by_flow(K3, np.array([1, -1, 0]), np.array([4, 4, 4]))
     assert found.bound == pytest.approx(2 / 3 / 64)
 
 
@@ -432,7 +441,7 @@ def test_whole_arrays_of_int64_are_shifts_too():
 )
 def test_shifts_that_are_none_are_refused(shift, what):
     with pytest.raises(InvalidInputError, match=what):
-        flow_divergence(K3, shift, 4)
+        lattice_divergence_by_flow(K3, shift, 4)
 
 
 @pytest.mark.parametrize("deviations", [0, -1.0, [4, 4, 0], 1e200])
@@ -448,7 +457,7 @@ def test_as_many_deviations_as_links_are_needed():
 
 def test_a_negative_number_of_colluders_is_refused():
     with refused("tolerate-negative"):
-        worst_excess(K3, 4, -1)
+        worst_lattice_excess(K3, 4, -1)
 
 
 def test_nobody_left_has_no_excess():
@@ -457,7 +466,7 @@ def test_nobody_left_has_no_excess():
     for left in (nobody, alone):
         assert lattice_excess(left, 4) == 0.0
         shift = np.zeros((left.n_parties, 1), dtype=np.int64)
-        assert flow_divergence(left, shift, 4).bound == 0.0
+        assert lattice_divergence_by_flow(left, shift, 4).bound == 0.0
 
 
 @few
@@ -551,17 +560,17 @@ def test_the_epsilon_of_an_excess_is_exact(bits, exponent, fraction, part):
     with mpmath.workdps(40):
         exact = mpmath.mpf(excess) / (2 * mpmath.mpf(step) ** 2)
         expected = float(exact) if exact < mpmath.mpf(2) ** 1023 else inf
-    assert epsilon_excess(excess, step) == pytest.approx(expected, rel=1e-15)
+    assert lattice_epsilon_excess(excess, step) == pytest.approx(expected, rel=1e-15)
 
 
 def test_an_excess_that_is_nothing_stays_nothing_and_infinity_infinite():
-    assert epsilon_excess(0.0, 2.0**-100) == 0.0
-    assert epsilon_excess(inf, 2.0**-100) == inf
-    assert epsilon_excess(1.0, 2.0**-600) == inf
+    assert lattice_epsilon_excess(0.0, 2.0**-100) == 0.0
+    assert lattice_epsilon_excess(inf, 2.0**-100) == inf
+    assert lattice_epsilon_excess(1.0, 2.0**-600) == inf
     with refused("step-not-positive"):
-        epsilon_excess(1.0, 0.0)
+        lattice_epsilon_excess(1.0, 0.0)
     with refused("divergence-negative"):
-        epsilon_excess(-1.0, 1.0)
+        lattice_epsilon_excess(-1.0, 1.0)
 
 
 @few
@@ -572,7 +581,7 @@ def test_the_guarantee_with_its_excess_covers_every_shift(setting):
     weights = topology.shares_per_edge * np.array(deviations) ** 2
     theta = topology.incidence.toarray()
     mu2 = np.linalg.eigvalsh(theta @ np.diag(weights) @ theta.T)[1]
-    excess = epsilon_excess(lattice_excess(topology, deviations), 1.0)
+    excess = lattice_epsilon_excess(lattice_excess(topology, deviations), 1.0)
     size = sum(x * x for x in shift)
     exact = exact_kl(topology, shift, deviations)
     assert exact <= (1 / (2 * mu2) + excess) * size * (1 + 1e-9) + 1e-9
@@ -616,7 +625,7 @@ def test_no_guesser_beats_a_rounded_normal_law(name, draws, deviation, shift):
     shift = [*shift, *[0] * (topology.n_parties - 3)]
     told = exact_variation(topology, shift, deviation)
     real = formula(topology, shift, deviation)
-    smooth = smoothness(topology, deviation)
+    smooth = smoothness_of_masks(topology, deviation)
     for spare in (-3.0, -1.0, 0.5, 2.0, 5.0, 10.0, 20.0):
         assert told <= smooth.variation(real, 1.0, spare=spare) + 1e-9
     assert (1.0 + told) / 2.0 <= lattice_success(real, smooth=smooth, moved=1.0) + 1e-9
@@ -628,7 +637,7 @@ def test_on_a_fine_lattice_the_normal_law_is_the_truth():
     real = formula(topology, shift, 4.0)
     told = exact_variation(topology, shift, 4.0)
     assert told == pytest.approx(erf(sqrt(real) / 2.0), rel=0.01)
-    smooth = smoothness(topology, 4.0)
+    smooth = smoothness_of_masks(topology, 4.0)
     best = min(smooth.variation(real, 1.0, spare=x) for x in (2.0, 5.0, 10.0))
     assert told < best < 1.05 * told
 
@@ -639,7 +648,7 @@ def test_with_a_thousand_steps_little_is_added_to_the_normal_law(
     topology, divergence, data
 ):
     """Whichever parties are left, and even if 2^100 coefficients differ."""
-    smooth = smoothness(topology, 2.0**10)
+    smooth = smoothness_of_masks(topology, 2.0**10)
     moved = data.draw(st.sampled_from([1.0, 2.0**20, 2.0**100]))
     found = lattice_success(divergence, smooth=smooth, moved=moved)
     normal = attacker_success(divergence)
@@ -650,7 +659,7 @@ def test_with_a_thousand_steps_little_is_added_to_the_normal_law(
 def test_a_smooth_bound_is_never_worse_than_the_general_one():
     ring = Topology.family("ring:30")
     for deviation in (0.2, 1.0, 3.0, 50.0):
-        smooth = smoothness(ring, deviation)
+        smooth = smoothness_of_masks(ring, deviation)
         for divergence in (0.0, 1e-9, 0.1, 3.0, inf):
             for moved in (1.0, 1e300, inf):
                 found = lattice_success(divergence, smooth=smooth, moved=moved)
@@ -659,8 +668,8 @@ def test_a_smooth_bound_is_never_worse_than_the_general_one():
 
 def test_no_more_coefficients_differ_than_the_distance_has_room_for():
     """A column that differs moves two parties by a step or more."""
-    assert most_moved(sqrt(2) * 3, 3.0) == pytest.approx(1.0)
-    assert most_moved(1e200, 1e-100) == inf
+    assert most_moved_coefficients(sqrt(2) * 3, 3.0) == pytest.approx(1.0)
+    assert most_moved_coefficients(1e200, 1e-100) == inf
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from veilsum.privacy.planner import _most_tolerated
+from veilsum.privacy.planner import _most_colluders_tolerated
 
 
 @pytest.mark.parametrize(
@@ -10,4 +10,4 @@ from veilsum.privacy.planner import _most_tolerated
     [(2, 1, 0), (4, 1, -1), (5, 4, 3), (5, 3, 1), (6, 3, 2)],
 )
 def test_one_link_each_makes_pairs_and_no_network(count, degree, most):
-    assert _most_tolerated(count, degree) == most
+    assert _most_colluders_tolerated(count, degree) == most

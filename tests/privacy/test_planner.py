@@ -16,18 +16,18 @@ from strategies import connected_topologies, few
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.topology import Topology
-from veilsum.masks.fixed_point import deviation_bits, fitting_bits
-from veilsum.models.least_squares import Counting, statistics
+from veilsum.masks.fixed_point import fitting_mask_bits, grid_bits_of_deviation
+from veilsum.models.least_squares import LeastSquaresCounting, statistics
 from veilsum.models.rows import ONES, RowMeasures, Rows
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 from veilsum.privacy import graph_search, planner
 from veilsum.privacy.graph_search import (
-    best_circulant,
+    best_circulant_candidate,
     best_random_regular,
     improved_by_swaps,
 )
 from veilsum.privacy.guarantee import guarantee
-from veilsum.privacy.planner import grid_bits, plan, sigma_for
+from veilsum.privacy.planner import grid_bits_for_sigma, plan, sigma_for_epsilon
 from veilsum.privacy.records import record_exchange_distance
 from veilsum.privacy.worst_case import worst_case
 
@@ -91,7 +91,7 @@ def test_a_plan_and_its_evaluation_agree_for_every_law(
     if law == "lattice":
         least = best.sigma * sqrt(topology.weights.min())
         finer = data.draw(st.integers(0, 40))
-        masks["grid"] = deviation_bits(least, 2**10) + finer
+        masks["grid"] = grid_bits_of_deviation(least, 2**10) + finer
     found = worst_case(topology, **keys, **masks)
     assert found.attacker_success <= success
     assert found.epsilon <= best.epsilon * (1 + 1e-12)
@@ -111,7 +111,9 @@ def test_a_plan_and_its_evaluation_agree_for_every_law(
 @few
 def test_an_epsilon_is_met_on_every_grid_that_is_fine_enough(topology, epsilon, finer):
     best = plan(tolerate=0, epsilon=epsilon, graph=topology).best
-    bits = deviation_bits(best.sigma * sqrt(topology.weights.min()), 2**10) + finer
+    bits = (
+        grid_bits_of_deviation(best.sigma * sqrt(topology.weights.min()), 2**10) + finer
+    )
     found = worst_case(topology, tolerate=0, sigma=best.sigma, law="lattice", grid=bits)
     assert found.epsilon <= epsilon
     assert found.epsilon == pytest.approx(epsilon, rel=1e-6)
@@ -156,7 +158,7 @@ def test_sigma_in_closed_form():
     expected = 7.0 / (2 * sqrt(2) * ndtri(0.6) * sqrt(3))
     assert found.best.sigma == pytest.approx(expected, rel=1e-8)
     assert found.best.sigma > expected
-    assert sigma_for(epsilon=0.125, mu2=2.0) == pytest.approx(1.0)
+    assert sigma_for_epsilon(epsilon=0.125, mu2=2.0) == pytest.approx(1.0)
     # Shares on a lattice need a few millionths more.
     assert expected < plan(5, **keys).best.sigma < expected * (1 + 1e-5)
 
@@ -166,7 +168,7 @@ def test_a_plan_for_five_holds_on_the_lattice(success):
     """Their sigmas were once evaluated as .5125, .627, .762 and .991."""
     keys = {"tolerate": 2, "distance": 1.0}
     best = plan(5, attacker_success=success, **keys).best
-    for grid in (best.lattice_bits, deviation_bits(best.sigma, 2**10)):
+    for grid in (best.lattice_bits, grid_bits_of_deviation(best.sigma, 2**10)):
         found = worst_case(
             best.topology, sigma=best.sigma, law="lattice", grid=grid, **keys
         )
@@ -251,7 +253,7 @@ def test_the_smallest_networks_have_plans(n):
     ],
 )
 def test_the_best_circulant_graph_is_found(n, degree, tolerate, value):
-    found = best_circulant(n, degree=degree, tolerate=tolerate)
+    found = best_circulant_candidate(n, degree=degree, tolerate=tolerate)
     assert found.worst.value == pytest.approx(value, abs=6e-4)
     promise = worst_case(found.topology, tolerate=tolerate, sigma=1.0)
     assert promise.mu2 == pytest.approx(found.worst.value, rel=1e-9)
@@ -262,7 +264,7 @@ def test_the_best_circulant_graph_is_found(n, degree, tolerate, value):
 @each("tolerate", [1, 2])
 def test_no_circulant_graph_is_better(n, degree, tolerate):
     """All offset sets by brute force."""
-    found = best_circulant(n, degree=degree, tolerate=tolerate)
+    found = best_circulant_candidate(n, degree=degree, tolerate=tolerate)
     half, middle = range(1, (n + 1) // 2), degree % 2 and n % 2 == 0
     best = 0.0
     for offsets in combinations(half, degree // 2):
@@ -276,7 +278,7 @@ def test_many_offset_sets_are_sampled_and_a_seed_repeats_the_sample(monkeypatch)
     monkeypatch.setattr(graph_search, "MOST_OFFSET_SETS", 50)
     monkeypatch.setattr(graph_search, "SAMPLED_OFFSET_SETS", 30)
     keys = {"degree": 6, "tolerate": 1}
-    first, second = (best_circulant(24, **keys, seed=3) for _ in range(2))
+    first, second = (best_circulant_candidate(24, **keys, seed=3) for _ in range(2))
     assert first.graph == second.graph
     assert comb(11, 3) > 50
 
@@ -293,7 +295,7 @@ def test_exchanging_links_improves_and_keeps_the_degrees():
 
 
 def test_exchanges_may_lose_less_and_less():
-    class Watched(graph_search._Swaps):
+    class Watched(graph_search._GraphSearchSwaps):
         def step(self, leeway):
             leeways.append(leeway)
             super().step(leeway)
@@ -302,7 +304,7 @@ def test_exchanges_may_lose_less_and_less():
     start = Topology.family("circulant:8:1,3")
     search = Watched(start, 4, 1, np.random.default_rng(0))
     for steps in (range(3), range(3, 4)):
-        graph_search.Exchanging((search,), steps, 4)(0, seed=0)
+        graph_search.GraphSearchExchanges((search,), steps, 4)(0, seed=0)
     np.testing.assert_allclose(leeways, [0.05, 0.0375, 0.025, 0.0125])
 
 
@@ -384,7 +386,7 @@ def test_an_interrupt_while_exchanging_links_is_told(monkeypatch):
 
         return stop_after_ten
 
-    monkeypatch.setattr(planner, "watched", lambda _: nullcontext(progress))
+    monkeypatch.setattr(planner, "watch_progress", lambda _: nullcontext(progress))
     found = plan(12, tolerate=1, epsilon=0.1, degree=4)
     assert found.interrupted
     assert found.best.exact
@@ -399,7 +401,7 @@ def test_progress_is_reported_by_stage(monkeypatch):
 
     told = []
     plan(10, tolerate=1, epsilon=0.1, degree=4, progress=lambda *one: told.append(one))
-    monkeypatch.setattr(planner, "watched", lambda _: nullcontext(progress))
+    monkeypatch.setattr(planner, "watch_progress", lambda _: nullcontext(progress))
     plan(10, tolerate=1, epsilon=0.1, degree=4)
     assert told == [(n, total) for total, *ns in stages.values() for n in ns]
     assert {"circulant graphs", "random regular graphs", "exchanging links"} <= set(
@@ -415,7 +417,7 @@ def test_progress_is_reported_by_stage(monkeypatch):
 
 @given(st.floats(1e-20, 1e15), st.integers(1, 100))
 def test_a_lattice_plan_fits_62_bits_and_is_fine_enough(sigma, links):
-    bits = fitting_bits(sigma=sigma, links=links)
+    bits = fitting_mask_bits(sigma=sigma, links=links)
     assert bits + np.log2(sigma * sqrt(2 * links)) + 6 <= 62
     assert sigma * 2.0**bits >= 2**10
 
@@ -461,7 +463,7 @@ def test_no_exchange_within_the_ranges_moves_further(ranges, response, model, se
     corners = draw.integers(0, 2, (40, len(ranges) + 1))
     inner = np.where(draw.random(corners.shape) < 0.2, draw.random(), corners)
     low, width = (np.array([*ranges, response]) @ [[1, -1], [0, 1]]).T
-    measures = [Measure.of(*r).centred() for r in [*ranges, response]]
+    measures = [UnitMeasure.of(*r).centred() for r in [*ranges, response]]
     middle = np.array([float(one.centre * one.unit) for one in measures])
     rows = low + width * inner - (0.0 if model == "mean" else middle)
     records = [statistic(r[:-1], r[-1], model) for r in rows.tolist()]
@@ -481,13 +483,13 @@ def test_what_a_fit_sums_moves_no_further(ranges, response, intercept, seed):
     found = record_exchange_distance(
         columns, model="linear-with-errors", response=response, intercept=intercept
     )
-    counted = [Measure.of(*r) for r in ranges]
+    counted = [UnitMeasure.of(*r) for r in ranges]
     measures = RowMeasures.of(
         [ONES, *counted] if intercept else counted,
-        Measure.of(*response),
+        UnitMeasure.of(*response),
         intercept=0 if intercept else None,
     )
-    units = Counting(measures).layout.counts
+    units = LeastSquaresCounting(measures).layout.counts
     draw = np.random.default_rng(seed)
     low, width = (np.array([*ranges, response]) @ [[1, -1], [0, 1]]).T
     corners = low + width * draw.integers(0, 2, (12, len(low)))
@@ -541,8 +543,8 @@ def test_ten_clipped_features_are_bounded_by_their_lengths():
 def test_a_column_that_is_centred_moves_sums_less():
     """Years in 40 bits are counted from 1950; in whole years from 0, in fewer bits."""
     keys = {"model": "linear-with-errors", "response": (0, 1)}
-    fine = record_exchange_distance({"x": Measure.of(1900, 2000)}, **keys)
-    whole = Measure.of(1900, 2000, Fraction(1))
+    fine = record_exchange_distance({"x": UnitMeasure.of(1900, 2000)}, **keys)
+    whole = UnitMeasure.of(1900, 2000, Fraction(1))
     years = record_exchange_distance({"x": whole}, **keys)
     bound = record_exchange_distance({"x": (1900, 2000)}, **keys)
     assert 30 * fine.distance < years.distance
@@ -553,7 +555,7 @@ def test_a_column_that_is_centred_moves_sums_less():
 
 def test_a_distance_is_that_of_how_a_column_is_counted():
     """In units of ten a range of 0 to 95 is one of 0 to 100."""
-    tens = Measure.of(0, 95, Fraction(10))
+    tens = UnitMeasure.of(0, 95, Fraction(10))
     found = record_exchange_distance({"age": tens}, model="sum")
     assert found.distance == pytest.approx(sqrt(2) * 100)
 
@@ -632,7 +634,7 @@ def test_a_budget_is_refused_only_when_no_graph_meets_it(n, data):
 
 def test_the_worst_coalitions_of_a_circulant_graph_are_right_where_they_are_many():
     """Fifteen parties, five colluding: 1,001 coalitions hold party 0."""
-    found = best_circulant(15, degree=8, tolerate=5)
+    found = best_circulant_candidate(15, degree=8, tolerate=5)
     exact = brute_force(found.topology, 5)
     assert found.worst.value == pytest.approx(exact, rel=1e-9)
 
@@ -642,5 +644,7 @@ def test_a_grid_leaves_room_for_the_party_with_most_links():
     hub = Topology.family("wheel:41")
     assert (hub.degrees.min(), hub.degrees.max()) == (3, 40)
     for sigma in (1e3, 1e6, 1e9):
-        assert grid_bits(hub, sigma) == fitting_bits(sigma=sigma, links=40)
-        assert grid_bits(hub, sigma) < fitting_bits(sigma=sigma, links=3)
+        assert grid_bits_for_sigma(hub, sigma) == fitting_mask_bits(
+            sigma=sigma, links=40
+        )
+        assert grid_bits_for_sigma(hub, sigma) < fitting_mask_bits(sigma=sigma, links=3)

@@ -7,7 +7,7 @@ import networkx as nx
 import pytest
 
 from cases import each
-from veilsum.graphs.augmentation import blocks
+from veilsum.graphs.augmentation import graph_blocks
 from veilsum.graphs.topology import Topology
 from veilsum.privacy.diagnosis import examine
 
@@ -42,7 +42,7 @@ def check(name):
     found = examine(Topology.from_networkx(graph), tolerate=1)
     assert found.safe == (nx.node_connectivity(graph) > 1)
     assert found.gap == 0
-    assert len(found.links_to_add) == blocks(graph).missing_links
+    assert len(found.links_to_add) == graph_blocks(graph).missing_links
     graph.add_edges_from(found.links_to_add)
     assert nx.node_connectivity(graph) >= 2
 

@@ -8,10 +8,10 @@ import pytest
 from refusals import refused
 from veilsum.graphs.topology import Topology
 from veilsum.privacy import coalitions
-from veilsum.privacy.coalitions import Search
+from veilsum.privacy.coalitions import CoalitionSearch
 from veilsum.privacy.planner import plan
 from veilsum.privacy.worst_case import worst_case
-from veilsum.scale.workers import shared_by
+from veilsum.scale.workers import workers_shared_by
 
 # Irregular ones: nothing is skipped because all parties are alike.
 NETWORKS = {
@@ -41,7 +41,7 @@ def small_pieces(monkeypatch):
 def searched(name, on=None):
     n, size, work = NETWORKS[name]
     told = []
-    search = Search(network(n), size, work, lambda *one: told.append(one), on)
+    search = CoalitionSearch(network(n), size, work, lambda *one: told.append(one), on)
     found = search.run()
     return found, search.work, search.done, told
 
@@ -54,7 +54,7 @@ def test_the_worst_coalition_is_the_same_whoever_shares_the_search(
     """From a bad start better coalitions are found on the way, and levels change."""
     if bad_start:
         first = lambda _, size: tuple(range(size))  # noqa: E731
-        monkeypatch.setattr(coalitions, "attack", first)
+        monkeypatch.setattr(coalitions, "attack_mu2_by_coalition", first)
     alone = searched(name)
     assert alone[0].exact == (name != "out of work")
     with ThreadPoolExecutor(3) as pool:
@@ -76,9 +76,9 @@ def test_processes_find_the_same():
     """What travels to them can travel; searches that nobody remembers from before."""
     asked = {"tolerate": 2, "sigma": 1.0}
     graph = network(20, seed=9)
-    with shared_by("processes:2") as on:
-        shared = Search(graph, 2, 1e6, None, on).run()
-    assert shared == Search(graph, 2, 1e6).run()
+    with workers_shared_by("processes:2") as on:
+        shared = CoalitionSearch(graph, 2, 1e6, None, on).run()
+    assert shared == CoalitionSearch(graph, 2, 1e6).run()
     assert worst_case(graph, **asked, on="threads:2").epsilon == (
         worst_case(graph, **asked).epsilon
     )
@@ -89,5 +89,5 @@ def test_processes_find_the_same():
 
 def test_those_who_end_before_the_work_are_named():
     said = refused("workers-lost")
-    with said, shared_by("threads:1"):
+    with said, workers_shared_by("threads:1"):
         raise BrokenExecutor("gone")

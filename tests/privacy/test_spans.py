@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from refusals import refused
 from veilsum.errors import BudgetError
-from veilsum.privacy.spans import given_away
+from veilsum.privacy.spans import parties_given_away_by_sums
 
 NAMES = "abcdefgh"
 sums = st.lists(st.sets(st.sampled_from(NAMES), min_size=1), min_size=1, max_size=6)
@@ -35,7 +35,7 @@ def says_something_of(known, few):
 @given(sums, st.integers(1, 5))
 @settings(max_examples=60)
 def test_it_finds_somebody_exactly_if_some_few_parties_have_a_vector(known, few):
-    found = given_away(known, few)
+    found = parties_given_away_by_sums(known, few)
     sizes = range(1, few + 1)
     every = (few_ for size in sizes for few_ in combinations(NAMES, size))
     assert (found is not None) == any(says_something_of(known, one) for one in every)
@@ -57,7 +57,7 @@ def test_it_finds_all_that_is_new_and_nothing_that_was_known(known, more, few):
     def is_new(places):
         return size([*known, *more], places) > size(known, places)
 
-    found = given_away(more, few, known=known)
+    found = parties_given_away_by_sums(more, few, known=known)
     sizes = range(1, few + 1)
     every = (few_ for size_ in sizes for few_ in combinations(NAMES, size_))
     assert (found is not None) == any(map(is_new, every))
@@ -78,28 +78,30 @@ def test_it_is_the_condition_over_all_coalitions(known, tolerate, honest):
             for few in combinations(others, size):
                 rest = [name for name in others if name not in few]
                 leaks |= rank([row(one, rest) for one in known]) < rank(left)
-    assert (given_away(known, tolerate + honest - 1) is not None) == leaks
+    assert (
+        parties_given_away_by_sums(known, tolerate + honest - 1) is not None
+    ) == leaks
 
 
 def test_factors_are_rational_and_not_only_plus_and_minus_one():
     """(abcd + abef + cdef) / 2 is abcdef: with abcdefg known, g is what is left."""
-    assert given_away([set("ab"), set("ac"), set("bc")], 1) is not None
-    assert given_away([set("ab"), set("ac")], 1) is None
+    assert parties_given_away_by_sums([set("ab"), set("ac"), set("bc")], 1) is not None
+    assert parties_given_away_by_sums([set("ab"), set("ac")], 1) is None
     triangles = [set("abcd"), set("abef"), set("cdef"), set("abcdefg")]
-    assert given_away(triangles, 1) == ("g",)
-    assert given_away(triangles[:3], 1) is None
+    assert parties_given_away_by_sums(triangles, 1) == ("g",)
+    assert parties_given_away_by_sums(triangles[:3], 1) is None
 
 
 def test_parties_that_are_always_together_are_never_told_apart():
     many = [f"party {k}" for k in range(1000)]
     halves = [many, many[:500], many[:250] + many[500:750]]
-    assert given_away(halves, 499) is None
-    assert len(given_away(halves, 500)) == 500
+    assert parties_given_away_by_sums(halves, 499) is None
+    assert len(parties_given_away_by_sums(halves, 500)) == 500
 
 
 def test_too_many_sets_to_look_through_are_refused():
     places = range(64)
     bits = [{f"p{k}" for k in places if k * k * j % 61 % 2} for j in range(1, 30)]
-    assert given_away(bits, 3) is None
+    assert parties_given_away_by_sums(bits, 3) is None
     with refused("history-too-large", BudgetError):
-        given_away(bits, 6)
+        parties_given_away_by_sums(bits, 6)

@@ -6,8 +6,8 @@ from scipy import stats
 
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import Shares, ShareStreams, draw_shares
-from veilsum.privacy.transcript import Drawn, simulated
+from veilsum.masks.masking import MaskShares, ShareStreams, draw_mask_shares
+from veilsum.privacy.transcript import TranscriptDrawnEpoch, simulate_transcript
 
 RUNS = 4000
 GRID = 40
@@ -25,11 +25,13 @@ def views(rows, *, seed, reuse=None):
     """
     law = Masks("uniform", grid=GRID).on(RING)
     private = np.stack([law.encode(np.repeat(row, RUNS)) for row in rows])
-    values = draw_shares(RING, law, ShareStreams(seed), size=RUNS).values
+    values = draw_mask_shares(RING, law, ShareStreams(seed), size=RUNS).values
     if reuse is not None:
-        values[reuse] = draw_shares(RING, law, ShareStreams(99), size=1).values[reuse]
-    drawn = Drawn(0, private, Shares(RING, values))
-    return simulated(law, [drawn], corrupted=["3"]).view().stripped.T
+        values[reuse] = draw_mask_shares(RING, law, ShareStreams(99), size=1).values[
+            reuse
+        ]
+    drawn = TranscriptDrawnEpoch(0, private, MaskShares(RING, values))
+    return simulate_transcript(law, [drawn], corrupted=["3"]).view().stripped.T
 
 
 def bits_of(numbers):

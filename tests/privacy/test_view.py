@@ -4,18 +4,18 @@ from hypothesis import given, strategies as st
 
 from refusals import refused
 from strategies import any_topologies, coalitions, eighths, few, seeds
-from veilsum.graphs.connectivity import components, minimum_vertex_cut
+from veilsum.graphs.connectivity import graph_components, minimum_vertex_cut
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import GaussianMasks, check_sigma
-from veilsum.masks.masking import ShareStreams, draw_shares
-from veilsum.privacy.transcript import Drawn, simulated
+from veilsum.masks.laws import GaussianMasks, check_mask_sigma
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
+from veilsum.privacy.transcript import TranscriptDrawnEpoch, simulate_transcript
 
-UNIT = GaussianMasks(check_sigma(1.0))
+UNIT = GaussianMasks(check_mask_sigma(1.0))
 
 
 def run_of(topology, rows, *, seed=0, dim=1, times=2):
     """(shares, coefficients, estimates) of a made-up run with tell-tale estimates."""
-    shares = draw_shares(topology, UNIT, ShareStreams(seed), size=rows.shape[1])
+    shares = draw_mask_shares(topology, UNIT, ShareStreams(seed), size=rows.shape[1])
     shape = (times, topology.n_parties, dim)
     estimates = 1000.0 + np.arange(np.prod(shape), dtype=float).reshape(shape)
     return shares, rows, estimates
@@ -28,8 +28,8 @@ def observe(shares, rows, estimates, *, corrupted):
         for k, told in enumerate(estimates)
         for name, row in zip(names, told, strict=True)
     }
-    drawn = Drawn(0, rows, shares, told=told)
-    return simulated(UNIT, [drawn], corrupted=corrupted).view()
+    drawn = TranscriptDrawnEpoch(0, rows, shares, told=told)
+    return simulate_transcript(UNIT, [drawn], corrupted=corrupted).view()
 
 
 @given(st.data(), any_topologies(), seeds)
@@ -40,7 +40,7 @@ def test_a_view_yields_every_component_s_sum_exactly(data, topology, seed):
     view = observe(*run_of(topology, rows, seed=seed), corrupted=corrupted)
     sums = view.component_sums()
     honest = topology.without(topology.indices(corrupted))
-    assert set(sums) == {honest.names(part) for part in components(honest)}
+    assert set(sums) == {honest.names(part) for part in graph_components(honest)}
     for names, found in sums.items():
         expected = rows[sorted(topology.indices(names))].sum(axis=0)
         np.testing.assert_allclose(found, expected, atol=1e-11)
@@ -141,7 +141,7 @@ def test_a_view_holds_no_honest_coefficient_and_no_share_between_honest_parties(
     honest_graph = topology.without(colluders)
     linked = {
         name
-        for part in components(honest_graph)
+        for part in graph_components(honest_graph)
         if len(part) > 1
         for name in honest_graph.names(part)
     }

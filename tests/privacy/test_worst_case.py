@@ -16,15 +16,19 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import algebraic_connectivity, vertex_connectivity
 from veilsum.graphs.topology import Topology
 from veilsum.privacy import coalitions, worst_case as module
-from veilsum.privacy.coalitions import Search
+from veilsum.privacy.coalitions import CoalitionSearch
 from veilsum.privacy.guarantee import guarantee
 from veilsum.privacy.remaining import (
     EdgeTest,
-    candidates_bound,
-    clear_direct,
-    mu2_without,
+    clear_coalitions_directly,
+    mu2_bound_of_coalitions,
+    mu2_without_coalitions,
 )
-from veilsum.privacy.worst_case import sparse_bound, worst_case, worst_mu2
+from veilsum.privacy.worst_case import (
+    sparse_mu2_bound_of_coalitions,
+    worst_case,
+    worst_mu2,
+)
 
 RGG12 = [
     *((0, 2), (0, 5), (0, 8), (0, 10), (0, 11), (1, 3), (1, 6), (1, 8), (1, 9)),
@@ -155,14 +159,14 @@ def test_both_tests_agree_with_the_eigenvalues_around_every_level(spec):
     topology = Topology.family(spec)
     adjacency = topology.adjacency.toarray()
     sets = np.array(list(combinations(range(topology.n_parties), 2)))
-    values = mu2_without(adjacency, sets)
+    values = mu2_without_coalitions(adjacency, sets)
     top = algebraic_connectivity(topology)
     for level in np.quantile(values[values < 0.99 * top], [0.01, 0.3, 0.6, 0.95]):
         shifted = level + 1e-7
         if np.abs(values - shifted).min() < 1e-9 or shifted >= top:
             continue
         np.testing.assert_array_equal(
-            clear_direct(adjacency, sets, shifted), values > shifted
+            clear_coalitions_directly(adjacency, sets, shifted), values > shifted
         )
         edge = EdgeTest(topology, shifted).clear(sets)
         np.testing.assert_array_equal(edge, values > shifted)
@@ -175,8 +179,8 @@ def test_the_family_bound_never_exceeds_what_a_member_achieves(topology, size):
         return
     adjacency = topology.adjacency.toarray()
     sets = np.array(list(combinations(range(n), size)))
-    bound = candidates_bound(adjacency, [], np.arange(n), size)
-    assert bound <= mu2_without(adjacency, sets).min() + 1e-9
+    bound = mu2_bound_of_coalitions(adjacency, [], np.arange(n), size)
+    assert bound <= mu2_without_coalitions(adjacency, sets).min() + 1e-9
 
 
 @each("spec", ["petersen", "hypercube:5", "regular:40:6:seed=1", "circulant:30:1,7,11"])
@@ -185,7 +189,7 @@ def test_the_sparse_bound_never_exceeds_the_exact_answer(spec, size):
     topology = Topology.family(spec)
     whole = algebraic_connectivity(topology)
     exact = worst_mu2(topology, tolerate=size)
-    bound = sparse_bound(topology, mu2=whole, size=size)
+    bound = sparse_mu2_bound_of_coalitions(topology, mu2=whole, size=size)
     assert exact.exact
     assert whole - size <= bound <= exact.upper
 
@@ -197,9 +201,11 @@ def test_the_sparse_bound_holds_on_any_graph(topology, size):
     if n - size < 2:
         return
     sets = np.array(list(combinations(range(n), size)))
-    worst = mu2_without(topology.adjacency.toarray(), sets).min()
+    worst = mu2_without_coalitions(topology.adjacency.toarray(), sets).min()
     whole = algebraic_connectivity(topology)
-    assert sparse_bound(topology, mu2=whole, size=size) <= worst + 1e-9
+    assert (
+        sparse_mu2_bound_of_coalitions(topology, mu2=whole, size=size) <= worst + 1e-9
+    )
 
 
 def test_a_cut_is_named_and_there_is_no_number():
@@ -263,7 +269,7 @@ def test_an_interrupt_keeps_the_bracket_found_so_far():
         seen.append((done, total))
         raise KeyboardInterrupt
 
-    found = Search(topology, 2, 10**7, stop).run()
+    found = CoalitionSearch(topology, 2, 10**7, stop).run()
     assert seen
     assert not found.exact
     assert found.lower <= found.upper
@@ -272,16 +278,16 @@ def test_an_interrupt_keeps_the_bracket_found_so_far():
 def test_progress_ends_at_the_total():
     seen = []
     topology = Topology.family("regular:20:6:seed=1")
-    Search(topology, 2, 10**7, lambda *pair: seen.append(pair)).run()
+    CoalitionSearch(topology, 2, 10**7, lambda *pair: seen.append(pair)).run()
     assert seen[-1][0] == seen[-1][1]
 
 
 def test_symmetry_saves_work_and_changes_nothing(monkeypatch):
     topology = Topology.family("hypercube:4")
-    short = Search(topology, 3, 10**7)
+    short = CoalitionSearch(topology, 3, 10**7)
     with_symmetry = short.run()
     monkeypatch.setattr(coalitions, "is_vertex_transitive", lambda _: False)
-    long = Search(topology, 3, 10**7)
+    long = CoalitionSearch(topology, 3, 10**7)
     assert long.run().upper == pytest.approx(with_symmetry.upper, rel=1e-12)
     assert short.work < long.work / 2
 
@@ -369,13 +375,13 @@ def test_a_small_graph_is_searched_by_one_thread_of_blas(monkeypatch):
         info = control.threadpool_info()
         return {one["num_threads"] for one in info if one["user_api"] == "blas"}
 
-    seen, values = [], coalitions.values_without
+    seen, values = [], coalitions.mu2_values_without_coalitions
 
     def noted(*given):
         seen.append(threads())
         return values(*given)
 
-    monkeypatch.setattr(coalitions, "values_without", noted)
+    monkeypatch.setattr(coalitions, "mu2_values_without_coalitions", noted)
     with control.threadpool_limits(2, user_api="blas"):
         before = threads()
         module._FOUND.clear()

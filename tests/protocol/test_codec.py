@@ -17,7 +17,7 @@ from veilsum.errors import (
     ProtocolError,
     SecretError,
 )
-from veilsum.numbers.limbs import Moduli, from_integers
+from veilsum.numbers.limbs import LimbModuli, limbs_from_integers
 from veilsum.protocol.codec import Codec, MalformedMessageError
 from veilsum.protocol.messages import (
     MESSAGES,
@@ -55,7 +55,7 @@ lost = st.lists(names, max_size=4).map(tuple)
 
 
 def limbs(values, words):
-    return from_integers(np.array(values, dtype=object), words)
+    return limbs_from_integers(np.array(values, dtype=object), words)
 
 
 def whole(low, high, dtype):
@@ -69,7 +69,9 @@ numbers = st.one_of(
     st.lists(finite, max_size=40).map(lambda values: np.array(values, dtype=float)),
     whole(-(2**63), 2**63 - 1, np.int64),
     whole(0, 2**64 - 1, np.uint64),
-    whole(-(2**63), 2**63 - 1, object).map(lambda values: from_integers(values, 1)),
+    whole(-(2**63), 2**63 - 1, object).map(
+        lambda values: limbs_from_integers(values, 1)
+    ),
 )
 authored = {"party": names, "epoch": epochs, "signature": signatures}
 maskeds = st.builds(Masked, **authored, nonce=nonces, numbers=numbers)
@@ -206,7 +208,7 @@ def test_a_message_without_numbers_has_no_payload():
     ],
 )
 def test_wide_numbers_travel_in_the_limbs_of_their_fields(fields, values):
-    layout = Moduli(fields)
+    layout = LimbModuli(fields)
     codec = Codec(100, layout=layout)
     message = Up(epoch=0, numbers=layout.encode(np.array(values, dtype=object)))
     header, payload = split(codec.encode(message))
@@ -221,14 +223,14 @@ def test_wide_numbers_travel_in_the_limbs_of_their_fields(fields, values):
 
 
 def test_a_residue_beyond_its_modulus_is_refused():
-    layout = Moduli(((1, 64), (2, 20)))
+    layout = LimbModuli(((1, 64), (2, 20)))
     codec = Codec(100, layout=layout)
     header = packed("Up", 0, ["u", 3, 8])
     codec.decode(frame(header, struct.pack("<3Q", 2**64 - 1, 2**20 - 1, 0)))
     beyond = frame(header, struct.pack("<3Q", 0, 2**20, 0))
     CODEC.decode(beyond)  # without the layout it is a word as any other
     refused(beyond, "below their modulus", codec)
-    wide = Codec(100, layout=Moduli(((1, 64), (2, 65))))
+    wide = Codec(100, layout=LimbModuli(((1, 64), (2, 65))))
     header = packed("Up", 0, ["l", 5, 8])
     wide.decode(frame(header, struct.pack("<5Q", 5, 5, 1, 5, 0)))
     refused(frame(header, struct.pack("<5Q", 5, 5, 2, 5, 0)), "modulus", wide)
@@ -236,14 +238,14 @@ def test_a_residue_beyond_its_modulus_is_refused():
 
 @pytest.mark.parametrize("count", [0, 1, 3, 5, 100])
 def test_other_limbs_than_a_vector_has_are_refused(count):
-    codec = Codec(100, layout=Moduli(((2, 128),)))
+    codec = Codec(100, layout=LimbModuli(((2, 128),)))
     header = packed("Up", 0, ["l", count, 8])
     refused(frame(header, bytes(8 * count)), f"4 limbs, found {count}", codec)
 
 
 def test_limbs_without_a_layout_keep_their_bytes():
     """Evidence is read without the plan, and so are transcripts."""
-    codec = Codec(100, layout=Moduli(((2, 128),)))
+    codec = Codec(100, layout=LimbModuli(((2, 128),)))
     encoded = codec.encode(Up(epoch=0, numbers=limbs([-5, 2**100], 2)))
     found = CODEC.decode(encoded)
     assert CODEC.encode(found) == encoded
@@ -264,7 +266,7 @@ def test_byte_order_and_strides_do_not_matter(dtype):
 @each("bits", [None, 64, 60, 128, 100])
 @each("size", [3, 100])
 def test_decoded_numbers_cannot_be_written(bits, size):
-    codec = Codec(1000, layout=bits and Moduli(((size, bits),)))
+    codec = Codec(1000, layout=bits and LimbModuli(((size, bits),)))
     values = np.arange(size)
     numbers = values if bits is None else codec.layout.encode(values)
     masked = Masked(party="a", epoch=0, nonce=NONCE, numbers=numbers)
@@ -728,7 +730,7 @@ def test_a_malformed_message_breaks_the_protocol():
 
 
 def test_a_codec_can_be_pickled_with_its_layout():
-    layout = Moduli(((2, 20), (1, 128)))
+    layout = LimbModuli(((2, 20), (1, 128)))
     codec = Codec(10, 1000, layout)
     again = pickle.loads(pickle.dumps(codec))
     assert again == codec

@@ -7,16 +7,16 @@ import pytest
 from liars import lying, wrongs
 from machines import stopped_at
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.loopback import identities
+from veilsum.drivers.loopback import loopback_identities
 from veilsum.party.run_status import (
     EventFeed,
     RunStatus,
     run_status_advice,
     run_status_time,
 )
-from veilsum.protocol.book import Book
+from veilsum.protocol.book import RecordBook
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.evidence import commitment, named
+from veilsum.protocol.evidence import commitment_to_masked_vector, named_signed_record
 from veilsum.protocol.messages import Deposit, Masked, Ready
 from veilsum.protocol.phases import SUMMING
 from worlds import Setting, effects_of, effects_until, replayed
@@ -43,7 +43,7 @@ MASKED = Masked(
 
 def of(ready=READY, masked=MASKED, plan=b"p" * 32):
     codec = PLAN.codec
-    return commitment(ready, codec.content_digest(masked), plan, codec)
+    return commitment_to_masked_vector(ready, codec.content_digest(masked), plan, codec)
 
 
 def test_it_covers_plan_author_start_epoch_losses_request_nonce_and_vector():
@@ -219,10 +219,10 @@ def test_two_vectors_whose_names_collide_are_two_all_the_same(monkeypatch):
         return bytes(16) + plain(codec, record)[:16]
 
     monkeypatch.setattr(Codec, "content_digest", colliding)
-    keys = identities(PLAN.parties, 1)
+    keys = loopback_identities(PLAN.parties, 1)
     author, other = PLAN.parties[:2]
-    signer = Book(PLAN, author, keys(author, 0), b"s" * 16)
-    book = Book(PLAN, other, keys(other, 0), b"t" * 16)
+    signer = RecordBook(PLAN, author, keys(author, 0), b"s" * 16)
+    book = RecordBook(PLAN, other, keys(other, 0), b"t" * 16)
     size, kind = PLAN.size, PLAN.law.dtype
     first, second = (
         signer.sealed(
@@ -237,7 +237,9 @@ def test_two_vectors_whose_names_collide_are_two_all_the_same(monkeypatch):
     )
     book.add(first)
     digest = book.digest(second)
-    assert named(first, book.digest(first)) == named(second, digest)
+    assert named_signed_record(first, book.digest(first)) == named_signed_record(
+        second, digest
+    )
     assert book.is_new(second, digest, author)
     found = book.contradiction(second, PLAN.codec.encode(second), digest)
     assert found is not None

@@ -18,7 +18,7 @@ from veilsum.protocol.effects import Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import MESSAGES, Lost, Masked, Quit, Ready, Share
 from veilsum.protocol.phases import SUMMING
-from veilsum.protocol.plan import Policy
+from veilsum.protocol.plan import ProtocolPolicy
 from worlds import Setting, effects_until, replayed
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -150,9 +150,9 @@ def test_nobody_is_dropped_once_a_sum_is_known(graph):
 @pytest.mark.parametrize("n", [3, 4, 5, 6, 40, 41])
 def test_a_quorum_is_the_smallest_majority_or_the_agreed_minimum(n):
     """Two groups that lost each other would publish two sums."""
-    quorum = Policy(minimum_parties=2).quorum(n)
+    quorum = ProtocolPolicy(minimum_parties=2).quorum(n)
     assert 2 * quorum > n >= 2 * (quorum - 1)
-    assert Policy(minimum_parties=n).quorum(n) == n
+    assert ProtocolPolicy(minimum_parties=n).quorum(n) == n
 
 
 def test_shares_leave_a_party_in_one_message_and_towards_one_neighbour_only():

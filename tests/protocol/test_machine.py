@@ -9,7 +9,7 @@ import pytest
 
 import refusals
 from machines import Stopped, join_frame, keys_of, picture, sealed, stopped_at
-from veilsum.drivers.loopback import identities
+from veilsum.drivers.loopback import loopback_identities
 from veilsum.errors import LocalProtocolError, PeerProtocolError
 from veilsum.masks.laws import Masks
 from veilsum.minimise.rounds import rounds_done
@@ -35,7 +35,7 @@ from veilsum.protocol.messages import (
     Status,
     Up,
 )
-from veilsum.protocol.plan import Plan, Policy
+from veilsum.protocol.plan import ProtocolPlan, ProtocolPolicy
 from veilsum.protocol.work import SumWork, request_digest
 from worlds import FreshStreams, Setting, least_squares
 
@@ -183,7 +183,9 @@ def test_a_party_leaves_once_in_whatever_epoch():
 
 def test_who_gives_up_says_first_whose_fault_it_is():
     """Everybody waits for 3: it is no news that it is not there, but that 2 left is."""
-    world = stopped_at(Setting("ring:4", policy=Policy(drop=False)), "1", "greeting")
+    world = stopped_at(
+        Setting("ring:4", policy=ProtocolPolicy(drop=False)), "1", "greeting"
+    )
     world.nodes["1"].machine.receive("2", join_frame(world, "2"))
     quit_ = sealed(world, Quit(party="2", epoch=0, reason="stale"))
     frame = codec_of(world).encode(quit_)
@@ -207,7 +209,7 @@ def test_a_plan_that_differs_is_refused_and_both_parties_named():
 def test_a_world_of_two_plans_ends_without_an_answer():
     """Everybody meets everybody: the odd one out is found by all."""
     plan = SETTING.plan()
-    odd = Plan(
+    odd = ProtocolPlan(
         terms=b"another",
         topology=plan.topology,
         law=plan.law,
@@ -451,7 +453,7 @@ def make_machine(plan, me="0", private=None, keys=None):
     return Machine(
         plan,
         me,
-        keys=keys or identities(plan.parties, 0)("0", 1),
+        keys=keys or loopback_identities(plan.parties, 0)("0", 1),
         streams=FreshStreams(0),
         work=SumWork(private, least_squares),
     )
@@ -481,7 +483,7 @@ def frames(machine, effects):
 def test_a_wrong_input_of_ones_own_ends_with_one_word_to_the_others(private):
     topology = SETTING.topology
     law = Masks("lattice", sigma=1.0, grid=24, largest=10.0).on(topology)
-    plan = Plan(terms=b"", topology=topology, law=law, size=3, answer_size=3)
+    plan = ProtocolPlan(terms=b"", topology=topology, law=law, size=3, answer_size=3)
     machine = make_machine(plan, private=private)
     effects = machine.start()
     abort = effects[-1]
@@ -699,7 +701,7 @@ def test_every_phase_is_left_by_one_line_and_leads_to_known_ones():
 
 
 def test_the_diagram_shows_every_phase_and_every_step():
-    drawn = phases.diagram(Machine.table.values())
+    drawn = phases.phase_diagram(Machine.table.values())
     for phase in (*Machine.table, *phases.CLOSED):
         assert phase in drawn
     for one in Machine.table.values():

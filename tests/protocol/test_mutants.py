@@ -9,12 +9,12 @@ from refusals import refused
 from veilsum.errors import InvalidInputError, LocalProtocolError, UntimelyError
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import Persist
-from veilsum.protocol.iteration import Iteration
+from veilsum.protocol.iteration import EpochIteration
 from veilsum.protocol.machine import COMPARISONS
 from veilsum.protocol.messages import Agreed, Confirm, Masked, Status
 from veilsum.protocol.peers import MOST_ANSWERS
 from veilsum.protocol.phases import AGREEING, SUMMING
-from veilsum.protocol.plan import Policy
+from veilsum.protocol.plan import ProtocolPolicy
 from worlds import Setting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -59,8 +59,8 @@ def test_a_subtree_is_sent_again_only_to_a_parent_that_lacks_it():
 )
 def test_a_policy_that_never_ends_or_never_asks_is_refused(wrong):
     with pytest.raises(InvalidInputError):
-        Policy(**wrong)
-    Policy(resend=5.0, deadline=5.0, patience=1)
+        ProtocolPolicy(**wrong)
+    ProtocolPolicy(resend=5.0, deadline=5.0, patience=1)
 
 
 @pytest.mark.parametrize(("nonce", "signature"), [(63, 64), (65, 64), (64, 65)])
@@ -119,7 +119,7 @@ def test_without_rounds_nobody_is_ahead_by_the_sum_of_a_tree():
     status = Status(bytes(16), bytes(16), 0, (), -1, -1, 0, False)
     machine = stopped_at(Setting("path:3", spread="tree"), "2", SUMMING)
     iteration = machine.nodes["2"].machine._iteration
-    assert isinstance(iteration, Iteration)
+    assert isinstance(iteration, EpochIteration)
     assert not iteration.planned
     assert not iteration.is_ahead(status)
     assert iteration.is_ahead(msgspec.structs.replace(status, round=1))

@@ -6,35 +6,35 @@ import numpy as np
 import pytest
 
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.loopback import World, identities
+from veilsum.drivers.loopback import LoopbackWorld, loopback_identities
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import ShareStreams
 from veilsum.protocol.effects import Send
-from veilsum.protocol.epoch import Neighbourhood
+from veilsum.protocol.epoch import ProtocolNeighbourhood
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Join, Record, Status
 from veilsum.protocol.phases import GREETING
-from veilsum.protocol.plan import Plan, Policy
+from veilsum.protocol.plan import ProtocolPlan, ProtocolPolicy
 from veilsum.protocol.work import SumWork
 
 
 def a_world(graph, *, faults=None, **policy):
     topology = Topology.family(graph)
-    plan = Plan(
+    plan = ProtocolPlan(
         terms=b"",
         topology=topology,
         law=Masks("uniform", grid=20).on(topology),
         size=2,
         answer_size=2,
         tolerance=1.0,
-        policy=Policy(**policy),
+        policy=ProtocolPolicy(**policy),
     )
     works = {
         name: SumWork(np.full(2, float(name)), lambda total, _: total)
         for name in topology.parties
     }
-    return World(plan, works, ShareStreams(0), faults=faults or Faults())
+    return LoopbackWorld(plan, works, ShareStreams(0), faults=faults or Faults())
 
 
 def records(world):
@@ -80,11 +80,11 @@ def test_a_way_that_breaks_is_gone_around():
 
 
 def test_a_record_goes_away_from_its_author_and_around_what_is_broken():
-    place = Neighbourhood(Topology.family("ring:5"), "1")  # between 0 and 2
+    place = ProtocolNeighbourhood(Topology.family("ring:5"), "1")  # between 0 and 2
     assert place.served("0", "0") == {"0"}  # on to 2
     assert place.served("0", "4") == {"0", "4", "2"}  # which has it from 3
     assert place.served("2", "0") == {"2", "0"}
-    triangle = Neighbourhood(Topology.family("complete:4"), "1")
+    triangle = ProtocolNeighbourhood(Topology.family("complete:4"), "1")
     assert triangle.served("0", "0") == {"0", "2", "3"}
     assert triangle.served("2", "0") == {"0", "2"}  # 3 may lack it too
 
@@ -92,7 +92,7 @@ def test_a_record_goes_away_from_its_author_and_around_what_is_broken():
 def three_machines():
     """Return the codec of three parties that are all linked, and a machine of each."""
     world = a_world("complete:3")
-    keys = identities(world.plan.parties, 0)
+    keys = loopback_identities(world.plan.parties, 0)
     return world.plan.codec, {
         name: Machine(
             world.plan,
@@ -190,10 +190,13 @@ def test_records_go_away_from_their_author(graph):
     for author in topology.parties:
         away = topology.hops(author)
         for me in set(topology.parties) - {author}:
-            place = Neighbourhood(topology, me)
+            place = ProtocolNeighbourhood(topology, me)
             near = {name for name in place.neighbours if away[name] <= away[me]}
             for sender in place.neighbours:
                 nearer = away[sender] < away[me]
                 expected = {sender, author, *(near if nearer else ())}
                 assert place.served(sender, author) == expected
-    assert Neighbourhood(topology, me).served(sender, "gone") == {sender, "gone"}
+    assert ProtocolNeighbourhood(topology, me).served(sender, "gone") == {
+        sender,
+        "gone",
+    }

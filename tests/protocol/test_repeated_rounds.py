@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.loopback import World
+from veilsum.drivers.loopback import LoopbackWorld
 from veilsum.errors import LedgerError
-from veilsum.minimise.rounds import Schedules
+from veilsum.minimise.rounds import MethodSchedules
 from veilsum.protocol import plan
 from veilsum.protocol.effects import Send
 from veilsum.protocol.messages import Round
-from veilsum.protocol.plan import Policy
-from veilsum.protocol.recovery import Stored
+from veilsum.protocol.plan import ProtocolPolicy
+from veilsum.protocol.recovery import RecoveredRun
 from veilsum.protocol.work import SumWork
 from worlds import Setting, least_squares, replayed
 
@@ -99,14 +99,14 @@ def test_everybody_dies_and_comes_back():
 @pytest.mark.parametrize("seed", range(6))
 def test_a_lost_round_is_asked_for_again_though_later_ones_came(seed):
     """A neighbour may be a round ahead; nobody can stand in, so it must be resent."""
-    policy = Policy(stand_in=False)
+    policy = ProtocolPolicy(stand_in=False)
     setting = Setting("ring:5", work="nids", policy=policy, seed=seed)
     world = replayed(setting, Faults(loss=0.05, delay=(0.001, 0.02)))
     assert len(world.finished) == 5
 
 
 def test_a_meeting_is_waited_for_once():
-    policy = Policy(deadline=5.0, meeting=50.0, patience=4, drop=False)
+    policy = ProtocolPolicy(deadline=5.0, meeting=50.0, patience=4, drop=False)
     setting = Setting("complete:4", policy=policy)
     world = setting.world(Faults(crashes=(Crash("3", after=1, back=None),))).run()
     assert {abort.reason for abort in world.aborted.values()} == {"timeout"}
@@ -119,7 +119,7 @@ def test_a_party_whose_ledger_refuses_is_named_and_not_waited_for():
         if name == "2":
             raise LedgerError("there is no budget left")
 
-    setting = Setting("complete:4", policy=Policy(drop=False))
+    setting = Setting("complete:4", policy=ProtocolPolicy(drop=False))
     world = setting.world()
     world.charge = refuse
     with pytest.raises(LedgerError):
@@ -141,12 +141,12 @@ def test_a_method_ends_after_the_agreed_iterations():
     plan = replace(SETTING.plan(), tolerance=100.0)
     usual = SETTING._rounds(plan)
     settings = replace(usual.schedules.settings, iterations=5, tolerance=None)
-    rounds = replace(usual, schedules=Schedules(settings, usual.schedules.facts))
+    rounds = replace(usual, schedules=MethodSchedules(settings, usual.schedules.facts))
     works = {
         name: SumWork(SETTING.private(name), least_squares, rounds)
         for name in plan.parties
     }
-    world = World(plan, works, SETTING.streams()).run()
+    world = LoopbackWorld(plan, works, SETTING.streams()).run()
     assert sorted(world.finished) == sorted(plan.parties)
     for node in world.nodes.values():
         assert node.machine._iteration._state.inner.iteration == 5
@@ -156,5 +156,5 @@ def test_rounds_of_every_slot_come_back_from_the_disk():
     frames = {index: b"round %d" % index for index in range(96)}
     slots = [dict(islice(frames.items(), k, k + 32)) for k in (0, 32, 64)]
     written = {f"said/{k}": msgspec.msgpack.encode(one) for k, one in enumerate(slots)}
-    stored = Stored(SETTING.plan(), {"rounds": b"state", **written})
+    stored = RecoveredRun(SETTING.plan(), {"rounds": b"state", **written})
     assert stored.rounds() == (b"state", frames)

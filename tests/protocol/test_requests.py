@@ -10,20 +10,20 @@ from cases import each
 from refusals import refused
 from rules import broken_rules
 from veilsum.drivers.driver import GivenUpError
-from veilsum.drivers.loopback import World
+from veilsum.drivers.loopback import LoopbackWorld
 from veilsum.errors import InvalidInputError, LocalProtocolError
-from veilsum.numbers.layout import Layout, number, vector
+from veilsum.numbers.layout import NumberLayout, layout_number, layout_vector
 from veilsum.protocol.messages import Masked, Ready
 from veilsum.protocol.work import request_digest
 from veilsum.questions.sums import OneSum
-from veilsum.sums.recipes import Contribution, PartyWork
-from veilsum.sums.releases import Release
-from veilsum.sums.running import run_job
-from veilsum.sums.terms import Terms
+from veilsum.sums.recipes import SumContribution, SumPartyWork
+from veilsum.sums.releases import SumRelease
+from veilsum.sums.running import run_sum_job
+from veilsum.sums.terms import SumTerms
 from worlds import Setting
 
 PARTIES = ("a", "b", "c", "d")
-LAYOUT = Layout((vector("sum", (Fraction(1), Fraction(1, 100)), 60),))
+LAYOUT = NumberLayout((layout_vector("sum", (Fraction(1), Fraction(1, 100)), 60),))
 COUNTS = LAYOUT.counts
 DRIVERS = ("loopback", "vectorised")
 
@@ -97,7 +97,7 @@ def test_nothing_is_shown_where_one_party_was_asked_for_something_else(work, spr
             return bytes(32) if misled else super().asked(answers)
 
     works["2"] = Misled(**vars(works["2"]))
-    world = World(plan, works, setting.streams(), watch=("answer/",)).run()
+    world = LoopbackWorld(plan, works, setting.streams(), watch=("answer/",)).run()
     assert world.finished == {}
     assert {one.reason for one in world.aborted.values()} == {"result"}
     for name, abort in world.aborted.items():
@@ -144,7 +144,7 @@ class TwoSums(OneSum):
         return None if len(sums) == 2 else ("again", len(sums), [*map(list, sums)])
 
     def release(self, sums):
-        return Release(f"{self.what} {len(sums)}", {self.what: self.size})
+        return SumRelease(f"{self.what} {len(sums)}", {self.what: self.size})
 
     def answer(self, sums):
         return self.counts.values(sums[-1])
@@ -152,9 +152,9 @@ class TwoSums(OneSum):
 
 def carry_out(answers, driver, **options):
     """Run two sums with these ways to answer."""
-    terms = Terms.of(PARTIES, counts=COUNTS, options={"driver": driver, **options})
-    given = {n: Contribution(answers[n], (np.zeros(1),)) for n in PARTIES}
-    return run_job(TwoSums(LAYOUT, "x"), given, terms, agreed={})
+    terms = SumTerms.of(PARTIES, counts=COUNTS, options={"driver": driver, **options})
+    given = {n: SumContribution(answers[n], (np.zeros(1),)) for n in PARTIES}
+    return run_sum_job(TwoSums(LAYOUT, "x"), given, terms, agreed={})
 
 
 def whole(*numbers):
@@ -224,9 +224,14 @@ def test_every_answer_has_as_many_whole_numbers_as_were_agreed(driver, turn, odd
 
 
 def test_a_recipe_has_a_unit_for_each_number():
-    terms = Terms.of(PARTIES, counts=COUNTS, options={})
+    terms = SumTerms.of(PARTIES, counts=COUNTS, options={})
     with refused("units-not-per-number", mentions=("2",)):
-        run_job(OneSum(Layout((number("sum", bits=60),)), "x"), {}, terms, agreed={})
+        run_sum_job(
+            OneSum(NumberLayout((layout_number("sum", bits=60),)), "x"),
+            {},
+            terms,
+            agreed={},
+        )
 
 
 def test_a_request_is_worked_out_once_for_all_parties_of_a_process():
@@ -237,9 +242,9 @@ def test_a_request_is_worked_out_once_for_all_parties_of_a_process():
             calls.append(len(sums))
             return super().request(sums)
 
-    terms = Terms.of(PARTIES, counts=COUNTS, options={"driver": "loopback"})
-    given = {n: Contribution(lambda _: whole(1, 2), (np.zeros(1),)) for n in PARTIES}
-    run_job(Counting(LAYOUT, "x"), given, terms, agreed={})
+    terms = SumTerms.of(PARTIES, counts=COUNTS, options={"driver": "loopback"})
+    given = {n: SumContribution(lambda _: whole(1, 2), (np.zeros(1),)) for n in PARTIES}
+    run_sum_job(Counting(LAYOUT, "x"), given, terms, agreed={})
     assert len(calls) <= 4 + 2 * len(PARTIES), "not once for each party and question"
-    alone = PartyWork(TwoSums(LAYOUT, "x"), given["a"])
+    alone = SumPartyWork(TwoSums(LAYOUT, "x"), given["a"])
     assert alone.asked([]) == request_digest(("again", 0, []))

@@ -17,10 +17,15 @@ import pytest
 from cases import each
 from machines import stopped_at
 from refusals import refused
-from veilsum.drivers.loopback import Event, Node, SimulatedKeys, World
+from veilsum.drivers.loopback import (
+    LoopbackEvent,
+    LoopbackNode,
+    LoopbackWorld,
+    SimulatedKeys,
+)
 from veilsum.errors import ProtocolError, SecretError
 from veilsum.minimise.rounds import MethodRounds
-from veilsum.protocol.book import Book
+from veilsum.protocol.book import RecordBook
 from veilsum.protocol.effects import Emission, Persist, Send
 from veilsum.protocol.epoch import Epoch
 from veilsum.protocol.machine import Machine
@@ -33,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 SETTING = Setting("complete:4", work="nids")
 PHASES = ["sharing", "confirming", "committing", "iterating", "agreeing"]
 HOLDERS = (
-    *(Machine, World, Node, Event, Epoch, Share, Book),
+    *(Machine, LoopbackWorld, LoopbackNode, LoopbackEvent, Epoch, Share, RecordBook),
     *(Persist, Send, Emission, SumWork, MethodRounds, SimulatedKeys),
 )
 
@@ -155,15 +160,15 @@ def test_an_abort_tells_the_others_one_word_and_nothing_private():
         check(shown(effect), secrets)
 
 
-@each("kind", [k for k in HOLDERS if k is not Book])
+@each("kind", [k for k in HOLDERS if k is not RecordBook])
 def test_what_holds_secrets_is_neither_pickled_nor_copied(kind):
     world = stopped_at(SETTING, "1", "confirming")
     machine = world.nodes["1"].machine
     made = {
         Machine: machine,
-        World: world,
-        Node: world.nodes["1"],
-        Event: world.history[0],
+        LoopbackWorld: world,
+        LoopbackNode: world.nodes["1"],
+        LoopbackEvent: world.history[0],
         Epoch: machine._epoch,
         Share: next(iter(machine._epoch.sent.values())),
         Persist: Persist("key", b"value"),

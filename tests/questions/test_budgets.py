@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from refusals import refused
-from veilsum.drivers.arrays import Arrays
+from veilsum.drivers.arrays import ArrayDriver
 from veilsum.drivers.driver import GivenUpError
 from veilsum.errors import BudgetError
 from veilsum.files.ledger import open_ledger
@@ -154,7 +154,7 @@ def test_all_rounds_of_a_fit_are_reserved_before_the_first(books):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Broken(Arrays):
+class Broken(ArrayDriver):
     """All are charged for so many emissions; then somebody ends it."""
 
     after: int = 1

@@ -23,7 +23,7 @@ from later import Later
 from veilsum.errors import InvalidInputError
 from veilsum.models.choices import Multinomial, Ordinal
 from veilsum.questions.regression.kind import ModelSpec
-from veilsum.reading import read
+from veilsum.reading import read_section
 from veilsum.sums.kinds import question_kind_of
 from veilsum.tables.rules import DisclosureError
 
@@ -296,7 +296,7 @@ def test_rows_left_out_are_counted_in_the_first_sum_alone():
 
 def test_a_file_asks_for_it():
     text = 'formula = "Sat ~ Infl"\nfamily = "polr"'
-    section = read(tomllib.loads(text), ModelSpec, "[model]")
+    section = read_section(tomllib.loads(text), ModelSpec, "[model]")
     job = question_kind_of(section).job(section, schema_of("housing"))
     assert isinstance(job.family, Ordinal)
     assert job.n_columns == job.recipe().answer_size == 4

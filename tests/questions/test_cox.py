@@ -18,7 +18,7 @@ from later import Later
 from refusals import refused
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models import cox as models
-from veilsum.models.cox import risk_sums
+from veilsum.models.cox import cox_risk_sums
 from veilsum.numbers import compiled
 from veilsum.questions.cox.stratified import CoxJob, CoxRequest
 from veilsum.tables.rules import DisclosureError, Rules
@@ -233,9 +233,9 @@ def test_compiled_or_not_the_same_bits(ties, monkeypatch):
     at_risk = models.AtRisk.of(measures, time.astype(float), rows, ties)
     weights = np.exp(stream.normal(0, 5, 20000))
     monkeypatch.setattr(compiled, "WORTH_LOADING", 0)
-    quick = risk_sums(at_risk, weights)
-    monkeypatch.setattr(models, "compiled", lambda *_: None)
-    assert (risk_sums(at_risk, weights) == quick).all()
+    quick = cox_risk_sums(at_risk, weights)
+    monkeypatch.setattr(models, "compiled_or_plain", lambda *_: None)
+    assert (cox_risk_sums(at_risk, weights) == quick).all()
     start = at_risk.first[0]
     near(quick[0] / (at_risk.design[start:].T @ weights[start:]), 1.0)
 
@@ -254,7 +254,7 @@ def test_a_round_is_whole_numbers_throughout(monkeypatch):
 
 @given(st.integers(-(2**90), 2**90), st.integers(-80, 9))
 def test_powers_of_two_are_taken_off_as_fractions_are_rounded(number, power):
-    found = models._shifted(number, power)
+    found = models._shift_cox_number(number, power)
     assert found == round(Fraction(number) * Fraction(2) ** power)
 
 
@@ -299,10 +299,12 @@ def test_far_from_0_nothing_is_lost():
 
 def _measures(low, high, n_columns=1):
     from veilsum.models.rows import RowMeasures
-    from veilsum.numbers.units import Measure
+    from veilsum.numbers.units import UnitMeasure
 
     one = Fraction(1)
-    return RowMeasures((Measure(one, low, high),) * n_columns, Measure(one, 0, 1))
+    return RowMeasures(
+        (UnitMeasure(one, low, high),) * n_columns, UnitMeasure(one, 0, 1)
+    )
 
 
 # What is refused

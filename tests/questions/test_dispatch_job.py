@@ -12,7 +12,7 @@ from cases import each
 from refusals import refused
 from strategies import few
 from veilsum.errors import InvalidInputError
-from veilsum.files.datasets import power_case, site_of
+from veilsum.files.datasets import power_case, site_of_power_case
 from veilsum.minimise.costs.domains import Box, HalfSpaces
 from veilsum.minimise.quadratic import quadratic_program
 from veilsum.models.price import Site
@@ -23,7 +23,9 @@ PRICES = {"case30": 3.7892, "case39": 13.5169, "case118": 39.3814}
 
 
 def sites_of(case, parties=6):
-    return {name: site_of(t) for name, t in power_case(case, parties).items()}
+    return {
+        name: site_of_power_case(t) for name, t in power_case(case, parties).items()
+    }
 
 
 @each("case", PRICES)
@@ -149,7 +151,7 @@ BIDS = {"bus-2": [(35, -100), (25, -150), (12, -80)], "bus-4": [(40, 200), (30, 
 @each("needed", NEEDED)
 def test_steps_and_bids_clear_as_the_pooled_linear_program(needed, bids, price_unit):
     tables = step_tables({**PJM, **bids}, {"bus-2": 0.5, "bus-3": needed - 0.5})
-    sites = {name: site_of(table, name) for name, table in tables.items()}
+    sites = {name: site_of_power_case(table, name) for name, table in tables.items()}
     found = dispatch(
         sites,
         prices=(0, 100),
@@ -242,7 +244,7 @@ def test_the_total_cost_is_released_only_if_it_is_asked_for_openly():
 
 def test_a_flat_offer_beside_the_unit_of_prices_is_refused_by_party_and_row():
     tables = step_tables({**PJM, "bus-3": [(30, 1), (30.005, 500)]}, {"bus-2": 900})
-    sites = {name: site_of(table, name) for name, table in tables.items()}
+    sites = {name: site_of_power_case(table, name) for name, table in tables.items()}
     with refused("price-off-grid", mentions=("3",)) as caught:
         dispatch(sites, prices=(0, 100), price_unit=0.01)
     assert "30.005" not in str(caught.value)
@@ -251,10 +253,10 @@ def test_a_flat_offer_beside_the_unit_of_prices_is_refused_by_party_and_row():
 def test_a_row_is_a_generator_or_a_step_and_never_both():
     row = dict.fromkeys(("demand", "a", "b", "low", "high", "price", "quantity"), 1.0)
     with refused("row-of-both-kinds", mentions=("1",)):
-        site_of(pd.DataFrame([row]), "x")
+        site_of_power_case(pd.DataFrame([row]), "x")
     half = pd.DataFrame([{**EMPTY, "price": 3.0}])
     with refused("partly-filled-row", mentions=("1",)):
-        site_of(half, "x")
+        site_of_power_case(half, "x")
 
 
 # Quadratic programs

@@ -13,7 +13,7 @@ from cases import each
 from refusals import refused
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
-from veilsum.files.datasets import fleet_of
+from veilsum.files.datasets import fleet_of_power_case
 from veilsum.questions.job_file import read_job
 
 DAY = Path(__file__).parents[2] / "examples" / "day.toml"
@@ -71,12 +71,12 @@ def table(**change):
 
 
 def test_a_table_has_demands_generators_and_stores():
-    fleet = fleet_of(table(), 2)
+    fleet = fleet_of_power_case(table(), 2)
     assert fleet.demands.tolist() == [[3.0, 4.0]]
     assert fleet.generators.tolist() == [[1.0, 2.0, 0.0, 61.5, 5.0]]
     assert fleet.stores.tolist() == [[0.05, 60.0, 20.0, 0.9, 30.0]]
     assert fleet.rows == (2, 3)
-    only = fleet_of(pd.DataFrame({"demand_1": [1.0, 2.0]}), 1)
+    only = fleet_of_power_case(pd.DataFrame({"demand_1": [1.0, 2.0]}), 1)
     assert only.demands.tolist() == [[1.0], [2.0]]
     assert not len(only.generators) + len(only.stores)
 
@@ -97,12 +97,12 @@ def test_a_table_has_demands_generators_and_stores():
 )
 def test_what_is_wrong_in_a_table_is_named_and_not_quoted(change, periods, said):
     with pytest.raises(InvalidInputError, match=f"^north: .*{said}") as caught:
-        fleet_of(table(**change), periods, "north")
+        fleet_of_power_case(table(**change), periods, "north")
     assert "61.5" not in str(caught.value)
 
 
 def test_a_linear_cost_is_named_by_party_and_row():
-    fleets = {name: fleet_of(table(a=0.0), 2, name) for name in "abcd"}
+    fleets = {name: fleet_of_power_case(table(a=0.0), 2, name) for name in "abcd"}
     with refused("wrong-unit-value", mentions=("2",)):
         vs.dispatch_periods(fleets, prices=(0, 50), periods=2)
 

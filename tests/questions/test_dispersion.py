@@ -18,7 +18,7 @@ from scipy.stats import nbinom
 from cases import each
 from later import Later
 from refusals import refused
-from veilsum.models.dispersion import scatter_terms
+from veilsum.models.dispersion import dispersion_scatter_terms
 from veilsum.models.rows import Rows
 from veilsum.questions.regression import fit
 from veilsum.tables.rules import Rules
@@ -96,7 +96,7 @@ def test_it_is_statsmodels_with_exposures():
 )
 def test_a_row_s_terms_are_derivatives(count, eta, log_theta):
     theta, mu = np.exp(log_theta), np.exp(eta)
-    found = scatter_terms(np.array([float(count)]), np.array([eta]), theta)
+    found = dispersion_scatter_terms(np.array([float(count)]), np.array([eta]), theta)
     one = digamma(theta + count) - digamma(theta)
     two = polygamma(1, theta + count) - polygamma(1, theta)
     slope = one - np.log1p(mu / theta) + (mu - count) / (theta + mu)
@@ -119,7 +119,7 @@ def test_the_slope_is_that_of_scipy_s_law():
         theta = np.exp(log_theta)
         return nbinom.logpmf(counts, theta, theta / (theta + mu))
 
-    found = scatter_terms(counts, eta, np.exp(0.7))
+    found = dispersion_scatter_terms(counts, eta, np.exp(0.7))
     h = 1e-4
     ends = likelihood(0.7 + h), likelihood(0.7), likelihood(0.7 - h)
     np.testing.assert_allclose(found.slope, (ends[0] - ends[2]) / (2 * h), rtol=1e-6)

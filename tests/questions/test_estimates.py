@@ -10,9 +10,9 @@ from cases import each
 from later import Later
 from refusals import refused
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.models.meta import Ranges
+from veilsum.models.meta import MetaRanges
 from veilsum.questions.meta import MetaRecipe
-from veilsum.sums.releases import ReleaseLimit
+from veilsum.sums.releases import SumReleaseLimit
 
 meta_analysis = Later("statsmodels.stats.meta_analysis")
 
@@ -84,8 +84,8 @@ def test_fewer_than_four_honest_studies_are_refused():
 
 def test_there_are_no_more_studies_than_parties():
     """Also where so many studies of the agreed ranges could have the other sums."""
-    ranges = Ranges((-1.0, 1.0), (0.5, 2.0))
-    limit = ReleaseLimit(honest=2, columns=2, minimum_rows=20, parties=3)
+    ranges = MetaRanges((-1.0, 1.0), (0.5, 2.0))
+    limit = SumReleaseLimit(honest=2, columns=2, minimum_rows=20, parties=3)
     recipe = MetaRecipe(ranges, "effect of x", limit, of_rows=False)
     sums = sum(recipe.vector((0.1, 1.0), recipe.request(())) for _ in range(3))
     recipe.check_sum([sums])

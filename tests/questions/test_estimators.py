@@ -41,7 +41,7 @@ from veilsum.questions.regression.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
-    _dealt,
+    _deal_estimator_rows,
 )
 from veilsum.tables.rules import Rules
 
@@ -315,7 +315,7 @@ def test_options_reach_the_terms():
 
 @given(n_rows=st.integers(2, 60), n_parties=st.integers(2, 20))
 def test_rows_are_dealt_in_order_and_evenly(n_rows, n_parties):
-    dealt = _dealt(n_rows, n_parties)
+    dealt = _deal_estimator_rows(n_rows, n_parties)
     assert_array_equal(np.concatenate(list(dealt.values())), np.arange(n_rows))
     lengths = [len(rows) for rows in dealt.values()]
     assert len(dealt) == min(n_rows, n_parties)

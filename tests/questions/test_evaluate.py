@@ -22,14 +22,14 @@ from veilsum.models.evaluation import (
     CHANCE_BITS,
     Concordance,
     Discrimination,
-    ErrorSums,
-    Predictor,
-    bin_edges,
+    ModelErrorSums,
+    ModelPredictor,
+    predictor_bin_edges,
 )
-from veilsum.models.families import Gaussian
+from veilsum.models.families import GaussianFamily
 from veilsum.models.rows import ONES, RowMeasures
-from veilsum.numbers.units import Measure
-from veilsum.questions.evaluate.bins import BinsRecipe
+from veilsum.numbers.units import UnitMeasure
+from veilsum.questions.evaluate.bins import EvaluateBinsRecipe
 
 calibration = Later("sklearn.calibration")
 linear_model = Later("sklearn.linear_model")
@@ -307,7 +307,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(asked, why):
 @each("edges", [[], [0.5, 0.5], [0.0], [0.2, 1.0], [np.nan]])
 def test_edges_ascend_between_0_and_1(edges):
     with pytest.raises(vs.InvalidInputError, match="edges must"):
-        bin_edges(edges, 0.0, 1.0)
+        predictor_bin_edges(edges, 0.0, 1.0)
 
 
 rows_of_bins = st.lists(
@@ -394,16 +394,16 @@ def test_the_figure_has_the_curve_and_what_happened(pima):
 
 
 def test_errors_of_a_narrow_response_keep_their_digits():
-    narrow = Measure.of(-0.001, 0.001, Fraction(1, 10**6))
-    known = Predictor.of(
-        Gaussian(),
+    narrow = UnitMeasure.of(-0.001, 0.001, Fraction(1, 10**6))
+    known = ModelPredictor.of(
+        GaussianFamily(),
         RowMeasures.of([ONES], narrow, intercept=0),
         names=("one",),
         intercept=0,
         coefficients={"one": 0.0004},
     )
     y = np.random.default_rng(2).integers(-1000, 1001, 50) / 1e6
-    sums, m = ErrorSums(known), np.full(50, 0.0004)
+    sums, m = ModelErrorSums(known), np.full(50, 0.0004)
     found = sums.errors(sums.layout.unpack(sums.vector(y, m)))
     squares = [float(found.response_square), float(found.squared)]
     expected = [(y**2).sum(), ((y - m) ** 2).sum()]
@@ -424,7 +424,7 @@ def test_sums_that_no_chances_of_so_many_rows_have_are_refused(
     errors, predictions, what
 ):
     """Three rows are in the first bin, and two in the second."""
-    recipe = BinsRecipe("chances", 2, None)
+    recipe = EvaluateBinsRecipe("chances", 2, None)
     total = recipe.layout.pack(
         bin_events=[1, 2],
         bin_non_events=[2, 0],

@@ -15,11 +15,11 @@ import pytest
 import veilsum as vs
 from cases import each
 from refusals import refused
-from veilsum.fits.fitting import NewtonRecipe
-from veilsum.models.refits import Losses, MeanLoss, deviance_explained
+from veilsum.fits.fitting import NewtonFitRecipe
+from veilsum.models.refits import MeanLoss, RefitLosses, deviance_explained_by_refits
 from veilsum.models.rows import Rows
-from veilsum.questions.evaluate.refits import RefitsJob
-from veilsum.sums.presence import Screened
+from veilsum.questions.evaluate.refits import EvaluateRefitsJob
+from veilsum.sums.presence import PresenceScreenedRecipe
 
 FOLDER = Path(__file__).parent.parent / "references"
 KNOWN = json.loads((FOLDER / "folds.json").read_text())
@@ -127,7 +127,7 @@ def test_side_by_side_is_one_fit_after_the_other_in_as_many_rounds_as_the_slowes
     rounds = []
     for k in range(3):
         rows = Rows(design[folds != k], response[folds != k])
-        alone, sums = NewtonRecipe(model.newton, ""), []
+        alone, sums = NewtonFitRecipe(model.newton, ""), []
         while (request := alone.request(sums)) is not None:
             sums.append(model.strategy.vector(rows, 0, request))
         np.testing.assert_array_equal(
@@ -175,7 +175,7 @@ def test_every_family_is_what_one_owner_of_all_rows_finds(family):
         seed=1,
         compare=True,
     )
-    assert isinstance(found.job, RefitsJob)
+    assert isinstance(found.job, EvaluateRefitsJob)
     assert found.max_error < 1e-11
     assert found.count == 600
 
@@ -209,7 +209,7 @@ def test_a_fit_that_does_not_exist_is_named_by_its_fold(rules):
 
 def test_what_becomes_known_is_listed_round_by_round():
     found = tried("women")
-    assert isinstance(found.recipe, Screened)
+    assert isinstance(found.recipe, PresenceScreenedRecipe)
     first, *rounds, last = found.releases[1:]
     assert first.statistics["folds.gram"] == 4 * 15
     assert {one.statistics["folds.fitted_cross"] for one in rounds} == {4 * 5}
@@ -234,9 +234,12 @@ def test_errors_follow_from_how_folds_differ():
         assert value == 0.5
         assert np.isnan(error), "one fold alone differs from no other"
     assert (
-        deviance_explained([Losses(3, 2.0, 4.0, 1.0), Losses(3, 4.0, 4.0, 1.0)]) == 0.25
+        deviance_explained_by_refits(
+            [RefitLosses(3, 2.0, 4.0, 1.0), RefitLosses(3, 4.0, 4.0, 1.0)]
+        )
+        == 0.25
     )
-    assert np.isnan(deviance_explained([Losses(3, 0.0, 0.0, 0.0)]))
+    assert np.isnan(deviance_explained_by_refits([RefitLosses(3, 0.0, 0.0, 0.0)]))
 
 
 def test_folds_of_what_has_no_largest_value_are_refused_at_home():

@@ -22,12 +22,12 @@ from later import Later
 from refusals import refused
 from veilsum.errors import InvalidInputError
 from veilsum.fits.wrappers import FURTHER_HONEST
-from veilsum.models.hypotheses import Hypothesis
+from veilsum.models.hypotheses import CoefficientHypothesis
 from veilsum.models.rows import Rows
 from veilsum.questions.regression import fit, fit_arrays
 from veilsum.questions.regression.kind import ModelSpec
-from veilsum.reading import read
-from veilsum.showing import number
+from veilsum.reading import read_section
+from veilsum.showing import shown_number
 from veilsum.sums.releases import OBJECTIONS
 from veilsum.tables.rules import DisclosureError, Rules
 from veilsum.tables.schema import Schema
@@ -233,7 +233,7 @@ NAMES = ("Intercept", "x", "x1", "C(sex)[T.a = b, c]", "I(x ** 2)", "x:z", "heig
     ],
 )
 def test_hypotheses_are_read_by_names(text, rows, values):
-    found = Hypothesis.of(text, NAMES)
+    found = CoefficientHypothesis.of(text, NAMES)
     expected = [[row.get(name, 0.0) for name in NAMES] for row in rows]
     assert found.matrix.tolist() == expected
     assert found.values.tolist() == values
@@ -261,7 +261,7 @@ def test_hypotheses_are_read_by_names(text, rows, values):
 )
 def test_what_is_no_hypothesis_is_refused_in_a_sentence(text, said):
     with pytest.raises(InvalidInputError, match=re.escape(said)):
-        Hypothesis.of(text, NAMES)
+        CoefficientHypothesis.of(text, NAMES)
 
 
 def test_equations_that_follow_from_each_other_are_refused():
@@ -363,7 +363,7 @@ def test_ratios_have_intervals_on_their_own_scale():
     text = low.summary(level=0.9, exponentiate=True)
     ends = np.reshape(R["birthwt odds"], (3, -1))[:, 2]  # of lwt
     line = next(line for line in text.splitlines() if line.startswith("lwt"))
-    assert line.split()[-3:] == [number(one, 4) for one in ends]
+    assert line.split()[-3:] == [shown_number(one, 4) for one in ends]
     assert "the interval is that of exp(coef)" in text
     assert max(map(len, text.splitlines())) <= 80
     plain = low.summary(level=0.9)
@@ -380,7 +380,7 @@ def test_an_alias_is_one_family():
     assert two[0].answer.tolist() == two[1].answer.tolist()
     assert two[0].model.terms == two[1].model.terms
     asked = {"formula": "low ~ lwt", "family": "Binomial", "errors": "hc1"}
-    assert read(asked, ModelSpec, "[model]").given()["family"] == "logistic"
+    assert read_section(asked, ModelSpec, "[model]").given()["family"] == "logistic"
     counts = quick("ftv ~ age", births, family="nb", alpha=0.5)
     assert counts.model.family.name == "negative binomial"
     with refused("unknown-family"):

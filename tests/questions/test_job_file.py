@@ -62,7 +62,7 @@ def test_firms_print_their_difference_and_every_long_step_is_named(monkeypatch):
         steps.append(label)
         return nullcontext()
 
-    monkeypatch.setattr("veilsum.cli.question.show_activity", noted)
+    monkeypatch.setattr("veilsum.cli.question.show_progress_activity", noted)
     result = run("stats", EXAMPLES / "wages.toml", "--driver", "vectorised")
     said = result.output.split("difference from the pooled means: ")[1].split()[0]
     assert float(said) < 1e-9

@@ -15,7 +15,7 @@ from veilsum.models.mixed import (
     MIXED_BITS,
     ROOT_BITS,
     THETA_BITS,
-    At,
+    MixedModelRequest,
     mixed_model_float,
 )
 from veilsum.questions.mixed import MixedJob
@@ -219,7 +219,9 @@ def test_derivatives_are_those_of_the_criterion(method):
 
     def profile(inner, weights=()):
         theta = np.linalg.cholesky(root @ inner @ root.T)
-        at = At(whole(theta, THETA_BITS), MIXED_BITS, whole(root, ROOT_BITS), weights)
+        at = MixedModelRequest(
+            whole(theta, THETA_BITS), MIXED_BITS, whole(root, ROOT_BITS), weights
+        )
         total = sum(job.answer(one, at) for one in own)
         return job.model.profile(at, total[:-1])
 

@@ -11,9 +11,14 @@ from attacks.steering import SCHEMA, VICTIM, people, released, steered
 from refusals import refused
 from veilsum.errors import BudgetError, NumericalError
 from veilsum.files.ledger import FRUITLESS_FILES, open_ledger
-from veilsum.numbers.units import Counts
+from veilsum.numbers.units import UnitCounts
 from veilsum.privacy.accountant import Budget
-from veilsum.sums.recipes import Contribution, Guarded, ObjectedError, PartyWork
+from veilsum.sums.recipes import (
+    GuardedRecipe,
+    ObjectedError,
+    SumContribution,
+    SumPartyWork,
+)
 from veilsum.sums.releases import OBJECTIONS
 from veilsum.tables.rules import DisclosureError
 
@@ -36,7 +41,7 @@ class Twice:
     """A recipe of two sums."""
 
     def __init__(self, bits):
-        self.counts = Counts((Fraction(1),) * 7, bits)
+        self.counts = UnitCounts((Fraction(1),) * 7, bits)
         self.size = 7
 
     def request(self, sums):
@@ -55,8 +60,8 @@ def refuse(request):
 
 def objection(secret, bits=60):
     """The vector of a party that objects to the second sum."""
-    recipe = Guarded(Twice(bits))
-    work = PartyWork(recipe, Contribution(refuse, ()), secret=secret)
+    recipe = GuardedRecipe(Twice(bits))
+    work = SumPartyWork(recipe, SumContribution(refuse, ()), secret=secret)
     return work.vector([np.zeros(8, dtype=object)])
 
 
@@ -66,7 +71,9 @@ def test_a_party_that_cannot_answer_a_later_request_objects_too():
     def fail(request):
         raise NumericalError("a row has no mean here")
 
-    work = PartyWork(Guarded(Twice(60)), Contribution(fail, ()), secret=b"own")
+    work = SumPartyWork(
+        GuardedRecipe(Twice(60)), SumContribution(fail, ()), secret=b"own"
+    )
     with pytest.raises(NumericalError):  # before anything is shown: a plain refusal
         work.vector([])
     first = [np.zeros(8, dtype=object)]
@@ -82,7 +89,9 @@ def test_numbers_of_an_accepting_party_are_as_wide_as_agreed(bits, sign):
 
     def vector(number):
         given = np.array([0] * 6 + [sign * number], dtype=object)
-        work = PartyWork(Guarded(Twice(bits)), Contribution(lambda request: given, ()))
+        work = SumPartyWork(
+            GuardedRecipe(Twice(bits)), SumContribution(lambda request: given, ())
+        )
         return work.vector([])
 
     most = (1 << (bits - 1)) - 1
@@ -130,15 +139,15 @@ def test_a_party_that_was_started_again_objects_with_the_same_numbers():
 
 
 def test_a_first_request_is_refused_plainly():
-    work = PartyWork(Guarded(Twice(60)), Contribution(refuse, ()))
+    work = SumPartyWork(GuardedRecipe(Twice(60)), SumContribution(refuse, ()))
     with pytest.raises(DisclosureError, match="one row has everything"):
         work.vector([])
 
 
 def test_a_party_that_accepts_adds_0_to_objections_and_keeps_its_bits():
     def answered(number):
-        own = Contribution(lambda _: np.full(7, number, dtype=object), ())
-        return PartyWork(Guarded(Twice(60)), own).vector([])
+        own = SumContribution(lambda _: np.full(7, number, dtype=object), ())
+        return SumPartyWork(GuardedRecipe(Twice(60)), own).vector([])
 
     assert answered(5).tolist() == [5] * 7 + [0]
     with refused("internal", vs.VeilsumError, mentions=("60",)):

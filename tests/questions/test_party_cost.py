@@ -10,16 +10,16 @@ from cases import each
 from party.test_agreed import COST, agreed
 from refusals import refused
 from veilsum.errors import InvalidInputError, RangeError
-from veilsum.files.datasets import site_of
+from veilsum.files.datasets import site_of_power_case
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.models.price import Site
 from veilsum.numbers.arrays import as_floats
-from veilsum.numbers.units import Counts
+from veilsum.numbers.units import UnitCounts
 from veilsum.sums import terms
 from veilsum.sums.running import MAY_SHRINK
-from veilsum.sums.terms import Terms
+from veilsum.sums.terms import SumTerms
 from veilsum.tables.schema import Schema
 
 
@@ -129,7 +129,7 @@ def test_a_site_without_a_column_is_refused_with_its_name(lacking):
     cells = {name: [1.0] for name in ("demand", "a", "b", "low", "high")}
     del cells[lacking]
     with refused("missing-columns", mentions=(lacking,)):
-        site_of(pd.DataFrame(cells))
+        site_of_power_case(pd.DataFrame(cells))
 
 
 GENERATOR = ("a", "b", "low", "high")
@@ -141,10 +141,10 @@ def test_a_half_filled_generator_is_refused_by_party_row_and_column(empty):
     table = pd.DataFrame(
         {"demand": [3.0, 0.0], **{key: [nan, 61.5] for key in GENERATOR}}
     )
-    assert site_of(table).rows == (2,)
+    assert site_of_power_case(table).rows == (2,)
     table.loc[1, list(empty)] = nan
     with pytest.raises(InvalidInputError) as caught:
-        site_of(table, "north")
+        site_of_power_case(table, "north")
     there = ", ".join(one for one in GENERATOR if one not in empty)
     said = f"north: row 2 has {there}, and nothing in {', '.join(empty)}: give all"
     assert str(caught.value).startswith(said)
@@ -163,7 +163,7 @@ def test_what_is_wrong_in_a_row_of_a_site_is_named_by_it(change, said):
     row = {"demand": 0.0, "a": 1.0, "b": 1.0, "low": 0.0, "high": 9.0, **change}
     table = pd.DataFrame([{"demand": 3.0}, row])
     with pytest.raises(InvalidInputError, match=f"^north: {said}") as caught:
-        site_of(table, "north")
+        site_of_power_case(table, "north")
     assert "77" not in str(caught.value)
 
 
@@ -172,7 +172,7 @@ def test_a_cell_of_a_site_that_is_no_number_is_refused_without_it(column):
     cells = {"demand": [1.0, 2.0], "a": [1.0, 2.0], "b": [0.0, 0.0]}
     cells |= {"low": [0.0, 0.0], "high": [5.0, 5.0], column: ["61,25", "2"]}
     with refused("not-numbers", mentions=(column,)) as caught:
-        site_of(pd.DataFrame(cells), "north")
+        site_of_power_case(pd.DataFrame(cells), "north")
     assert str(caught.value).startswith("north: ")
     assert "row 1 has something else" in str(caught.value)
     assert "61" not in str(caught.value)
@@ -224,11 +224,11 @@ def test_releases_are_counted_for_the_fewest_who_may_be_left(
 ):
     graph = Topology.family(f"complete:{parties}")
     options = {"tolerate": tolerate, "topology": graph, "minimum_honest": honest}
-    counts = Counts((Fraction(1),), 60)
-    usual = Terms.of(graph.parties, counts=counts, options=options)
+    counts = UnitCounts((Fraction(1),), 60)
+    usual = SumTerms.of(graph.parties, counts=counts, options=options)
     assert usual.honest == parties - tolerate
     options["drop"] = True
-    terms = Terms.of(graph.parties, counts=counts, options=options)
+    terms = SumTerms.of(graph.parties, counts=counts, options=options)
     assert terms.honest == left
     # By the protocol's own rule: fewer than these do not go on.
     plan = terms.plan(size=1, answer_size=1, terms={})

@@ -9,7 +9,7 @@ import pytest
 from cases import each
 from refusals import refused
 from veilsum.files.ledger import open_ledger
-from veilsum.numbers.layout import Layout, number
+from veilsum.numbers.layout import NumberLayout, layout_number
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import (
     SAME_VIEWS_LIMIT,
@@ -21,14 +21,14 @@ from veilsum.questions.statistics import statistics
 from veilsum.questions.sums import OneSum
 from veilsum.sums.presence import (
     PRESENCE,
-    Cells,
-    Screened,
-    Varying,
+    PresenceCells,
+    PresenceScreenedRecipe,
+    PresenceVaryingColumns,
     places_with_rows,
 )
-from veilsum.sums.recipes import Contribution
-from veilsum.sums.running import run_job
-from veilsum.sums.terms import Terms
+from veilsum.sums.recipes import SumContribution
+from veilsum.sums.running import run_sum_job
+from veilsum.sums.terms import SumTerms
 from veilsum.tables.rules import DisclosureError, Rules
 
 PARTIES = tuple(f"h{k}" for k in range(7))
@@ -130,7 +130,7 @@ def test_the_same_question_runs_where_site_terms_are_allowed(which):
     if which in ("level", "cell", "slope", "number", "complement"):
         options = {**options, "ridge": 1.0}
     found = ask(*given, **options, rules=replace(ASKED, site_terms=True), **QUICK)
-    assert not isinstance(found.recipe, Screened)
+    assert not isinstance(found.recipe, PresenceScreenedRecipe)
     (said,) = Rules(site_terms=True).open
     assert said in found.guarantee.limits
 
@@ -241,20 +241,20 @@ def test_numbers_of_the_first_sum_count_against_the_limit():
 
 @pytest.mark.parametrize("driver", ["vectorised", "loopback"])
 def test_sums_are_filled_up_where_more_is_asked_first(driver):
-    group = Cells(("ward",), (("a", "b", "c", "d", "e"),))
-    inner = OneSum(Layout((number("sum", bits=60),)), "beds")
-    recipe = Screened(inner, (group,), 3)
-    terms = Terms.of(
+    group = PresenceCells(("ward",), (("a", "b", "c", "d", "e"),))
+    inner = OneSum(NumberLayout((layout_number("sum", bits=60),)), "beds")
+    recipe = PresenceScreenedRecipe(inner, (group,), 3)
+    terms = SumTerms.of(
         PARTIES, counts=recipe.counts, options={"driver": driver, "seed": 1}
     )
     own = {}
     for k, party in enumerate(PARTIES):
         codes = np.array([k % 3, (k + 1) % 3])
-        beds = Contribution(lambda _, k=k: np.array([k], object), (np.array([k]),))
+        beds = SumContribution(lambda _, k=k: np.array([k], object), (np.array([k]),))
         own[party] = recipe.contribution(
             beds, places_with_rows([group], lambda _, c=codes: c)
         )
-    found = run_job(recipe, own, terms, agreed={})
+    found = run_sum_job(recipe, own, terms, agreed={})
     assert [len(one) for one in found.sums] == [6, 6]
     assert found.answer.tolist() == [21.0]
     assert found.sums[0].tolist() == [5, 5, 4, 0, 0, 7]
@@ -263,7 +263,7 @@ def test_sums_are_filled_up_where_more_is_asked_first(driver):
 
 def test_rows_on_the_smaller_side_of_a_place_are_counted():
     """A level that all rows but two have tells these two from the others."""
-    group = Varying((Cells(("sex",), (("f", "m"),)),))
+    group = PresenceVaryingColumns((PresenceCells(("sex",), (("f", "m"),)),))
     assert group.sides({"sex": np.array([0, 1, 1, 1, 1])}.get, 5).tolist() == [5, 1, 1]
     assert group.sides({"sex": np.array([0, 0, 0, 1, 1])}.get, 5).tolist() == [5, 2, 2]
     assert group.sides({"sex": np.zeros(5, dtype=int)}.get, 5).tolist() == [5, 0, 0]

@@ -9,10 +9,14 @@ import pytest
 
 import veilsum as vs
 from veilsum.fits.formula_job import FormulaJob
-from veilsum.fits.model import family_of
+from veilsum.fits.model import family_of_fit
 from veilsum.questions.statistics import StatisticsJob
 from veilsum.questions.survival import SurvivalJob
-from veilsum.sums.prices import AskedTable, own_influence, table_with_column_values
+from veilsum.sums.prices import (
+    AskedTable,
+    own_influence_on_sums,
+    table_with_column_values,
+)
 from veilsum.tables.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -57,7 +61,7 @@ SCHEMA = Schema.from_table(
 
 
 def fitted(text, family="gaussian", **more):
-    return FormulaJob.of(text, SCHEMA, family_of(family), **more)
+    return FormulaJob.of(text, SCHEMA, family_of_fit(family), **more)
 
 
 JOBS = {
@@ -127,7 +131,7 @@ def influence(job, frame):
     checked = job.schema.check("a", frame)
     _, rounds = run_alone(job, frame)
     requests = [request for request, _ in rounds]
-    return own_influence([AskedTable(job, checked, requests)], 5 * len(frame))
+    return own_influence_on_sums([AskedTable(job, checked, requests)], 5 * len(frame))
 
 
 def test_inclusion_and_exclusion_in_one_question_is_seen():
@@ -149,7 +153,9 @@ def test_several_mild_rounds_add_up():
     _, rounds = run_alone(job, frame)
     requests = [request for request, _ in rounds]
     found = [
-        own_influence([AskedTable(job, checked, requests[:k])], 450).by_column["age"]
+        own_influence_on_sums([AskedTable(job, checked, requests[:k])], 450).by_column[
+            "age"
+        ]
         for k in range(1, len(requests) + 1)
     ]
     assert found == sorted(found)
@@ -171,22 +177,24 @@ def test_questions_add_up():
     }
     schema = replace(SCHEMA, columns=tuple(columns), derived=derived)
     for name in derived:
-        job = FormulaJob.of(f"hiv ~ cost + cost:{name}", schema, family_of("gaussian"))
+        job = FormulaJob.of(
+            f"hiv ~ cost + cost:{name}", schema, family_of_fit("gaussian")
+        )
         checked = job.schema.check("a", frame)
         _, ((request, _),) = run_alone(job, frame)
         asked.append(AskedTable(job, checked, [request]))
-    alone = [own_influence([one], 1500).by_column["cost"] for one in asked]
-    together = own_influence(asked, 1500).by_column["cost"]
+    alone = [own_influence_on_sums([one], 1500).by_column["cost"] for one in asked]
+    together = own_influence_on_sums(asked, 1500).by_column["cost"]
     assert together > 1.5 * max(alone)
     fewer = replace(asked[0], table=job.schema.check("a", frame[:200]))
     with pytest.raises(vs.InvalidInputError, match="same rows"):
-        own_influence([fewer, asked[1]], 1500)
+        own_influence_on_sums([fewer, asked[1]], 1500)
 
 
 def test_a_question_without_contributions_says_so():
     job, frame = fitted("visits ~ age", "negative-binomial"), table(200)
     checked = job.schema.check("a", frame)
-    found = own_influence([AskedTable(job, checked, ["anything"])], 1000)
+    found = own_influence_on_sums([AskedTable(job, checked, ["anything"])], 1000)
     assert (found.covered, found.largest) == (0, 0.0)
     assert "not computed" in found.line()
     assert "nicht berechnet" in found.line("de")

@@ -16,11 +16,11 @@ from cases import each
 from finest import finest
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.fits.formula_job import FormulaJob
-from veilsum.fits.model import family_of
+from veilsum.fits.model import family_of_fit
 from veilsum.questions.regression.kind import ModelSpec
-from veilsum.reading import read
+from veilsum.reading import read_section
 from veilsum.sums.kinds import question_kind_of
-from veilsum.tables.asked import Question
+from veilsum.tables.asked import TableQuestion
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.propensity import PropensityWeights
 from veilsum.tables.rules import DisclosureError
@@ -95,7 +95,7 @@ def test_weights_have_the_sum_and_the_largest_of_r(name, kind):
     job = FormulaJob.of(
         CASES[name][2],
         schema_of(name, frame),
-        family_of("gaussian"),
+        family_of_fit("gaussian"),
         propensity(name, kind),
     )
     weights = job.rows(job.schema.check("all", frame)).weights
@@ -254,14 +254,14 @@ FILE = {
 
 
 def test_a_file_asks_for_the_same():
-    section = read(FILE, ModelSpec, "[model]")
+    section = read_section(FILE, ModelSpec, "[model]")
     job = question_kind_of(section).job(section, SCHEMA)
     asked = vs.Propensity("treated ~ age", KNOWN, "att")
-    same = FormulaJob.of("y ~ treated", SCHEMA, family_of("gaussian"), asked)
+    same = FormulaJob.of("y ~ treated", SCHEMA, family_of_fit("gaussian"), asked)
     assert job.agreed == same.agreed
     assert job.errors == "HC0"
     assert section.given() == FILE  # what a consortium's file is made of
-    other = FormulaJob.of("y ~ treated", SCHEMA, family_of("gaussian"), PLAIN)
+    other = FormulaJob.of("y ~ treated", SCHEMA, family_of_fit("gaussian"), PLAIN)
     assert job.agreed != other.agreed
     # The age is no column of the design, and still one of the row's.
     assert job.schema.names == SCHEMA.names
@@ -285,13 +285,13 @@ def test_a_file_asks_for_the_same():
 )
 def test_a_file_that_cannot_be_used_is_a_sentence(change, message):
     with pytest.raises(InvalidScenarioError, match=message):
-        read({**FILE, **change}, ModelSpec, "[model]")
+        read_section({**FILE, **change}, ModelSpec, "[model]")
 
 
 def test_the_ledger_knows_how_rows_were_weighted():
     frame = people()
-    job = FormulaJob.of("y ~ treated", SCHEMA, family_of("gaussian"), PLAIN)
-    question = Question.of_text(job.question.text)
+    job = FormulaJob.of("y ~ treated", SCHEMA, family_of_fit("gaussian"), PLAIN)
+    question = TableQuestion.of_text(job.question.text)
     weights = job.rows(job.schema.check("a", frame)).weights
     made = [values for _, values in question.made("a", frame)]
     for expected in (weights, weights * frame["treated"].to_numpy()):

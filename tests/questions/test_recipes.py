@@ -6,32 +6,32 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from veilsum.numbers.layout import Layout, array, number
+from veilsum.numbers.layout import NumberLayout, layout_array, layout_number
 from veilsum.sums.recipes import (
     EndsRecipe,
-    Guarded,
+    GuardedRecipe,
     IterativeRecipe,
     ObjectedError,
-    OneRound,
+    OneRoundRecipe,
 )
-from veilsum.sums.table_job import TableResult
+from veilsum.sums.table_job import TableJobResult
 
-LEFT_OUT_FIRST = Layout((number("left_out"), array("cells", 2)))
+LEFT_OUT_FIRST = NumberLayout((layout_number("left_out"), layout_array("cells", 2)))
 TOTAL = np.array([7, 1, 2], dtype=object)
 
 
 @dataclass(frozen=True)
-class Once(OneRound):
+class Once(OneRoundRecipe):
     what: str = "cells"
     limit: None = None
-    layout: Layout = LEFT_OUT_FIRST
+    layout: NumberLayout = LEFT_OUT_FIRST
 
 
 @dataclass(frozen=True, eq=False)
 class Seeking(IterativeRecipe):
     """Its search notes what it is given."""
 
-    layout: Layout = LEFT_OUT_FIRST
+    layout: NumberLayout = LEFT_OUT_FIRST
     search = SimpleNamespace(start=list, advance=lambda seen, own: [*seen, *own])
 
 
@@ -40,7 +40,7 @@ class Ends(EndsRecipe):
 
 
 def test_rows_left_out_are_read_by_their_key():
-    result = object.__new__(TableResult)
+    result = object.__new__(TableJobResult)
     object.__setattr__(result, "recipe", Once())
     object.__setattr__(result, "released", SimpleNamespace(sums=[TOTAL]))
     assert result.dropped == 7
@@ -51,7 +51,7 @@ def test_a_search_is_given_all_numbers_but_rows_left_out():
 
 
 def test_an_objection_has_a_number_of_its_own_behind_the_sum():
-    guarded = Guarded(Once())
+    guarded = GuardedRecipe(Once())
     assert guarded.objecting.released == {"sum": 3, "objections": 1}
     assert guarded.counts.units == (*LEFT_OUT_FIRST.counts.units, 1)
     assert guarded.within([np.append(TOTAL, 0)])[0].tolist() == [7, 1, 2]

@@ -13,7 +13,7 @@ from refusals import refused
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files import datasets
 from veilsum.fits.formula_job import FormulaJob
-from veilsum.fits.model import family_of
+from veilsum.fits.model import family_of_fit
 from veilsum.models.newton import Newton
 from veilsum.questions.regression import fit, fit_arrays
 from veilsum.tables.rules import Rules
@@ -417,7 +417,7 @@ def test_a_schema_read_off_tables_leaves_them_as_they_are(counts):
 def test_columns_of_table_and_design_are_held_once(counts, formula):
     schema = Schema.inferred(counts)
     schema = schema.with_derived({"log_w": {"of": "weight", "as": "log"}})
-    job = FormulaJob.of(formula, schema, family_of("gaussian"))
+    job = FormulaJob.of(formula, schema, family_of_fit("gaussian"))
     table = job.schema.check("site-1", counts["site-1"])
     own = job.bring(table)
     pd.testing.assert_frame_equal(own.table.frame, table.frame)

@@ -8,14 +8,14 @@ import pytest
 
 from cases import each
 from refusals import refused
-from veilsum.drivers.loopback import World
+from veilsum.drivers.loopback import LoopbackWorld
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
-from veilsum.fits.model import Model
+from veilsum.fits.model import FitModel
 from veilsum.masks.masking import ShareStreams
-from veilsum.models.families import Binomial, Gaussian
+from veilsum.models.families import Binomial, GaussianFamily
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.numbers.limbs import to_integers
+from veilsum.numbers.limbs import limbs_to_integers
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import (
     NEAR_VIEWS_LIMIT,
@@ -27,9 +27,9 @@ from veilsum.protocol.messages import Quit
 from veilsum.questions.regression import fit, fit_arrays
 from veilsum.questions.statistics import statistics
 from veilsum.questions.sums import sum as masked_sum
-from veilsum.sums.recipes import Contribution, PartyWork
-from veilsum.sums.releases import EXACT, Release, ReleaseLimit, condensed_releases
-from veilsum.sums.terms import Terms
+from veilsum.sums.recipes import SumContribution, SumPartyWork
+from veilsum.sums.releases import EXACT, SumRelease, SumReleaseLimit, condensed_releases
+from veilsum.sums.terms import SumTerms
 from veilsum.tables.rules import DisclosureError, Rules
 
 PARTIES = ("north", "east", "south", "west", "centre")
@@ -60,7 +60,7 @@ class NoChance(ShareStreams):
 
 
 def model_of(family, rows):
-    return Model(
+    return FitModel(
         response="y",
         names=("a", "b", "c"),
         intercept=0,
@@ -71,19 +71,19 @@ def model_of(family, rows):
 
 def world_of(family, law, kind_of_streams=ShareStreams):
     """The machines of a regression, every frame recorded."""
-    kind = Binomial() if family == "logistic" else Gaussian()
+    kind = Binomial() if family == "logistic" else GaussianFamily()
     rows = rows_of(family)
     model = model_of(kind, rows)
     recipe = model.recipe()
-    terms = Terms.of(PARTIES, counts=recipe.counts, options={"law": law, "seed": 3})
+    terms = SumTerms.of(PARTIES, counts=recipe.counts, options={"law": law, "seed": 3})
     works = {
-        name: PartyWork(
-            recipe, Contribution(partial(model.strategy.vector, part, 0), ())
+        name: SumPartyWork(
+            recipe, SumContribution(partial(model.strategy.vector, part, 0), ())
         )
         for name, part in rows.items()
     }
     plan = terms.plan(size=recipe.size, answer_size=3, terms={})
-    world = World(plan, works, kind_of_streams(3), seed=3, record=True)
+    world = LoopbackWorld(plan, works, kind_of_streams(3), seed=3, record=True)
     return world.run()
 
 
@@ -115,7 +115,7 @@ def traces(vector, numbers):
     for value in vector:
         if abs(value) > 1e-6 and value != round(value):
             yield np.float64(value).tobytes()
-    for number in to_integers(numbers).tolist():
+    for number in limbs_to_integers(numbers).tolist():
         if isinstance(number, int) and number.bit_count() > 16:
             start = ((number & -number).bit_length() - 1) // 8
             yield number.to_bytes(40, "little", signed=True)[start : start + 7]
@@ -148,18 +148,18 @@ def test_a_party_that_refuses_tells_one_word():
     rows["south"] = Rows.of(rows["south"].design, np.full(60, 0.123456789))
     model = model_of(Binomial(), rows)
     recipe = model.recipe()
-    terms = Terms.of(PARTIES, counts=recipe.counts, options={"seed": 3})
+    terms = SumTerms.of(PARTIES, counts=recipe.counts, options={"seed": 3})
 
     def checked(name, request):
         model.check(name, rows[name])
         return model.strategy.vector(rows[name], 0, request)
 
     works = {
-        name: PartyWork(recipe, Contribution(partial(checked, name), ()))
+        name: SumPartyWork(recipe, SumContribution(partial(checked, name), ()))
         for name in rows
     }
     plan = terms.plan(size=recipe.size, answer_size=3, terms={})
-    world = World(plan, works, ShareStreams(3), record=True).run()
+    world = LoopbackWorld(plan, works, ShareStreams(3), record=True).run()
     assert not world.finished
     codec = Codec(plan.size)
     sent = [codec.decode(e.detail) for e in world.history if e.what == "send"]
@@ -228,7 +228,7 @@ def test_in_the_open_nothing_is_claimed_of_rows():
 
 
 def test_places_are_named_once_each():
-    rounds = [Release("d", {"s": 1}, (k,), f"the price {k}") for k in range(3)]
+    rounds = [SumRelease("d", {"s": 1}, (k,), f"the price {k}") for k in range(3)]
     assert condensed_releases(rounds) == (
         "rounds 1 to 3, each, summed over honest parties: s (1); at the price 0; the "
         "price 1; the price 2",
@@ -237,7 +237,7 @@ def test_places_are_named_once_each():
 
 # What is limited
 
-LIMIT = ReleaseLimit(honest=4, columns=5, minimum_rows=10)
+LIMIT = SumReleaseLimit(honest=4, columns=5, minimum_rows=10)
 
 
 def test_a_limit_counts_what_honest_rows_hold():

@@ -18,7 +18,7 @@ from veilsum.models import newton
 from veilsum.models.weights import collect_row_weights
 from veilsum.questions.regression import fit_arrays
 from veilsum.sums import table_job
-from veilsum.tables.rules import AtHome
+from veilsum.tables.rules import TableRulesAtHome
 
 # Requests of later rounds without weights, by stage, and the reason.
 WITHOUT = {
@@ -30,7 +30,13 @@ WITHOUT = {
 }
 # Questions of one sum: no point follows from an earlier one.
 ONE_SUM = {
-    *("StatisticsJob", "SurvivalJob", "ErrorsJob", "ConcordanceJob", "FoldsJob"),
+    *(
+        "StatisticsJob",
+        "SurvivalJob",
+        "EvaluateErrorsJob",
+        "EvaluateConcordanceJob",
+        "EvaluateFoldsJob",
+    ),
 }
 
 
@@ -75,7 +81,7 @@ def shares(ask, tables, **options):
         return vector
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(AtHome, "weighed", weighed)
+        patched.setattr(TableRulesAtHome, "weighed", weighed)
         found = ask(tables, driver="vectorised", seed=1, **options)
     return rounds, len(found.released.sums)
 
@@ -248,10 +254,10 @@ def seen(tables):
             found[key] = found.get(key, True) and any(one.rows for one in noted)
         return vector
 
-    original = table_job.resolve_question
+    original = table_job.resolve_table_job_question
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(table_job, "resolve_question", prepared)
-        patched.setattr(AtHome, "weighed", weighed)
+        patched.setattr(table_job, "resolve_table_job_question", prepared)
+        patched.setattr(TableRulesAtHome, "weighed", weighed)
         for _ in questions(tables):
             pass
     return found
@@ -277,6 +283,6 @@ def test_every_question_of_several_sums_is_among_them(seen):
                 yield one.__name__
 
     # Parts of other questions: never asked by themselves.
-    shared = {"OnFormula", "TimedJob", "PredictingJob"}
+    shared = {"FormulaRowsJob", "TimedFitJob", "EvaluateJob"}
     several = {job for job, _ in seen}
     assert set(kinds(table_job.TableJob)) - shared == several | ONE_SUM

@@ -19,7 +19,7 @@ from later import Later
 from refusals import refused
 from veilsum.questions.meta import MetaJob
 from veilsum.questions.mixed import MixedJob
-from veilsum.questions.regression import formula_job
+from veilsum.questions.regression import regression_formula_job
 from veilsum.tables.frames import as_frame
 
 mixed_linear_model = Later("statsmodels.regression.mixed_linear_model")
@@ -81,7 +81,7 @@ def agree(found, reference, tolerance=1e-9):
     ],
 )
 def test_absorbed_effects_are_those_of_a_dummy_for_each_party(name, asked, data):
-    job = formula_job(schema(data), absorb=True, **asked)
+    job = regression_formula_job(schema(data), absorb=True, **asked)
     recipe, sums = fitted(job, parties(data))
     fit, reference = recipe.fit(sums), R["absorbed"][name]
     agree(fit.coefficients, reference["coefficients"])
@@ -91,7 +91,7 @@ def test_absorbed_effects_are_those_of_a_dummy_for_each_party(name, asked, data)
     agree(fit.log_likelihood, reference["loglik"])
     assert fit.t_degrees == reference["df"]
     # Not the fit of one intercept for all, and rounding is as small as it is said.
-    plain, one = fitted(formula_job(schema(data), **asked), parties(data))
+    plain, one = fitted(regression_formula_job(schema(data), **asked), parties(data))
     assert abs(plain.fit(one).coefficients[1] / fit.coefficients[0] - 1) > 1e-3 or (
         name == "sleep"  # where all have the same days
     )
@@ -296,7 +296,7 @@ def test_parties_that_do_not_differ_are_singular():
     assert fit.singular
     assert fit.random_covariance[0, 0] < 1e-6 * fit.residual_variance
     # As without random effects.
-    plain, one = fitted(formula_job(schema("sleep"), formula="y ~ x"), dealt)
+    plain, one = fitted(regression_formula_job(schema("sleep"), formula="y ~ x"), dealt)
     agree(fit.coefficients, plain.fit(one).coefficients, 1e-8)
     assert len(sums) <= 4
     free = vs.Rules(release_fraction=5.0, most_rounds=40)

@@ -8,7 +8,7 @@ import pytest
 
 import veilsum as vs
 from refusals import refused
-from veilsum.files.output import as_json
+from veilsum.files.output import as_strict_json
 from veilsum.tables.rules import DisclosureError, Rules
 
 SIZES = {"a": 420, "b": 380, "c": 260, "d": 210, "e": 110}
@@ -61,7 +61,7 @@ def test_kaplan_meier_by_quarter_for_1380_patients_in_two_arms():
             survival *= 1 - own["died"][inside].sum() / risk
             assert height == pytest.approx(survival, rel=1e-12)
     assert found.log_rank.df == 1
-    assert json.loads(as_json(found.to_dict()))["merged"] == found.merged
+    assert json.loads(as_strict_json(found.to_dict()))["merged"] == found.merged
 
 
 def test_a_site_with_one_or_two_rows_in_a_cell_stops_nothing():

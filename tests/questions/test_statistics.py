@@ -13,7 +13,7 @@ from cases import each
 from refusals import refused
 from veilsum.errors import InvalidInputError
 from veilsum.files import datasets
-from veilsum.files.output import as_json
+from veilsum.files.output import as_strict_json
 from veilsum.questions.statistics import statistics
 from veilsum.tables.rules import DisclosureError, Rules
 from veilsum.tables.schema import Schema
@@ -202,7 +202,7 @@ def test_json_is_strict(data):
     found = statistics(
         data, histograms={"age": [0, 50]}, tables=[("sex",)], driver="vectorised"
     )
-    plain = json.loads(as_json(found.to_dict()))
+    plain = json.loads(as_strict_json(found.to_dict()))
     assert [row["name"] for row in plain["table"]] == ["age", "bp", "far"]
     assert plain["tables"][0]["levels"] == [["f", "m"]]
     assert plain["histograms"]["age"]["edges"] == [0.0, 50.0]

@@ -14,21 +14,21 @@ from cases import each
 from later import Later
 from refusals import refused
 from veilsum.errors import printable
-from veilsum.fits.fitted import table_rows
+from veilsum.fits.fitted import fitted_table_rows
 from veilsum.models.families import (
     Binomial,
     Gamma,
     GammaInverseLink,
-    Gaussian,
+    GaussianFamily,
     NegativeBinomial,
     Poisson,
 )
-from veilsum.models.glm import statistics as glm_statistics
+from veilsum.models.glm import glm_statistics as glm_statistics
 from veilsum.models.least_squares import fit, statistics
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.questions.regression.summary import summary_html, summary_text
-from veilsum.showing import number, plain_table
+from veilsum.showing import plain_shown_table, shown_number
 
 sm = Later("statsmodels.api")
 
@@ -220,7 +220,11 @@ def test_exp_is_a_ratio_under_a_log_link(family, ratio):
 
 @each("show", [summary_text, summary_html])
 def test_exp_is_refused_where_it_is_no_ratio(show):
-    for found in [small(), family_fit(Gaussian()), family_fit(GammaInverseLink())]:
+    for found in [
+        small(),
+        family_fit(GaussianFamily()),
+        family_fit(GammaInverseLink()),
+    ]:
         with refused("not-a-ratio"):
             show(found, **ABOUT, exponentiate=True)
 
@@ -286,14 +290,14 @@ def test_a_perfect_fit_is_shown_and_is_null_in_json():
     text = summary_text(found, **ABOUT)
     assert "The fit is perfect" in notes_of(text)[0]
     assert [row[2:5] for row in table_of(text)] == [["0", "inf", "0"]] * 2
-    rows = json.loads(json.dumps(table_rows(found), allow_nan=False))
+    rows = json.loads(json.dumps(fitted_table_rows(found), allow_nan=False))
     assert [row["statistic"] for row in rows] == [None, None]
     assert [row["p"] for row in rows] == [0.0, 0.0]
 
 
 def test_rows_for_json_are_the_numbers_themselves():
     found, reference = ordinary("statecrime")
-    rows = table_rows(found, 0.99)
+    rows = fitted_table_rows(found, 0.99)
     keys = ["name", "coefficient", "standard_error", "statistic", "p", "low", "high"]
     assert [list(row) for row in rows] == [keys] * 5
     values = [[row[key] for key in keys[1:]] for row in rows]
@@ -303,7 +307,7 @@ def test_rows_for_json_are_the_numbers_themselves():
 
 def test_nan_is_null_in_json():
     found = replace(small(), coefficients=np.array([np.nan, 1.0]))
-    first, second = table_rows(found)
+    first, second = fitted_table_rows(found)
     assert [first[key] for key in ("coefficient", "p", "low")] == [None] * 3
     assert second["coefficient"] == 1.0
 
@@ -345,7 +349,7 @@ def test_a_width_is_not_too_small():
     st.integers(1, 12),
 )
 def test_numbers_are_rounded_and_never_cut(value, digits):
-    text = number(value, digits)
+    text = shown_number(value, digits)
     assert rounds_to(text, value)
     shown = Decimal(text)
     # So many digits, or all before the point.
@@ -374,7 +378,7 @@ def test_numbers_are_rounded_and_never_cut(value, digits):
     ],
 )
 def test_numbers_at_the_edges(value, text):
-    assert number(value) == text
+    assert shown_number(value) == text
 
 
 # Layout
@@ -395,7 +399,7 @@ def test_a_table_in_any_unit_has_one_width_and_right_numbers(scale, width):
     rules = {len(line) for line in text.splitlines() if line.startswith("===")}
     assert rules == {width}
     assert max(map(len, text.splitlines())) == width
-    for row, values in zip(table_of(text), table_rows(found), strict=True):
+    for row, values in zip(table_of(text), fitted_table_rows(found), strict=True):
         expected = list(values.values())[1:]
         for cell, value in zip(row[1:], expected, strict=True):
             assert rounds_to(cell, value) if value is not None else cell == "inf"
@@ -422,7 +426,7 @@ def test_no_name_breaks_a_table(name, response, width):
     breadth = len(next(line for line in lines if line.startswith("===")))
     assert all(width_of(line) <= breadth for line in lines)
     body = text.split("\n-----")[1].split("\n=====")[0].split("\n")[1:]
-    ends = [line for line in body if is_row(line, table_rows(found))]
+    ends = [line for line in body if is_row(line, fitted_table_rows(found))]
     assert len(ends) == 2
     # The last figures end at the right margin, unless trailing spaces were cut.
     assert all(breadth - 6 <= width_of(line) <= breadth for line in ends)
@@ -449,7 +453,7 @@ def test_narrow_lines_have_fewer_digits_before_they_are_too_long():
 
 def test_decimal_points_stand_below_each_other():
     cells = [1234.5, -0.001234, 2.5e-9, float("nan"), None, 3]
-    text = plain_table(["value"], [[cell] for cell in cells], ".")
+    text = plain_shown_table(["value"], [[cell] for cell in cells], ".")
     lines = text.splitlines()[2:]
     points = {line.index(".") for line in lines if "." in line}
     assert len(points) == 1
@@ -460,7 +464,9 @@ def test_decimal_points_stand_below_each_other():
 
 @given(st.lists(magnitudes | magnitudes.map(lambda x: -x), min_size=1, max_size=8))
 def test_aligned_columns_hold_the_same_numbers(values):
-    text = plain_table(["name", "v"], [[f"x{k}", v] for k, v in enumerate(values)])
+    text = plain_shown_table(
+        ["name", "v"], [[f"x{k}", v] for k, v in enumerate(values)]
+    )
     lines = text.splitlines()[2:]
     rows = [line.split() for line in lines]
     assert [row[0] for row in rows] == [f"x{k}" for k in range(len(values))]
@@ -474,7 +480,9 @@ def test_a_plain_table_of_every_kind_of_column():
         {"column": "age", "count": 442, "mean": 48.518, "cell": None},
         {"column": "bmi", "count": np.int64(9), "mean": np.float64(1.5e-7)},
     ]
-    assert plain_table(["column", "count", "mean", "cell"], rows).splitlines() == [
+    assert plain_shown_table(
+        ["column", "count", "mean", "cell"], rows
+    ).splitlines() == [
         "column  count         mean  cell",
         "--------------------------------",
         "age       442  48.518       -",
@@ -484,7 +492,7 @@ def test_a_plain_table_of_every_kind_of_column():
 
 def test_alignment_can_be_chosen():
     rows = [["a", 1, 2.5], ["bbb", 20, 10.0]]
-    assert plain_table(["x", "n", "v"], rows, "><>").splitlines() == [
+    assert plain_shown_table(["x", "n", "v"], rows, "><>").splitlines() == [
         "  x  n        v",
         "---------------",
         "  a  1   2.5000",
@@ -493,7 +501,7 @@ def test_alignment_can_be_chosen():
 
 
 def test_a_table_may_have_no_rows():
-    assert plain_table(["a", "bb"], []).splitlines() == ["a  bb", "-----"]
+    assert plain_shown_table(["a", "bb"], []).splitlines() == ["a  bb", "-----"]
 
 
 @each(
@@ -509,11 +517,13 @@ def test_a_table_may_have_no_rows():
 )
 def test_a_table_of_another_shape_is_refused(headers, rows, align):
     with refused("ragged-table"):
-        plain_table(headers, rows, align)
+        plain_shown_table(headers, rows, align)
 
 
 def test_wide_letters_take_two_places_and_accents_none():
-    text = plain_table(["name", "n"], [["年齢", 1], ["abcd", 2], ["abce\u0301", 3]])
+    text = plain_shown_table(
+        ["name", "n"], [["年齢", 1], ["abcd", 2], ["abce\u0301", 3]]
+    )
     assert text.splitlines()[2:] == ["年齢  1", "abcd  2", "abce\u0301  3"]
 
 
@@ -561,7 +571,7 @@ def test_html_shows_names_and_obeys_none_of_them():
     assert reader.cells.count(bad) == 2
     start = reader.cells.index("0.975]") + 1
     row = reader.cells[start + 7 : start + 14]
-    expected = list(table_rows(found)[1].values())
+    expected = list(fitted_table_rows(found)[1].values())
     assert row[0] == "x"
     assert all(rounds_to(a, b) for a, b in zip(row[1:], expected[1:], strict=True))
 

@@ -12,9 +12,9 @@ from cases import each
 from refusals import refused
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.units import Counts
+from veilsum.numbers.units import UnitCounts
 from veilsum.questions.sums import mean, sum as masked_sum
-from veilsum.sums.terms import Terms
+from veilsum.sums.terms import SumTerms
 
 PARTIES = ("a", "b", "c", "d", "e")
 words = st.integers(-(2**59), 2**59)
@@ -270,7 +270,7 @@ def test_what_is_said_of_sums_is_not_about_rows():
 @pytest.mark.parametrize("size", [1, 10**8])
 def test_vectors_are_flooded_however_long_unless_a_tree_is_asked_for(size):
     """Along a tree who speaks last could choose the total."""
-    counts = Counts((Fraction(1),), 20)
+    counts = UnitCounts((Fraction(1),), 20)
     for options, way in (({}, "flooding"), ({"spread": "tree"}, "tree")):
-        terms = Terms.of("abcd", counts=counts, options={"seed": 1, **options})
+        terms = SumTerms.of("abcd", counts=counts, options={"seed": 1, **options})
         assert terms.spread_of(size) == way

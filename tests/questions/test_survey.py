@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from cases import each
 from refusals import refused
-from veilsum.audit.noninterference import same_frames
+from veilsum.audit.noninterference import interference_same_frames
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.surveys.question import (
     LEFT_EMPTY,
@@ -25,7 +25,7 @@ from veilsum.surveys.question import (
     survey_residue,
     worst_survey_members,
 )
-from veilsum.surveys.terms import Guest, SurveyTerms, survey_tally_of
+from veilsum.surveys.terms import SurveyGuest, SurveyTerms, survey_tally_of
 
 DELEGATES = ("ann", "bob", "cem")
 N = 12
@@ -45,7 +45,7 @@ def terms_of(n=N, **changes):
         tolerate=1,
         tolerate_guests=0,
         closes="",
-        guests=tuple(Guest(f"Firm {k}", b"", DELEGATES[k % 3]) for k in range(n)),
+        guests=tuple(SurveyGuest(f"Firm {k}", b"", DELEGATES[k % 3]) for k in range(n)),
         delegates=tuple((name, b"") for name in DELEGATES),
         set="ab" * 32,
     )
@@ -269,7 +269,7 @@ def test_the_promise_is_one_sentence_and_counts_guests(tolerate):
 
 
 def test_the_worst_members_are_those_that_invited_most():
-    guests = [Guest(str(k), b"", "cem" if k < 7 else "bob") for k in range(12)]
+    guests = [SurveyGuest(str(k), b"", "cem" if k < 7 else "bob") for k in range(12)]
     assert worst_survey_members(terms_of(guests=tuple(guests), tolerate=2)) == (
         "cem",
         "bob",
@@ -300,7 +300,9 @@ def test_other_numbers_with_the_same_totals_look_the_same(coalition):
     other = dealt(second, stream, like=one, honest=honest)
     for place, name in enumerate(DELEGATES):
         assert (one[1][place] == other[1][place]).all() == (name in coalition)
-    found = same_frames(running(recipe, one), running(recipe, other), coalition)
+    found = interference_same_frames(
+        running(recipe, one), running(recipe, other), coalition
+    )
     assert found.equal, found.first
     assert found.frames > 10
     # Twins that must be told apart: a total that differs by one unit, and a recipe that
@@ -308,9 +310,13 @@ def test_other_numbers_with_the_same_totals_look_the_same(coalition):
     nearly = second.copy()
     nearly[5, 0] += 1
     deal = dealt(nearly, stream, like=one, honest=honest)
-    assert not same_frames(running(recipe, one), running(recipe, deal), coalition).equal
+    assert not interference_same_frames(
+        running(recipe, one), running(recipe, deal), coalition
+    ).equal
     loose = recipe_of(kind=Loose, **terms)
-    found = same_frames(running(loose, one), running(loose, other), coalition)
+    found = interference_same_frames(
+        running(loose, one), running(loose, other), coalition
+    )
     assert not found.equal
 
 

@@ -16,8 +16,14 @@ from later import Later
 from refusals import refused
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import gbsg2
-from veilsum.files.output import as_json
-from veilsum.models.survival import CONF_TYPES, Ends, SurvivalCurve, TimeGrid, log_rank
+from veilsum.files.output import as_strict_json
+from veilsum.models.survival import (
+    CONF_TYPES,
+    SurvivalCurve,
+    SurvivalEnds,
+    SurvivalTimeGrid,
+    log_rank_test_of_survival,
+)
 from veilsum.questions.survival import SurvivalJob
 from veilsum.tables.rules import DisclosureError, Rules
 
@@ -182,7 +188,7 @@ def test_a_time_is_looked_up_where_it_is_searched():
     """Values of few units have a table; others are searched for, one by one."""
     schema = vs.Schema((vs.Column("t", "number", 0, 5, unit=0.1),))
     times = schema.check("a", {"t": np.arange(0, 51) / 10.0}).numbers("t")
-    grid = TimeGrid.of([0, 0.3, 0.7, 1.1, 4.9])
+    grid = SurvivalTimeGrid.of([0, 0.3, 0.7, 1.1, 4.9])
     looked = grid.found(np.tile(times, 3), schema.column("t").measure)
     assert looked.tolist() == np.tile(grid.found(times), 3).tolist()
     assert [grid.found(times)[k] for k in (0, 3, 4, 49, 50)] == [0, 1, 2, 4, 5]
@@ -358,7 +364,7 @@ def test_a_result_is_text_a_table_and_json():
     # In a row "at 730" they are all who entered; who is at risk then, the figure has.
     assert "entering" in text
     assert "at risk  events" not in text
-    told = json.loads(as_json(found.to_dict()))
+    told = json.loads(as_strict_json(found.to_dict()))
     assert told["table"] == found.rows()
     frame = found.to_frame(conf_type="plain", level=0.9)
     assert len(frame) == 9
@@ -398,8 +404,8 @@ def test_more_times_than_rows_hold_are_refused_before_anybody_is_asked():
 
 
 def test_groups_that_are_alike_do_not_differ():
-    ends = Ends(*np.array([[[5, 2]] * 3, [[4, 3]] * 3]), np.array([2, 2, 2]))
-    found = log_rank(ends)
+    ends = SurvivalEnds(*np.array([[[5, 2]] * 3, [[4, 3]] * 3]), np.array([2, 2, 2]))
+    found = log_rank_test_of_survival(ends)
     assert found.statistic == pytest.approx(0.0, abs=1e-12)
     assert found.df == 2
     assert found.p == pytest.approx(1.0)

@@ -22,14 +22,14 @@ from party.test_agreed import NAMES, STATISTICS, agreed
 from refusals import refused
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
-from veilsum.files.output import as_json
+from veilsum.files.output import as_strict_json
 from veilsum.models.comparisons import (
     compare_counts,
     cramers_v,
     difference_of_shares,
 )
-from veilsum.models.tallies import Bins
-from veilsum.numbers.units import Measure
+from veilsum.models.tallies import TallyBins
+from veilsum.numbers.units import UnitMeasure
 from veilsum.questions.job_file import question_job_of
 from veilsum.questions.statistics import statistics
 from veilsum.tables.rules import Rules
@@ -222,11 +222,11 @@ def test_quantiles_are_where_r_has_them(of, trial, clinic):
 @settings(max_examples=150, deadline=None)
 def test_a_quantile_is_always_in_its_bin(values, edges, share, unit):
     """Against the order of the values themselves, which counts do not have."""
-    measure = Measure.of(0, 4, unit)
+    measure = UnitMeasure.of(0, 4, unit)
     tenths = measure.counts(np.array(values) / 10) * float(measure.unit)
     if unit is not None:
         tenths = np.array(values) / 10
-    bins = Bins.of(np.sort(np.array(edges)) / 10)
+    bins = TallyBins.of(np.sort(np.array(edges)) / 10)
     found = bins.unpack(bins.tally(tenths)).quantile(share, measure)
     truth = np.quantile(tenths, share, method="inverted_cdf")
     assert found.low <= truth <= found.high
@@ -364,7 +364,7 @@ def test_the_table_is_a_frame_and_json(trial):
     assert arm["share"].sum() == pytest.approx(1.0)
     means = frame[(frame["variable"] == "age") & (frame["group"] == "")]
     assert means["mean"].item() == trial.marginals.mean[0]
-    plain = json.loads(as_json(trial.to_dict()))
+    plain = json.loads(as_strict_json(trial.to_dict()))
     assert plain["groups"]["counts"] == [158, 154]
     chol = PBC["chol"][PBC["trt"] == ARMS[0]]
     assert plain["groups"]["table"][4]["count"] == chol.count()

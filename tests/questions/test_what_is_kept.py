@@ -14,7 +14,7 @@ import pandas as pd
 
 from cases import each
 from veilsum.drivers.loopback import Loopback
-from veilsum.numbers.limbs import to_integers
+from veilsum.numbers.limbs import limbs_to_integers
 from veilsum.questions.regression import fit
 from veilsum.questions.statistics import statistics
 from veilsum.questions.sums import mean, sum as masked_sum
@@ -151,7 +151,7 @@ def test_a_kept_total_is_the_whole_number_that_everybody_knows(options):
     law = world.plan.law
     assert law.decode(kept.numbers).tolist() == [50, 27]
     half = 1 << (8 * law.number_bytes - 1)
-    whole = to_integers(kept.numbers).tolist()
+    whole = limbs_to_integers(kept.numbers).tolist()
     signed = [one - 2 * half * (one >= half) for one in whole]
     assert signed == [50, 27], "reduced: nothing of how it came about"
     exact = [float(Fraction(one, 100)) for one in (50, 27)]

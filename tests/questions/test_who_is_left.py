@@ -17,14 +17,14 @@ from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import Minimise
-from veilsum.numbers.layout import Layout, number
+from veilsum.numbers.layout import NumberLayout, layout_number
 from veilsum.privacy.accountant import Budget
-from veilsum.privacy.worst_case import against_any
-from veilsum.protocol.plan import Policy
+from veilsum.privacy.worst_case import guarantee_against_any_coalition
+from veilsum.protocol.plan import ProtocolPolicy
 from veilsum.questions.sums import OneSum, mean
-from veilsum.sums.recipes import Contribution
-from veilsum.sums.running import Bookkeeping, all_epochs_charged, run_job
-from veilsum.sums.terms import Promises, Terms
+from veilsum.sums.recipes import SumContribution
+from veilsum.sums.running import SumBookkeeping, all_epochs_charged, run_sum_job
+from veilsum.sums.terms import SumPromises, SumTerms
 
 PARTIES = ("a", "b", "c", "d", "e", "f")
 LEFT = PARTIES[:-1]
@@ -51,7 +51,9 @@ def test_books_and_promises_are_of_those_who_are_left(tmp_path):
         )
         (charge,) = ledger.history().charges
     whole, rest = (
-        against_any(complete(names), MASKS.altered(grid=0), tolerate=1)
+        guarantee_against_any_coalition(
+            complete(names), MASKS.altered(grid=0), tolerate=1
+        )
         for names in (PARTIES, LEFT)
     )
     assert found.released.members == LEFT
@@ -67,13 +69,15 @@ def test_a_ledger_knows_a_run_again_in_whatever_epoch_it_was_charged(tmp_path):
     with open_ledger(tmp_path / "a.ledger", create=Budget()) as ledger:
         options = {"drop": True, "driver": WITHOUT_F, "ledgers": {"a": ledger}}
         mean(dict.fromkeys(PARTIES, 1.0), run="monday", **options)
-        recipe = OneSum(Layout((number("sum", bits=60),)), "another sum")
-        given = {"a": Contribution(lambda _: np.ones(1), (np.zeros(1),))}  # other data
+        recipe = OneSum(NumberLayout((layout_number("sum", bits=60),)), "another sum")
+        given = {
+            "a": SumContribution(lambda _: np.ones(1), (np.zeros(1),))
+        }  # other data
 
         def check(run):
             given_options = {**options, "run": run, "new_data": True}
-            terms = Terms.of(PARTIES, counts=recipe.counts, options=given_options)
-            Bookkeeping(recipe, terms, given).check("a")
+            terms = SumTerms.of(PARTIES, counts=recipe.counts, options=given_options)
+            SumBookkeeping(recipe, terms, given).check("a")
 
         with refused("run-already-charged", BudgetError):
             check("monday")
@@ -91,10 +95,10 @@ def test_a_minimiser_is_that_of_the_costs_that_are_left():
     targets = np.random.default_rng(0).normal(size=(6, 2))
     costs = [Cost.squared_distance(target) for target in targets]
     graph, domain = complete(PARTIES), WholeSpace(2)
-    terms = Terms(
+    terms = SumTerms(
         topology=graph,
         law=MASKS.on(graph),
-        policy=Policy(drop=True),
+        policy=ProtocolPolicy(drop=True),
         spread="flooding",
         driver=WITHOUT_F,
     )
@@ -110,7 +114,7 @@ def test_a_minimiser_is_that_of_the_costs_that_are_left():
         name: recipe.contribution(name, cost)
         for name, cost in zip(PARTIES, costs, strict=True)
     }
-    found = run_job(recipe, given, terms, agreed=recipe.agreed)
+    found = run_sum_job(recipe, given, terms, agreed=recipe.agreed)
     assert found.members == LEFT
     assert np.allclose(found.answer, targets[:-1].mean(axis=0), atol=1e-9)
 
@@ -118,13 +122,13 @@ def test_a_minimiser_is_that_of_the_costs_that_are_left():
 def test_promises_depend_on_who_is_left_and_not_on_how_many():
     """Without the hub of a wheel a ring is left, without another party a fan."""
     wheel = Topology.family("wheel:7")
-    promises = Promises(wheel, MASKS, tolerate=0)
+    promises = SumPromises(wheel, MASKS, tolerate=0)
     hub = wheel.parties[int(np.argmax(wheel.degrees))]
     found = []
     for lost in (hub, next(name for name in wheel.parties if name != hub)):
         members = tuple(name for name in wheel.parties if name != lost)
         graph = wheel.induced(wheel.indices(members))
-        expected = against_any(graph, MASKS, tolerate=0)
+        expected = guarantee_against_any_coalition(graph, MASKS, tolerate=0)
         assert promises(members) == promises(members) == expected
         found.append(expected)
     assert found[0].epsilon != found[1].epsilon

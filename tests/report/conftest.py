@@ -20,7 +20,7 @@ from report.officer_plans import (
 from surveys import MEMBERS
 from veilsum.consortium import kinds
 from veilsum.consortium.consortium import consortium_from
-from veilsum.report.plan_facts import RunEnd, _facts, plan_facts_of
+from veilsum.report.plan_facts import RunEnd, _plan_facts, plan_facts_of
 
 TOTALS = {**ON_DATA, "totals": {"columns": ["x"]}}
 FORGED = ("signatures are good",)
@@ -43,7 +43,7 @@ def known_fixture(folder):
     ended = found["run"].ended
     found["forged"] = replace(found["run"], ended=replace(ended, failed=FORGED))
     with kinds.registered(totals.KIND):
-        found["totals"] = _facts(consortium_from(table(TOTALS)), "consortium")
+        found["totals"] = _plan_facts(consortium_from(table(TOTALS)), "consortium")
     found["unproved"] = replace(found["lattice"], epsilon=None)
     return found
 
@@ -52,7 +52,7 @@ def known_fixture(folder):
 def asked_fixture():
     """Facts of every kind of question, by name."""
     return {
-        kind: _facts(consortium_from(table(sections)), "consortium")
+        kind: _plan_facts(consortium_from(table(sections)), "consortium")
         for kind, sections in QUESTIONS.items()
     }
 

@@ -31,11 +31,11 @@ from veilsum import locale
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.study import study_from
 from veilsum.files.consortiums import read_consortium
-from veilsum.locale import catalogue, languages
-from veilsum.party.consent import _shared
+from veilsum.locale import catalogue, catalogue_languages
+from veilsum.party.consent import _shared_consent_half
 from veilsum.party.short_page import times_in_words
-from veilsum.party.study_page import _sum, consent_to_study
-from veilsum.privacy.composition import Total
+from veilsum.party.study_page import _study_page_sum_lines, consent_to_study
+from veilsum.privacy.composition import CompositionTotal
 from veilsum.report import annex as papers, forms, officer, sentences as module
 from veilsum.report.plan_facts import CountedGroup
 from veilsum.report.sentences import (
@@ -107,8 +107,8 @@ def test_no_test_is_named_in_what_is_shipped():
 @pytest.mark.parametrize("part", ["officer", "page", "survey"])
 def test_all_languages_say_the_same_with_the_same_numbers(part):
     english = dict(texts(catalogue("en", part)))
-    assert languages(part)[:2] == ("en", "de")
-    for language in languages(part)[1:]:
+    assert catalogue_languages(part)[:2] == ("en", "de")
+    for language in catalogue_languages(part)[1:]:
         found = dict(texts(catalogue(language, part)))
         assert found.keys() == english.keys()
         for key, text in english.items():
@@ -118,13 +118,13 @@ def test_all_languages_say_the_same_with_the_same_numbers(part):
 def test_lines_of_consent_in_a_further_language_are_lines_of_the_english_page():
     """A line that a language lacks is shown in English."""
     english = dict(texts(catalogue("en", "consent")))
-    for language in languages("consent")[1:]:
+    for language in catalogue_languages("consent")[1:]:
         for key, text in texts(catalogue(language, "consent")):
             assert fields(text) == fields(english[key]), key
 
 
 def test_no_sentence_is_left_in_english():
-    for language in languages()[1:]:
+    for language in catalogue_languages()[1:]:
         for key, one in all_sentences().items():
             text, ours = one.written(language), one.written("en")
             assert text != ours, key
@@ -133,7 +133,7 @@ def test_no_sentence_is_left_in_english():
 
 def test_all_languages_have_words_for_the_same_sums():
     english = dict(texts(catalogue("en")))
-    for language in languages()[1:]:
+    for language in catalogue_languages()[1:]:
         found = dict(texts(catalogue(language)))
         assert found.keys() <= english.keys()
         missing = {key[-1] for key in english.keys() - found if key[0] == "statistics"}
@@ -183,10 +183,10 @@ def test_every_word_of_the_catalogue_is_used(known, asked, known_surveys, monkey
     grouped = replace(off, questions=(replace(question, counted=counted),))
     plans = (*known.values(), *asked.values(), *known_surveys.values())
     for facts in (*plans, *forged, off, many, grouped):
-        papers.annex(facts, "en", NOW)
+        papers.annex_of_plan(facts, "en", NOW)
     forms.edpb_paper(run, "en")
     forms.pia_form(run, "en", NOW)
-    papers.paper_html(papers.annex(run, "en", NOW))
+    papers.annex_paper_html(papers.annex_of_plan(run, "en", NOW))
     report_values.cache_clear()
     assert {key for key, _ in texts(catalogue("en", "officer"))} == read
 
@@ -277,10 +277,12 @@ def test_every_word_of_the_page_of_consent_is_used(survey_files, monkeypatch):
     consent_pages = [*surveys, *map(consortium_from, plans), many(3000)]
     for one in consent_pages:
         for drawn in (True, False):
-            _shared.__wrapped__(one, drawn=drawn)
+            _shared_consent_half.__wrapped__(one, drawn=drawn)
     # What no built-in question comes to, and no law of masks for real parties.
     assert times_in_words(PossibleRound("price", {}, 3, 3)) == " (3 times)"
-    assert "masks: no bound" in " ".join(_sum({}, Total(None, "no masks")))
+    assert "masks: no bound" in " ".join(
+        _study_page_sum_lines({}, CompositionTotal(None, "no masks"))
+    )
     for study in odd_studies():
         for drawn in (True, False):
             consent_to_study(study, drawn=drawn)
@@ -345,7 +347,7 @@ def test_sentences_about_surveys_hold_for_some_and_for_no_other_plan(
 
 def test_every_sentence_can_be_said_in_full(known, known_surveys):
     for facts in (*known.values(), *known_surveys.values()):
-        for language in languages():
+        for language in catalogue_languages():
             filled = report_values(facts, language)
             for one in report_sentences(survey=facts.survey is not None):
                 if one.holds(facts):
@@ -386,10 +388,13 @@ def loud_fixture(tmp_path, monkeypatch):
 
 
 def test_a_third_language_is_a_folder_and_no_code(loud, known, known_surveys, folder):
-    assert languages() == ("en", "de", loud)
+    assert catalogue_languages() == ("en", "de", loud)
     english = [p for one in all_sentences().values() for p in pieces(one.written("en"))]
     for facts in (known["site"], known["losing"], known_surveys["closed"]):
-        for paper in (papers.annex(facts, loud, NOW), forms.edpb_paper(facts, loud)):
+        for paper in (
+            papers.annex_of_plan(facts, loud, NOW),
+            forms.edpb_paper(facts, loud),
+        ):
             shown = "\n".join(everything(paper))
             assert not [one for one in english if one in shown]
             assert any(one.upper() in shown for one in english)

@@ -19,12 +19,12 @@ from readable import (
 )
 from refusals import refused
 from veilsum.audit.attack import Outcome
-from veilsum.audit.auditing import EDGES, Audit, TradeOff
+from veilsum.audit.auditing import EDGES, AttackTradeOff, Audit
 from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.files.datasets import gbsg2
 from veilsum.questions.from_moments import Components, Path
 from veilsum.report.drawing import draw, figure_of_result
-from veilsum.report.figures import series_look
+from veilsum.report.figures import figure_series_look
 from veilsum.showing import Renderable
 
 backend_agg = Later("matplotlib.backends.backend_agg")
@@ -117,7 +117,7 @@ def audited():
     worlds = [chance.normal(mean, size=5000) for mean in (0.0, 0.5)]
     scores = [np.histogram(one, EDGES)[0] for one in worlds]
     who = ("0", "a long name")
-    curve = TradeOff(coalition=who, promised=0.6, scores=np.array(scores))
+    curve = AttackTradeOff(coalition=who, promised=0.6, scores=np.array(scores))
     return Audit(
         seed=0,
         depth="quick",
@@ -296,7 +296,7 @@ def test_curves_that_differ_in_colour_only_are_found():
 
 
 def test_no_two_of_many_series_look_alike():
-    looks = [series_look(k) for k in range(32)]
+    looks = [figure_series_look(k) for k in range(32)]
     marks = [(one["marker"], one["linestyle"]) for one in looks]
     assert len(set(marks)) == 32
 

@@ -11,7 +11,7 @@ from veilsum.files.datasets import gbsg2
 from veilsum.minimise.paper import reproduce
 from veilsum.models.fleets import Fleet
 from veilsum.models.price import Site
-from veilsum.models.tallies import Quantile
+from veilsum.models.tallies import TallyQuantile
 from veilsum.questions.dispatch import dispatch, dispatch_periods
 from veilsum.report.drawing import draw
 from veilsum.report.figures import (
@@ -245,8 +245,11 @@ def test_coefficients_without_their_pooled_ones_are_refused():
 
 def test_boxes_stand_between_the_values_that_are_proved():
     groups = {
-        "a": [Quantile(p, v, v + 2.0, v + 1.0) for p, v in SHARES],
-        "b": [Quantile(0.5, 3.0, 5.0, 4.0), Quantile(0.75, 5.0, np.inf, np.nan)],
+        "a": [TallyQuantile(p, v, v + 2.0, v + 1.0) for p, v in SHARES],
+        "b": [
+            TallyQuantile(0.5, 3.0, 5.0, 4.0),
+            TallyQuantile(0.75, 5.0, np.inf, np.nan),
+        ],
     }
     (axis,) = boxes_figure(groups, "age", "two groups").axes
     bars = [one for one in axis.patches if one.get_fill()]

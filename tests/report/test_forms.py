@@ -13,7 +13,7 @@ import pytest
 
 from later import Later
 from report.officer_plans import NOW, run_folder, written, written_study
-from veilsum.locale import languages
+from veilsum.locale import catalogue_languages
 from veilsum.report import forms, officer
 from veilsum.report.plan_facts import plan_facts_of
 
@@ -58,7 +58,7 @@ class Tags(HTMLParser):
         self.tags |= {tag, *(name for name, _ in attrs)}
 
 
-@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("language", catalogue_languages())
 @pytest.mark.parametrize("name", ["site", "cell", "losing", "cost", "letters"])
 def test_cnil_s_tool_would_take_it(name, language, folder):
     made = officer.officer_document(
@@ -162,7 +162,7 @@ def test_a_check_passes_after_a_run_with_the_usual_rules_only(folder, ran):
     weaker = replace(over, relaxed={"minimum_count": (1, 3)})
     forged = replace(over, ended=replace(ended, failed=("signature",)))
     cost = plan_facts_of(ran)  # nobody's table is checked there
-    found = [forms._status(one) for one in (planned, over, weaker, forged, cost)]
+    found = [forms._form_status(one) for one in (planned, over, weaker, forged, cost)]
     assert found == ["review", "pass", "review", "review", "review"]
 
 

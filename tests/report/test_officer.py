@@ -24,7 +24,7 @@ from report.officer_plans import (
     table,
     written,
 )
-from veilsum.audit.run_folder import OF_ALL, RunFolder
+from veilsum.audit.run_folder import OF_ALL, AuditedRunFolder
 from veilsum.cli.app import app
 from veilsum.consortium.consortium import ConsortiumFile, consortium_from
 from veilsum.consortium.kinds import BUILT_IN
@@ -32,21 +32,21 @@ from veilsum.consortium.sections import PolicySection
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
 from veilsum.graphs.topology import Topology
-from veilsum.locale import catalogue, languages, limit
+from veilsum.locale import catalogue, catalogue_languages, limit_phrase
 from veilsum.net.receipt import ALIKE, verify_receipts
 from veilsum.page import html as html_text
 from veilsum.party.api import promise_of
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import STRICTER
 from veilsum.privacy.accountant import Budget
-from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, against
+from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, guarantee_against_coalition
 from veilsum.privacy.lattice import lattice_success
 from veilsum.questions.dispatch import GENERATORS
 from veilsum.questions.job_file import question_job_of
 from veilsum.questions.mixed import PARTIES_EACH
 from veilsum.report import annex as papers, forms, officer
 from veilsum.report.annex import paper_limit_of_party, paper_sum_lines
-from veilsum.report.plan_facts import CHANCES, _facts, plan_facts_of
+from veilsum.report.plan_facts import CHANCES, _plan_facts, plan_facts_of
 from veilsum.report.printing import chromium_for_reports, report_pdf
 from veilsum.report.sentences import (
     report_group_name,
@@ -56,7 +56,7 @@ from veilsum.report.sentences import (
     report_words,
 )
 from veilsum.sums.kinds import resolve_agreed_question
-from veilsum.tables.fingerprints import Source, read_row_fingerprints
+from veilsum.tables.fingerprints import FingerprintSource, read_row_fingerprints
 from veilsum.tables.frames import as_frame
 
 ROOT = Path(__file__).parents[2]
@@ -72,16 +72,16 @@ def test_every_kind_of_question_is_described():
 
 def test_exactly_one_thing_is_said_of_what_a_member_does_not_learn(known):
     for name, facts in known.items():
-        told = papers.paper_texts(facts, "member-", "en")
+        told = papers.annex_paper_texts(facts, "member-", "en")
         assert len(told) - told[-1].startswith("(except") == 1, name
-        assert len(papers.paper_texts(facts, "organiser+", "en")) == 1, name
-        assert len(papers.paper_texts(facts, "number", "en")) >= 2, name
+        assert len(papers.annex_paper_texts(facts, "organiser+", "en")) == 1, name
+        assert len(papers.annex_paper_texts(facts, "number", "en")) >= 2, name
 
 
 def test_nothing_is_called_private_or_anonymous(known):
     for facts in known.values():
-        for language in languages():
-            paper = str(papers.annex(facts, language)) + str(
+        for language in catalogue_languages():
+            paper = str(papers.annex_of_plan(facts, language)) + str(
                 forms.edpb_paper(facts, language)
             )
             for key in ("private key", "private Schlüssel"):
@@ -106,7 +106,7 @@ def test_that_nobody_outside_has_examined_it_is_said_here_too(known):
     assert "It is young, and nobody outside the project has examined it" in told
     for facts in known.values():
         assert "nobody outside its project" in " ".join(
-            papers.paper_texts(facts, "judge", "en")
+            papers.annex_paper_texts(facts, "judge", "en")
         )
 
 
@@ -166,7 +166,7 @@ def test_a_finished_run_is_told_by_its_receipt(folder, known):
     lost = known["lost"]
     assert lost.ended.lost == ("b",)
     assert lost.summed == ("a", "c", "d", "e")
-    told = " ".join(papers.paper_texts(lost, "purpose", "en"))
+    told = " ".join(papers.annex_paper_texts(lost, "purpose", "en"))
     assert "4 of 5 members took part to the end, at 2030-01-31 12:00:05 UTC" in told
     assert "Left out, before any sum was known: b." in told
     assert known["run"].ended.lost == ()
@@ -178,9 +178,16 @@ def test_a_receipt_that_was_changed_is_said_first_and_gives_no_crate(tmp_path):
     path.write_text(path.read_text().replace("12:00:05", "12:00:06"))
     facts = plan_facts_of(out)
     assert facts.ended.failed
-    assert papers.annex(facts, "en").lead[0].texts[0].startswith("The receipt does not")
+    assert (
+        papers.annex_of_plan(facts, "en")
+        .lead[0]
+        .texts[0]
+        .startswith("The receipt does not")
+    )
     assert not [
-        one for one in papers.paper_texts(facts, "purpose", "en") if "is over" in one
+        one
+        for one in papers.annex_paper_texts(facts, "purpose", "en")
+        if "is over" in one
     ]
     with refusals.refused("no-crate"):
         officer.officer_document(out, format="crate", language="en")
@@ -266,7 +273,9 @@ def computed(consortium):
         sizes = {
             tuple(
                 len(one.parties)
-                for one in against(graph, masks, corrupted=c).components
+                for one in guarantee_against_coalition(
+                    graph, masks, corrupted=c
+                ).components
             )
             for c in combinations(names, size)
         }
@@ -377,11 +386,11 @@ def calling(folder):
 def test_every_paper_says_of_which_plan_it_is(known):
     for facts in known.values():
         name = facts.title or facts.run or facts.file
-        for made in (papers.annex, forms.edpb_paper):
-            for language in languages():
+        for made in (papers.annex_of_plan, forms.edpb_paper):
+            for language in catalogue_languages():
                 paper = made(facts, language)
                 assert name in paper.title
-                page = papers.paper_html(paper).decode()
+                page = papers.annex_paper_html(paper).decode()
                 shown = html_text(paper.title)
                 assert f"<title>{shown}</title>" in page
                 assert f"<h1>{shown}</h1>" in page
@@ -391,7 +400,7 @@ def test_every_paper_says_of_which_plan_it_is(known):
 
 
 def test_commands_are_set_apart_from_what_is_said_of_them(folder):
-    for language in languages():
+    for language in catalogue_languages():
         page = officer.officer_document(
             written("site", folder), format="html", language=language
         )
@@ -431,7 +440,7 @@ def test_the_program_calls_nobody_of_its_own(tmp_path):
 def test_whose_numbers_are_masked_is_what_the_guarantee_says(kind):
     """Of rows, or of what a member makes of all of them: less is hidden then."""
     consortium = consortium_from(table(QUESTIONS[kind]))
-    (question,) = _facts(consortium, "consortium").questions
+    (question,) = _plan_facts(consortium, "consortium").questions
     assert question.by_party == (PARTY_UNITS_LIMIT in promise_of(consortium).limits)
 
 
@@ -439,8 +448,8 @@ def test_every_rule_that_is_weaker_is_explained_first(known):
     told_elsewhere = {"tolerate", "site_terms"}  # in sentences of their own
     seen = set()
     for name, facts in known.items():
-        for language in languages():
-            alarms = papers.paper_texts(facts, "alarm", language)
+        for language in catalogue_languages():
+            alarms = papers.annex_paper_texts(facts, "alarm", language)
             for rule in (facts.relaxed.keys() & facts.rules.keys()) - told_elsewhere:
                 (one,) = [text for text in alarms if f": {rule} = " in text]
                 assert len(one.partition("): ")[2]) > 20, name
@@ -465,7 +474,7 @@ def test_sums_are_in_words_in_both_languages(asked):
 
 def test_words_are_explained_where_they_occur(known):
     def explained(name, language="en"):
-        (table,) = papers.annex(known[name], language).parts[-1].blocks
+        (table,) = papers.annex_of_plan(known[name], language).parts[-1].blocks
         return {row[0][0] for row in table.rows}
 
     assert "site term" in explained("site")
@@ -495,14 +504,14 @@ def everything(part):
         yield part
     elif isinstance(part, tuple):
         yield from (text for one in part for text in everything(one))
-    elif isinstance(part, papers.Paper | papers.PaperPart):
-        head = part.title if isinstance(part, papers.Paper) else part.heading
+    elif isinstance(part, papers.AnnexPaper | papers.PaperPart):
+        head = part.title if isinstance(part, papers.AnnexPaper) else part.heading
         yield head
         yield from everything(getattr(part, "lead", ()))
         yield from everything(part.parts if hasattr(part, "parts") else part.blocks)
-    elif isinstance(part, papers.Lines):
+    elif isinstance(part, papers.AnnexLines):
         yield from part.texts
-    elif isinstance(part, papers.Bars):
+    elif isinstance(part, papers.AnnexBars):
         yield from (part.caption, part.nothing, *(name for name, _ in part.bars))
     else:
         assert isinstance(part, papers.SentenceTable)
@@ -532,10 +541,10 @@ def told_fixture(known, asked):
         language: dict.fromkeys(
             text
             for facts in plans
-            for made in (papers.annex, forms.edpb_paper)
+            for made in (papers.annex_of_plan, forms.edpb_paper)
             for text in everything(made(facts, language))
         )
-        for language in languages()
+        for language in catalogue_languages()
     }
 
 
@@ -544,7 +553,7 @@ def test_nothing_in_the_german_papers_is_english(known, told):
         found = ENGLISH.search(without_quotes(text))
         assert found is None, (found, text)
     # The twin: the same sentences in English are found, nearly all of them.
-    english = [*everything(papers.annex(known["losing"], "en"))]
+    english = [*everything(papers.annex_of_plan(known["losing"], "en"))]
     missed = [one for one in english if not ENGLISH.search(without_quotes(one))]
     assert len(missed) < len(english) / 3, missed
 
@@ -557,7 +566,7 @@ def pieces(text):
 
 def limit_text(key):
     """Return the English limit with a key, as questions have it."""
-    return limit(key, least=2 * PARTIES_EACH, each=PARTIES_EACH)
+    return limit_phrase(key, least=2 * PARTIES_EACH, each=PARTIES_EACH)
 
 
 def test_no_english_sentence_of_the_catalogue_is_on_a_german_page(told):
@@ -593,7 +602,7 @@ def test_whatever_members_are_counted_by_has_words_in_both_languages(asked):
     names = [one.columns[0] for one in groups if one.kind == "other"]
     assert len(names) > 5
     for name in names:
-        for language in languages():
+        for language in catalogue_languages():
             assert report_group_name(name, language) != f'"{name}"'
     assert report_group_name("groups of ward in which age is missing", "de") == (
         'Gruppen von "ward", in denen "age" fehlt'
@@ -602,7 +611,7 @@ def test_whatever_members_are_counted_by_has_words_in_both_languages(asked):
 
 
 def test_whatever_may_be_wrong_with_a_receipt_has_words(tmp_path):
-    ran = RunFolder(run_folder(tmp_path))
+    ran = AuditedRunFolder(run_folder(tmp_path))
     verdict = verify_receipts([ran.receipt], ran.agreed[1])
     # One receipt agrees with itself.
     alone = {*OF_ALL, *ALIKE.values(), "one receipt for each party"}
@@ -639,7 +648,9 @@ def test_every_coalition_knows_the_sums_over_all_others_and_no_others(known):
     )
     for size in range(1, facts.tolerate + 1):
         for some in combinations(NAMES, size):
-            told = against(found.terms.topology, found.terms.law.masks, corrupted=some)
+            told = guarantee_against_coalition(
+                found.terms.topology, found.terms.law.masks, corrupted=some
+            )
             ((piece),) = told.components
             assert len(piece.parties) == facts.others(size)
             assert set(piece.parties) == set(NAMES) - set(some)
@@ -647,7 +658,9 @@ def test_every_coalition_knows_the_sums_over_all_others_and_no_others(known):
 
 def test_all_but_one_know_what_the_last_one_gave():
     found = resolve_agreed_question(consortium_from(TABLES["model"]))
-    told = against(found.terms.topology, found.terms.law.masks, corrupted=NAMES[1:])
+    told = guarantee_against_coalition(
+        found.terms.topology, found.terms.law.masks, corrupted=NAMES[1:]
+    )
     assert told.status == "exposed"
     assert told.released == ("every coefficient of ann, exactly",)
 
@@ -656,7 +669,9 @@ def test_two_together_know_the_sums_over_the_others(known):
     """More than is tolerated: at least these, whoever they are."""
     found = resolve_agreed_question(consortium_from(TABLES["model"]))
     for some in combinations(NAMES, known["model"].tolerate + 1):
-        told = against(found.terms.topology, found.terms.law.masks, corrupted=some)
+        told = guarantee_against_coalition(
+            found.terms.topology, found.terms.law.masks, corrupted=some
+        )
         rest = [name for piece in told.components for name in piece.parties]
         assert sorted(rest) == sorted(set(NAMES) - set(some))
 
@@ -668,15 +683,17 @@ def test_where_all_are_linked_no_more_than_sums_is_known(known):
     assert known["model"].all_linked
     for size in range(2, len(NAMES)):
         for some in combinations(NAMES, size):
-            (piece,) = against(graph, masks, corrupted=some).components
+            (piece,) = guarantee_against_coalition(
+                graph, masks, corrupted=some
+            ).components
             assert set(piece.parties) == set(NAMES) - set(some)
     ann, bob, cem, dee = NAMES
     ring = Topology.from_edges([(ann, bob), (bob, cem), (cem, dee), (dee, ann)])
-    told = against(ring, masks, corrupted=(ann, cem))
+    told = guarantee_against_coalition(ring, masks, corrupted=(ann, cem))
     assert sorted(len(one.parties) for one in told.components) == [1, 1]
     edges = [[a, b] for a, b in combinations(NAMES, 2) if (a, b) != (bob, dee)]
     given = {**TABLES["model"], "graph": {"edges": edges}}
-    assert not _facts(consortium_from(given), "consortium").all_linked
+    assert not _plan_facts(consortium_from(given), "consortium").all_linked
 
 
 def test_the_same_rows_may_be_used_again_and_all_after_some_may_not(tmp_path, known):
@@ -717,10 +734,13 @@ def test_after_a_loss_two_of_three_know_what_the_third_gave(known):
     left = NAMES[:3]
     assert len(left) == known["losing"].fewest
     pair = graph.induced(graph.indices(left))
-    told = against(pair, masks, corrupted=left[1:])
+    told = guarantee_against_coalition(pair, masks, corrupted=left[1:])
     assert told.released == ("every coefficient of ann, exactly",)
     # The twin: while all four are there, two do not.
-    assert against(graph, masks, corrupted=left[1:]).status != "exposed"
+    assert (
+        guarantee_against_coalition(graph, masks, corrupted=left[1:]).status
+        != "exposed"
+    )
 
 
 def test_as_few_may_be_left_as_is_said(known):
@@ -989,14 +1009,18 @@ def test_a_ledger_still_knows_a_row_that_was_deleted(tmp_path):
     """Whoever has the ledger tries a row; another row is not there."""
     table = pd.DataFrame({"age": np.arange(60.0), "pay": np.arange(60.0) ** 2})
     with open_ledger(tmp_path / "ann.ledger", create=Budget()) as ledger:
-        known = ledger.data(Source(table, ("age", "pay")))
+        known = ledger.data(FingerprintSource(table, ("age", "pay")))
         ledger.reserve(
             reservation(data=known.data, columns=known.asked, rows=400), known
         )
         kept = set(read_row_fingerprints(ledger.history().versions[0].rows).tolist())
 
         def prints(row):
-            return set(ledger.data(Source(row, ("age", "pay"))).prints.rows().tolist())
+            return set(
+                ledger.data(FingerprintSource(row, ("age", "pay")))
+                .prints.rows()
+                .tolist()
+            )
 
         assert prints(table[:1]) <= kept
         assert not prints(table[:1] + 1000.0) & kept
@@ -1024,7 +1048,7 @@ def test_distances_are_those_of_the_proved_bound(known):
     for chance, far in facts.distances:
         just = lattice_success(facts.epsilon * (far * 0.999) ** 2)
         assert just < chance <= lattice_success(facts.epsilon * (far * 1.001) ** 2)
-    text = " ".join(papers.paper_texts(facts, "number", "en"))
+    text = " ".join(papers.annex_paper_texts(facts, "number", "en"))
     said = re.findall(
         r"fewer than (\d+) % of cases while the distance is below (\S+)", text
     )
@@ -1090,7 +1114,7 @@ def test_the_command_writes_every_form_for_its_owner_alone(folder, tmp_path):
 )
 @pytest.mark.parametrize("name", OFFICERS_PLANS)
 def test_the_annex_has_two_or_three_pages(name, folder):
-    for language in languages():
+    for language in catalogue_languages():
         page = officer.officer_document(
             written(name, folder), format="html", language=language
         )
@@ -1098,7 +1122,7 @@ def test_the_annex_has_two_or_three_pages(name, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("language", catalogue_languages())
 def test_the_annex_opens_in_a_browser(language, tmp_path, folder):
     for form in ("html", "edpb"):
         path = tmp_path / f"{form}.html"
@@ -1133,7 +1157,7 @@ def test_examples_that_real_parties_could_run_have_an_annex():
 def test_what_no_plan_says_is_left_open(known):
     """Sections that only people can fill are marked, in every plan."""
     for facts in known.values():
-        for language in languages():
+        for language in catalogue_languages():
             paper = forms.edpb_paper(facts, language)
             parts = {one.heading[0]: [] for one in paper.parts}
             for one in paper.parts:

@@ -16,20 +16,21 @@ from report.test_officer import read_annex
 from surveys import MEMBERS, World
 from veilsum.cli.app import app
 from veilsum.consortium.consortium import consortium_from
-from veilsum.locale import languages
+from veilsum.locale import catalogue_languages
 from veilsum.report import annex as papers, forms, officer
 from veilsum.report.plan_facts import plan_facts_of
 from veilsum.report.printing import chromium_for_reports, report_pdf
 from veilsum.report.sentences import report_risks
-from veilsum.surveys.collection import GuestCollection
+from veilsum.surveys.collection import SurveyGuestCollection
 from veilsum.surveys.terms import survey_terms
 
 
 def test_nothing_is_called_private_or_anonymous(known_surveys):
     for facts in known_surveys.values():
-        for language in languages():
+        for language in catalogue_languages():
             paper = (
-                f"{papers.annex(facts, language)} {forms.edpb_paper(facts, language)}"
+                f"{papers.annex_of_plan(facts, language)} "
+                f"{forms.edpb_paper(facts, language)}"
             )
             for words in ("private key", "private Schlüssel"):
                 paper = paper.replace(words, "")
@@ -54,7 +55,7 @@ def test_facts_are_the_survey_s(known_surveys, survey_files):
         assert facts.file == path.name
         assert not facts.on_tables
         assert facts.epsilon == 0.0
-        told = " ".join(papers.paper_texts(facts, "purpose", "en"))
+        told = " ".join(papers.annex_paper_texts(facts, "purpose", "en"))
         assert f"{len(terms.guests)} are invited" in told
         assert ("The survey is closed" in told) == (name == "closed")
     assert known_surveys["uneven"].survey.invited == {"ann": 3, "bob": 9, "cem": 6}
@@ -123,14 +124,14 @@ def test_the_picture_promises_nothing_beyond_the_proof(known_surveys):
 
 
 def test_weaker_rules_come_first(known_surveys):
-    told = papers.paper_texts(known_surveys["weak"], "alarm", "en")
+    told = papers.annex_paper_texts(known_surveys["weak"], "alarm", "en")
     assert "minimum_honest = 2 (usual: 3)" in told[0]
     assert "minimum_guests = 3 (usual: 5)" in told[1]
     assert "does not say who that is" in told[2]
-    assert papers.paper_texts(known_surveys["open"], "alarm", "en") == ()
+    assert papers.annex_paper_texts(known_surveys["open"], "alarm", "en") == ()
     assert (
         "none of them may be curious"
-        in papers.paper_texts(known_surveys["nobody"], "alarm", "en")[0]
+        in papers.annex_paper_texts(known_surveys["nobody"], "alarm", "en")[0]
     )
 
 
@@ -162,7 +163,7 @@ def test_cnil_s_form_has_no_risk_that_a_finished_survey_has_not(known_surveys):
 def test_a_survey_is_closed_without_a_guest(tmp_path):
     world = World(tmp_path)
     path = tmp_path / "collection.sqlite"
-    with closing(GuestCollection.open(path, world.terms)) as kept:
+    with closing(SurveyGuestCollection.open(path, world.terms)) as kept:
         for name in world.codes:
             kept.take(world.visit(name, 1).to_json())
         found, used = kept.close_survey(["Firm 3"])
@@ -186,7 +187,7 @@ def test_every_form_is_written_and_opens_no_submission(tmp_path):
     for name in ("submissions.jsonl", "surveys.store", "ann.key", "ann.codes.csv"):
         (tmp_path / name).write_text(mark)
     for form in officer.FORMATS:
-        for language in languages():
+        for language in catalogue_languages():
             out = tmp_path / f"{language}.{form}"
             words = ["report", str(path), "--for", "dpo", "--language", language]
             told = CliRunner().invoke(app, [*words, "--format", form, "-o", str(out)])
@@ -207,7 +208,7 @@ def test_every_form_is_written_and_opens_no_submission(tmp_path):
 )
 @pytest.mark.parametrize("name", ["open", "closed", "uneven", "weak"])
 def test_the_annex_has_three_pages_at_most(name, survey_files):
-    for language in languages():
+    for language in catalogue_languages():
         page = officer.officer_document(
             survey_files[name], format="html", language=language
         )
@@ -215,7 +216,7 @@ def test_the_annex_has_three_pages_at_most(name, survey_files):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("language", catalogue_languages())
 def test_the_annex_opens_in_a_browser(language, tmp_path, survey_files):
     path = tmp_path / "annex.html"
     path.write_bytes(

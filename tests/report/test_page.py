@@ -13,7 +13,7 @@ from veilsum.errors import printable
 from veilsum.page import (
     MOST_LETTERS,
     MOST_ROWS,
-    Html,
+    PageHtml,
     commands,
     facts,
     figure,
@@ -29,7 +29,7 @@ from veilsum.page import (
     tag,
     unfolded,
 )
-from veilsum.showing import Both, Rendering, Table
+from veilsum.showing import Rendering, ShownBothWays, ShownTable
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
 HOSTILE = (
@@ -60,7 +60,9 @@ def everywhere(text):
             folded(text, text),
             tag("p", text, title=text),
             shown(
-                Rendering(text, [text, Table([text], [[text]], text)], {text: [text]})
+                Rendering(
+                    text, [text, ShownTable([text], [[text]], text)], {text: [text]}
+                )
             ),
         ),
         lead=[text],
@@ -143,14 +145,14 @@ def test_what_is_folded_is_open_on_paper_and_text_about_it_stays():
 def test_a_result_shows_itself_on_a_page():
     showing = Rendering(
         "4 < 5",
-        ["From sums.", Table(("a", "b"), [("x", 1.5), ("y", None)])],
+        ["From sums.", ShownTable(("a", "b"), [("x", 1.5), ("y", None)])],
         {"Limits": ["one"], "Nothing": []},
     )
-    made = shown(showing.also(Both("text", "<b>made elsewhere</b>")))
+    made = shown(showing.also(ShownBothWays("text", "<b>made elsewhere</b>")))
     assert "4 &lt; 5" in made
     assert "<b>made elsewhere</b>" in made
     assert made.count("<details>") == 1
-    assert isinstance(made, Html)
+    assert isinstance(made, PageHtml)
 
 
 def test_a_drawing_is_an_image():

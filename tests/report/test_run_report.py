@@ -18,12 +18,12 @@ from veilsum.cli.app import app
 from veilsum.errors import MissingExtraError
 from veilsum.net.receipt import make_receipt
 from veilsum.party.consent import consent_to
-from veilsum.party.run import conclude_run
+from veilsum.party.run import conclude_party_run
 from veilsum.party.run_status import EventFeed
 from veilsum.party.studying import STATUS
 from veilsum.report import printing, run_report
 from veilsum.report.drawing import draw
-from veilsum.report.run_report import ReportedRun, report
+from veilsum.report.run_report import ReportedRun, report_of_run
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -64,7 +64,7 @@ def command(*given):
 
 
 def test_a_report_has_the_answer_and_all_that_belongs_to_it(ran):
-    found = report(ran.out(), receipts=ran.receipts())
+    found = report_of_run(ran.out(), receipts=ran.receipts())
     assert found.good
     said = words(found)
     rows = json.loads((ran.out() / "result.json").read_text())["table"]
@@ -93,7 +93,7 @@ def verifying(found):
 
 def test_the_command_that_it_gives_verifies_it_in_the_folder_of_all(ran, monkeypatch):
     monkeypatch.chdir(ran.folder)
-    given = verifying(report(ran.folder))
+    given = verifying(report_of_run(ran.folder))
     at = given.index("*/out/receipt.json")
     given[at : at + 1] = map(str, sorted(Path().glob(given[at])))
     done = CliRunner().invoke(app, given)
@@ -103,7 +103,7 @@ def test_the_command_that_it_gives_verifies_it_in_the_folder_of_all(ran, monkeyp
 def test_the_command_that_it_gives_verifies_it_beside_one_member_s_result(
     ran, out, monkeypatch
 ):
-    given = verifying(report(out))
+    given = verifying(report_of_run(out))
     monkeypatch.chdir(out)
     Path("others").mkdir()
     for name in ("bob", "cem", "dee"):
@@ -115,20 +115,20 @@ def test_the_command_that_it_gives_verifies_it_beside_one_member_s_result(
 
 
 def test_without_the_receipts_of_others_their_absence_is_said(ran):
-    found = report(ran.out())
+    found = report_of_run(ran.out())
     assert found.good
     assert "Not here are the receipts of bob, cem, dee." in words(found)
 
 
 def test_where_all_parties_are_on_one_computer_all_receipts_are_there(ran, study):
     for one, questions in ((ran, 1), (study, len(QUESTIONS))):
-        found = report(one.folder)
+        found = report_of_run(one.folder)
         assert found.good
         assert "Not here are" not in words(found)
         checked = "edges are confirmed by both ends 6 of 6"
         assert words(found).count(checked) == questions
-    one = report(ran.out(), receipts=ran.receipts())
-    assert report(ran.folder).content == one.content
+    one = report_of_run(ran.out(), receipts=ran.receipts())
+    assert report_of_run(ran.folder).content == one.content
 
 
 def test_two_receipts_of_one_party_are_seen(ran, tmp_path):
@@ -138,14 +138,14 @@ def test_two_receipts_of_one_party_are_seen(ran, tmp_path):
     fields["finished"] = "2031-01-31T12:00:00+00:00"
     other = tmp_path / "other.json"
     other.write_text(make_receipt(ran.identities["bob"], **fields).to_json())
-    found = report(ran.out(), receipts=[*ran.receipts(), other])
+    found = report_of_run(ran.out(), receipts=[*ran.receipts(), other])
     assert not found.good
     assert "one receipt for each party (bob has 2)" in words(found)
 
 
 def test_a_report_of_a_study_has_every_question(study):
     paths = [path for one in QUESTIONS for path in study.receipts(one["name"])]
-    found = report(study.out(), receipts=paths)
+    found = report_of_run(study.out(), receipts=paths)
     assert found.good
     said = words(found)
     assert "Question: who" in said
@@ -158,7 +158,7 @@ def test_why_a_question_has_no_result_is_its_owners_alone(study, tmp_path):
     status = json.loads((out / STATUS).read_text())
     status["questions"][0] |= {"stage": "refused", "reason": "REASON-7741 of bob"}
     (out / STATUS).write_text(json.dumps(status))
-    found = report(out)
+    found = report_of_run(out)
     assert "no result here" in words(found)
     for word in ("REASON-7741", "refused</td>"):
         assert word not in found.content.decode()
@@ -168,7 +168,7 @@ def test_a_result_that_does_not_follow_is_not_to_be_used(out):
     result = json.loads((out / "result.json").read_text())
     result["table"][1]["standard_error"] /= 2
     (out / "result.json").write_text(json.dumps(result))
-    found = report(out)
+    found = report_of_run(out)
     assert not found.good
     assert "Do not use this result." in words(found)
     assert "everything in the result file follows from the sums" in words(found)
@@ -182,14 +182,14 @@ def test_a_receipt_that_somebody_changed_is_not_to_be_used(out):
     receipt = json.loads((out / "receipt.json").read_text())
     receipt["released"] = []
     (out / "receipt.json").write_text(json.dumps(receipt))
-    found = report(out)
+    found = report_of_run(out)
     assert not found.good
     assert "signatures are good (not of ann)" in words(found)
 
 
 def test_without_sums_the_numbers_of_the_file_are_shown_as_such(out):
     (out / "sums.json").unlink()
-    said = words(report(out))
+    said = words(report_of_run(out))
     assert "these are numbers of result.json as they stand" in said
     assert "status private" in said
 
@@ -198,7 +198,7 @@ def test_who_was_lost_is_said(tmp_path):
     rules = {"drop": True, "minimum_honest": 2}
     made = wards(tmp_path, model={"formula": "dose ~ age"}, policy=rules)
     ran = finished(made, tmp_path, lost=("dee",))
-    found = report(ran.out(), receipts=ran.receipts())
+    found = report_of_run(ran.out(), receipts=ran.receipts())
     assert found.good, words(found)
     said = words(found)
     assert "lost on the way dee" in said
@@ -214,15 +214,15 @@ def test_without_figures_there_is_a_report_all_the_same(ran, monkeypatch):
         raise MissingExtraError("figures need matplotlib")
 
     monkeypatch.setattr(run_report, "draw", refuse)
-    found = report(ran.out())
+    found = report_of_run(ran.out())
     assert found.good
     assert "No figure was drawn: figures need matplotlib" in words(found)
 
 
 def test_figures_that_would_be_too_large_are_left_out(ran, monkeypatch):
-    whole = report(ran.out()).content
+    whole = report_of_run(ran.out()).content
     monkeypatch.setattr(run_report, "figure_svg", lambda _: b" " * 200_000)
-    found = report(ran.out())
+    found = report_of_run(ran.out())
     assert "Its figure would make this file too large." in words(found)
     assert len(found.content) < len(whole)
 
@@ -242,8 +242,8 @@ def test_an_answer_that_comes_in_rounds_is_worked_out_from_the_file(tmp_path):
     home, driver = company.folder("a"), company.drivers["a"]
     (home / "out").mkdir()
     page, feed = consent_to(company.consortium), EventFeed(company.consortium.run, "a")
-    conclude_run(driver, found["a"], page, feed, home / "out")
-    made = report(home / "out")
+    conclude_party_run(driver, found["a"], page, feed, home / "out")
+    made = report_of_run(home / "out")
     assert made.good, words(made)
     assert not (home / "out" / "sums.json").exists()
     for number in found["a"].answer:
@@ -268,7 +268,7 @@ def test_what_has_to_be_there_is_named(out, missing, told):
 
 def test_a_plan_or_a_file_is_no_run(tmp_path):
     with refused("not-a-folder"):
-        report(tmp_path / "plan.toml")
+        report_of_run(tmp_path / "plan.toml")
 
 
 def test_an_audit_of_another_file_or_none_at_all_is_left_out(out):
@@ -288,13 +288,13 @@ def test_an_audit_of_another_file_or_none_at_all_is_left_out(out):
     }
     path = out / "audit.json"
     path.write_text(json.dumps(record, indent=2) + "\n")
-    assert "is about another file" in words(report(out))
+    assert "is about another file" in words(report_of_run(out))
     agreed = (out.parent / "consortium.toml").read_bytes()
     record["agreed"]["file"] = hashlib.sha256(agreed).hexdigest()
     for odd in ({}, {"findings": 0, "crossed": [], "broken": [], "verdict": "x"}):
         record["audit"] = odd
         path.write_text(json.dumps(record, indent=2) + "\n")
-        assert "is not as veilsum audit writes it" in words(report(out))
+        assert "is not as veilsum audit writes it" in words(report_of_run(out))
 
 
 @pytest.mark.slow
@@ -303,10 +303,10 @@ def test_real_audits_of_a_study_are_shown_with_their_questions(study, tmp_path):
     asked = ["audit", home / "consortium.toml", "--depth", "quick"]
     asked += ["--executions", 300, "--out", home / "out"]
     assert CliRunner().invoke(app, [*map(str, asked)]).exit_code == 0
-    said = words(report(home / "out"))
+    said = words(report_of_run(home / "out"))
     assert said.count("How often attacks may succeed, and did") == len(QUESTIONS)
     shutil.copy(home / "out" / "who" / "audit.json", home / "out" / "dose")
-    said = words(report(home / "out"))
+    said = words(report_of_run(home / "out"))
     assert said.count("How often attacks may succeed, and did") == 1
     assert said.count("is about another file") == 1
 
@@ -317,7 +317,7 @@ def test_a_real_audit_is_shown(out):
     asked += ["--executions", 500, "--out", out]
     made = CliRunner().invoke(app, [*map(str, asked)])
     assert made.exit_code == 0, made.output
-    said = words(report(out))
+    said = words(report_of_run(out))
     assert json.loads((out / "audit.json").read_text())["audit"]["verdict"] in said
     assert "The record is not signed." in said
 
@@ -368,7 +368,7 @@ def test_a_report_is_printed(ran, tmp_path):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_report_opens_in_a_browser(study, tmp_path, width, scheme):
     path = tmp_path / "report.html"
-    path.write_bytes(report(study.out()).content)
+    path.write_bytes(report_of_run(study.out()).content)
     with opened(path, width=width, scheme=scheme) as seen:
         script = "document.querySelectorAll('details').forEach(one => one.open = true)"
         for _ in ("folded", "unfolded"):

@@ -9,7 +9,13 @@ import veilsum as vs
 from browser import opened
 from refusals import refused
 from veilsum.errors import MissingExtraError, is_seen
-from veilsum.showing import Both, Renderable, Rendering, Table, terminal_width
+from veilsum.showing import (
+    Renderable,
+    Rendering,
+    ShownBothWays,
+    ShownTable,
+    terminal_width,
+)
 
 PARTIES = {"a": [1, 2], "b": [3, 4], "c": [5, 6], "d": [0, 0]}
 SCRIPT = "<script>alert(1)</script>"
@@ -22,7 +28,7 @@ def tables(draw):
     columns = draw(st.integers(1, 9))
     rows = st.lists(CELLS, min_size=columns, max_size=columns)
     heads = draw(st.lists(TEXTS, min_size=columns, max_size=columns))
-    return Table(heads, draw(st.lists(rows, max_size=4)), title=draw(TEXTS))
+    return ShownTable(heads, draw(st.lists(rows, max_size=4)), title=draw(TEXTS))
 
 
 @given(tables())
@@ -38,7 +44,7 @@ def test_every_cell_of_a_table_is_shown_and_nothing_is_obeyed(table):
 def test_a_wide_table_comes_in_parts_that_hold_at_80_columns():
     heads = ["name", *(f"column {k}" for k in range(20))]
     rows = [[f"row {i}", *(f"cell {i}-{k}" for k in range(20))] for i in range(3)]
-    lines = Table(heads, rows).text(78).split("\n")
+    lines = ShownTable(heads, rows).text(78).split("\n")
     assert max(map(terminal_width, lines)) <= 78
     for cell in [*heads[1:], *(one for row in rows for one in row[1:])]:
         assert sum(cell in re.split(r"  +", line) for line in lines) == 1
@@ -47,7 +53,7 @@ def test_a_wide_table_comes_in_parts_that_hold_at_80_columns():
 
 def test_a_sentence_in_the_last_column_is_wrapped_there():
     said = "what was found is said in a sentence that is longer than a line " * 2
-    lines = Table(("name", "count", "said"), [("a", 3, said)]).text(78).split("\n")
+    lines = ShownTable(("name", "count", "said"), [("a", 3, said)]).text(78).split("\n")
     assert max(map(len, lines)) <= 78
     assert " ".join(line[13:].strip() for line in lines[2:]) == said.strip()
 
@@ -65,7 +71,9 @@ def test_what_is_folded_is_named_printed_and_folded():
 
 
 def test_a_page_loads_nothing_and_brings_no_colour_of_its_own():
-    html = Rendering("A", [Table(("a", "b"), [("x", 1.5)])], {"More": ["b"]}).html()
+    html = Rendering(
+        "A", [ShownTable(("a", "b"), [("x", 1.5)])], {"More": ["b"]}
+    ).html()
     assert not re.search(r"src=|href=|url\(|https?:|<style|<script|#[0-9a-f]{3}", html)
     assert set(re.findall(r"color:(\w+)", html)) == {"inherit"}
 
@@ -73,7 +81,7 @@ def test_a_page_loads_nothing_and_brings_no_colour_of_its_own():
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_wide_table_scrolls_in_its_own_box_on_a_telephone(tmp_path, scheme):
-    wide = Table([f"column {k}" for k in range(20)], [[1.5] * 20])
+    wide = ShownTable([f"column {k}" for k in range(20)], [[1.5] * 20])
     html = Rendering("A" * 200, [wide, ("b" * 300,)], {"More": ["c" * 300]}).html()
     page = tmp_path / "page.html"
     page.write_text(
@@ -112,7 +120,7 @@ def test_what_draws_nothing_says_so(monkeypatch):
 
 
 def test_both_forms_are_kept_as_they_are():
-    shown = Rendering("", [Both("a\nb", "<b>c</b>")])
+    shown = Rendering("", [ShownBothWays("a\nb", "<b>c</b>")])
     assert (shown.text(), "<b>c</b>" in shown.html()) == ("a\nb", True)
 
 

@@ -16,7 +16,12 @@ from refusals import refused
 from veilsum import progress as watching
 from veilsum.graphs import augmentation
 from veilsum.privacy import allocation, diagnosis
-from veilsum.progress import show_activity, silent, staged, watched
+from veilsum.progress import (
+    show_progress_activity,
+    silent_progress,
+    staged_progress,
+    watch_progress,
+)
 
 
 class Terminal(io.StringIO):
@@ -46,8 +51,8 @@ def notebook(monkeypatch):
 
 
 def steps(count, progress=None):
-    with watched(progress) as opening:
-        advance = (opening or silent)("rows", count)
+    with watch_progress(progress) as opening:
+        advance = (opening or silent_progress)("rows", count)
         for done in range(count):
             advance(done + 1)
     return opening is not None
@@ -78,7 +83,7 @@ def test_a_terminal_has_a_bar_after_two_seconds_and_is_left_as_it_was(monkeypatc
     assert sys.stderr.getvalue() == ""
     assert steps(60)
     assert "rows" in sys.stderr.getvalue()
-    assert not watching._Bars.busy
+    assert not watching._ProgressBars.busy
 
 
 @pytest.mark.usefixtures("clock")
@@ -91,10 +96,10 @@ def test_a_terminal_without_rich_has_a_line(monkeypatch):
 
 def test_work_inside_watched_work_says_nothing(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with watched():
+    with watch_progress():
         assert not steps(3)
     assert steps(3)
-    with pytest.raises(ZeroDivisionError), watched():
+    with pytest.raises(ZeroDivisionError), watch_progress():
         raise ZeroDivisionError
     assert steps(3)
 
@@ -114,12 +119,12 @@ def test_what_is_no_progress_is_refused(wrong):
 
 def test_a_stage_opens_when_its_total_is_known():
     told = []
-    with watched(lambda *one: told.append(one)) as opening:
-        report = staged(opening, "rows")
+    with watch_progress(lambda *one: told.append(one)) as opening:
+        report = staged_progress(opening, "rows")
         report(1, 9)
         report(2, 9)
     assert told == [(1, 9), (2, 9)]
-    assert staged(None, "rows") is None
+    assert staged_progress(None, "rows") is None
 
 
 def costs():
@@ -195,7 +200,7 @@ def test_every_stage_of_a_diagnosis_is_told(monkeypatch):
         stages[label] = [total]
         return stages[label].append
 
-    monkeypatch.setattr(diagnosis, "watched", lambda _: nullcontext(opening))
+    monkeypatch.setattr(diagnosis, "watch_progress", lambda _: nullcontext(opening))
     loose = nx.gnp_random_graph(9, 0.25, seed=41)
     network = vs.Topology.from_edges(loose.edges, parties=loose.nodes)
     monkeypatch.setattr(augmentation, "MOST_BRANCHES", 90)
@@ -240,7 +245,7 @@ def until(shown):
 @pytest.mark.usefixtures("quick_line")
 def test_a_step_that_cannot_report_is_named_while_it_lasts(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with show_activity("Reading a.toml"):
+    with show_progress_activity("Reading a.toml"):
         until("\rReading a.toml (0 s)")
     assert sys.stderr.getvalue().endswith(f"\r{' ' * len('Reading a.toml (0 s)')}\r")
 
@@ -248,7 +253,7 @@ def test_a_step_that_cannot_report_is_named_while_it_lasts(monkeypatch):
 def test_a_step_that_is_soon_done_is_not_named(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setattr(watching, "SOON", 600.0)
-    with show_activity("Reading a.toml"):
+    with show_progress_activity("Reading a.toml"):
         pass
     assert sys.stderr.getvalue() == ""
 
@@ -256,7 +261,7 @@ def test_a_step_that_is_soon_done_is_not_named(monkeypatch):
 @pytest.mark.usefixtures("quick_line")
 def test_a_step_is_named_on_a_terminal_only(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with show_activity("Reading a.toml"):
+    with show_progress_activity("Reading a.toml"):
         sleep(0.05)
     assert sys.stderr.getvalue() == ""
 
@@ -266,10 +271,10 @@ def test_a_bar_takes_the_place_of_the_line(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setattr(watching, "find_spec", lambda _: None)
     monkeypatch.setattr(watching, "PATIENCE", 0.0)
-    with show_activity("Running 3 parties"):
+    with show_progress_activity("Running 3 parties"):
         until("Running 3 parties")
         assert steps(3)
-        assert watching._Line.current is None
+        assert watching._ProgressLine.current is None
         left = sys.stderr.getvalue().rpartition("Running 3 parties")[2]
         sleep(0.05)  # nothing is written over the bar
         assert sys.stderr.getvalue().endswith(left)

@@ -18,15 +18,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from veilsum.surveys.submission import (
     SUITE,
-    Submission,
-    guest_key,
+    SurveySubmission,
     masked_survey_bytes,
     read_invitation_code,
     sealed_share_info,
     submission_sha256,
+    survey_guest_key,
 )
 from veilsum.surveys.survey_set import survey_set_of
-from veilsum.surveys.terms import Guest, SurveyTerms, guest_table_of
+from veilsum.surveys.terms import SurveyGuest, SurveyTerms, guest_table_of
 
 PLACE = Path(__file__).with_name("vectors.json")
 SURVEY = sha256(b"a survey's digest").hexdigest()
@@ -69,7 +69,7 @@ def terms_of(keys: dict[str, X25519PrivateKey], public: bytes) -> SurveyTerms:
         tolerate=1,
         tolerate_guests=0,
         closes="",
-        guests=(Guest(GUEST, public, DELEGATES[0]),),
+        guests=(SurveyGuest(GUEST, public, DELEGATES[0]),),
         delegates=tuple(
             (name, key.public_key().public_bytes_raw()) for name, key in keys.items()
         ),
@@ -78,7 +78,7 @@ def terms_of(keys: dict[str, X25519PrivateKey], public: bytes) -> SurveyTerms:
 
 def vectors() -> dict[str, object]:
     code = code_of(SECRET)
-    key = guest_key(code)
+    key = survey_guest_key(code)
     keys = {
         name: X25519PrivateKey.from_private_bytes(stretched(f"delegate {name}", 32))
         for name in DELEGATES
@@ -97,7 +97,7 @@ def vectors() -> dict[str, object]:
         SUITE.encrypt(share, keys[name].public_key(), info)
         for share, name, info in zip(shares, DELEGATES, infos, strict=True)
     )
-    unsigned = Submission(SURVEY, GUEST, number, filled, masked, sealed, b"")
+    unsigned = SurveySubmission(SURVEY, GUEST, number, filled, masked, sealed, b"")
     statement = unsigned.statement(DELEGATES)
     found = replace(unsigned, signature=key.sign(statement))
     chosen = survey_set_of(terms, [found])

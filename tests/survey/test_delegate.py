@@ -16,16 +16,16 @@ from surveys import MEMBERS, World, opened
 from veilsum.errors import BudgetError, SecretError, StoreError
 from veilsum.surveys.delegate import (
     AnsweredSurvey,
-    DelegateStore,
-    _people,
-    _shown,
-    share_sums,
+    SurveyDelegateStore,
+    _guests_shown_to_coalitions,
+    _inviters_who_may_be_one_person,
+    survey_share_sums,
     survey_to_answer,
 )
 from veilsum.surveys.store_copy import copy_store, put_store_copy_in_use
-from veilsum.surveys.submission import SUITE, guest_key, sealed_share_info
+from veilsum.surveys.submission import SUITE, sealed_share_info, survey_guest_key
 from veilsum.surveys.survey_set import SurveySet, survey_set_of
-from veilsum.surveys.terms import Guest, SurveyTally
+from veilsum.surveys.terms import SurveyGuest, SurveyTally
 
 TERMS = opened()
 NOBODY = SurveyTally((), ())
@@ -54,9 +54,9 @@ def test_a_delegate_may_come_back_for_the_same_set(world):
     first = world.contribution("bob", terms, sent)
     store = world.stores["bob"]
     store.close()
-    again = DelegateStore.open(store.path)
+    again = SurveyDelegateStore.open(store.path)
     key = again.commit(terms, "bob", sent)
-    assert (share_sums(terms, sent, key) == first).all()
+    assert (survey_share_sums(terms, sent, key) == first).all()
     assert [one.set for one in again.answered()] == [terms.set]
     again.close()
 
@@ -68,7 +68,7 @@ def test_a_copy_that_knows_a_survey_is_put_in_use_with_it(world, tmp_path):
     copy = tmp_path / "kept.surveys"
     copy_store(world.stores["ann"].path, copy)
     put_store_copy_in_use(copy, answered)
-    again = DelegateStore.open(copy)
+    again = SurveyDelegateStore.open(copy)
     assert again.answered() == answered
     again.close()
 
@@ -105,7 +105,7 @@ def test_a_share_that_does_not_open_binds_nobody(world):
     bare = dataclasses.replace(
         bad, sealed=(bad.sealed[0], seal, bad.sealed[2]), signature=b""
     )
-    signature = guest_key(world.codes[bad.guest]).sign(bare.statement(MEMBERS))
+    signature = survey_guest_key(world.codes[bad.guest]).sign(bare.statement(MEMBERS))
     sent[4] = dataclasses.replace(bare, signature=signature)
     terms = world.closed(sent)
     with refused("share-not-opened", mentions=("Firm 5", "1,")):
@@ -160,7 +160,7 @@ def test_the_store_is_its_owners_only(world):
     world.stores["ann"].close()
     path.chmod(0o644)
     with refused("holds-secrets", StoreError):
-        DelegateStore.open(path)
+        SurveyDelegateStore.open(path)
 
 
 def test_another_file_is_not_touched(tmp_path):
@@ -168,7 +168,7 @@ def test_another_file_is_not_touched(tmp_path):
     path.write_text("something else")
     path.chmod(0o600)
     with refused("wrong-file-kind", StoreError):
-        DelegateStore.open(path)
+        SurveyDelegateStore.open(path)
     assert path.read_text() == "something else"
 
 
@@ -195,11 +195,11 @@ def test_a_code_is_not_kept(world):
     code = world.stores["ann"].invite("Firm 99", world.key("ann"))
     store = world.stores["ann"].path
     kept = b"".join(one.read_bytes() for one in store.parent.glob(f"{store.name}*"))
-    public = guest_key(code).public_key().public_bytes_raw()
+    public = survey_guest_key(code).public_key().public_bytes_raw()
     assert public in kept
     assert code.encode() not in kept
     assert code.replace("-", "").encode() not in kept
-    assert guest_key(code).private_bytes_raw() not in kept
+    assert survey_guest_key(code).private_bytes_raw() not in kept
 
 
 def test_odd_guests_are_not_invited(world):
@@ -220,7 +220,8 @@ rosters = st.lists(members, min_size=1, max_size=14)
 
 def terms_with(inviters, tolerate, tolerate_guests, minimum_honest=3):
     guests = tuple(
-        Guest(f"Firm {k}", bytes([k]) * 32, member) for k, member in enumerate(inviters)
+        SurveyGuest(f"Firm {k}", bytes([k]) * 32, member)
+        for k, member in enumerate(inviters)
     )
     return dataclasses.replace(
         TERMS,
@@ -253,7 +254,7 @@ def test_in_a_released_cell_enough_are_honest(filled, tolerate, further):
     assert terms.is_released(filled) is shown
 
 
-class Bare(DelegateStore):
+class Bare(SurveyDelegateStore):
     """Counts without a file."""
 
     def __init__(self):
@@ -306,9 +307,13 @@ def test_who_may_be_one_person():
         ("x", "a2"),
     )
     bob, cem = ("bob", "b"), ("cem", "c")
-    assert _people({ann, bob, cem}) == [frozenset({one}) for one in (ann, bob, cem)]
-    assert _people({ann, renewed}) == [frozenset({ann, renewed})]
-    found = _people({ann, renewed, as_bob, anna, bob, cem})
+    assert _inviters_who_may_be_one_person({ann, bob, cem}) == [
+        frozenset({one}) for one in (ann, bob, cem)
+    ]
+    assert _inviters_who_may_be_one_person({ann, renewed}) == [
+        frozenset({ann, renewed})
+    ]
+    found = _inviters_who_may_be_one_person({ann, renewed, as_bob, anna, bob, cem})
     assert {*found} == {
         frozenset({ann, renewed}),
         frozenset({bob, as_bob}),
@@ -386,5 +391,5 @@ def test_too_many_ways_to_add_and_subtract_are_refused_in_words_of_guests():
     with refused(
         "history-too-large", BudgetError, mentions=("tolerate_guests", "minimum_honest")
     ):
-        _shown(now, before, [frozenset()], 6)
-    assert _shown(now, before, [frozenset()], 4) == ()
+        _guests_shown_to_coalitions(now, before, [frozenset()], 6)
+    assert _guests_shown_to_coalitions(now, before, [frozenset()], 4) == ()

@@ -5,8 +5,8 @@ import base64
 import pytest
 
 from surveys import World, opened
-from veilsum.surveys.collection import GuestCollection
-from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.collection import SurveyGuestCollection
+from veilsum.surveys.delegate import SurveyDelegateStore
 from veilsum.surveys.store_copy import copy_store, put_store_copy_in_use
 from veilsum.surveys.submission import (
     SEAL_BYTES,
@@ -29,7 +29,7 @@ def values(world):
 
 
 def test_a_submission_is_new_once_and_counted_for_its_member(world, tmp_path):
-    collection = GuestCollection.open(tmp_path / "collection", world.terms)
+    collection = SurveyGuestCollection.open(tmp_path / "collection", world.terms)
     line = write_submissions([world.visit("Firm 1", 1.0)]).strip()
     try:
         assert collection.progress()["by_member"] == {
@@ -60,12 +60,12 @@ def test_a_copy_is_put_in_use_though_an_earlier_time_was_broken_off(world, tmp_p
     copy = tmp_path / "kept.surveys"
     store.close()
     copy_store(store.path, copy)
-    world.stores["ann"] = DelegateStore.open(store.path)
+    world.stores["ann"] = SurveyDelegateStore.open(store.path)
     world.total(closed, sent)
     answered = world.stores["ann"].answered()
     (tmp_path / f".{copy.name}.resumed").write_bytes(b"broken off")
     put_store_copy_in_use(copy, answered)
-    again = DelegateStore.open(copy)
+    again = SurveyDelegateStore.open(copy)
     try:
         assert again.answered() == answered
     finally:

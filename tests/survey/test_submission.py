@@ -13,20 +13,20 @@ from refusals import refused
 from surveys import MEMBERS, delegate_key, guest_row, opened, seed_of
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.surveys import submission
-from veilsum.surveys.delegate import masked_sums, share_sums
+from veilsum.surveys.delegate import survey_masked_sums, survey_share_sums
 from veilsum.surveys.submission import (
     ALPHABET,
     SEAL_BYTES,
     Ed25519PrivateKey,
-    Submission,
+    SurveySubmission,
     check_submission,
-    guest_key,
     longest_submission,
     make_submission,
     new_invitation_code,
     open_sealed_share,
     read_invitation_code,
     read_submission,
+    survey_guest_key,
 )
 from veilsum.surveys.survey_set import survey_set_of
 from veilsum.surveys.terms import guest_table_of
@@ -72,17 +72,17 @@ def test_codes_have_130_bits_of_chance(monkeypatch):
 )
 def test_a_wrong_letter_is_found_or_gives_another_key(secret, place, letter):
     """Ten bits find all but one in a thousand; the roster's keys find the rest."""
-    letters = [*submission._shown(secret).replace("-", "")]
+    letters = [*submission._shown_guest_code(secret).replace("-", "")]
     before = "".join(letters)
     letters[place] = letter
     typed = "".join(letters)
     if typed == before:
         return
     try:
-        key = guest_key(typed)
+        key = survey_guest_key(typed)
     except InvalidInputError:
         return
-    assert key.private_bytes_raw() != guest_key(before).private_bytes_raw()
+    assert key.private_bytes_raw() != survey_guest_key(before).private_bytes_raw()
 
 
 def test_typing_errors_are_found_nearly_always():
@@ -145,9 +145,9 @@ def test_a_submission_is_read_as_it_was_sent(table):
 @given(st.lists(tables, min_size=1, max_size=12))
 def test_totals_are_exact(given_tables):
     all_sent = [sent(f"Firm {k + 1}", one) for k, one in enumerate(given_tables)]
-    found = masked_sums(TERMS, all_sent)
+    found = survey_masked_sums(TERMS, all_sent)
     for key in KEYS.values():
-        found = found + share_sums(TERMS, all_sent, key)
+        found = found + survey_share_sums(TERMS, all_sent, key)
     flat = [[cell for row in table for cell in row] for table in given_tables]
     counts = [sum(cell is not None for cell in one) for one in zip(*flat, strict=True)]
     assert survey_set_of(TERMS, all_sent).tally.given == tuple(counts)
@@ -163,9 +163,9 @@ def test_totals_at_the_ends_of_the_range_do_not_wrap_around():
     for end in (2**58, -(2**58)):
         table = [[end, end], [end, end]]
         all_sent = [sent(f"Firm {k + 1}", table, terms=terms) for k in range(12)]
-        found = masked_sums(terms, all_sent)
+        found = survey_masked_sums(terms, all_sent)
         for key in KEYS.values():
-            found = found + share_sums(terms, all_sent, key)
+            found = found + survey_share_sums(terms, all_sent, key)
         assert found.astype(np.int64).tolist() == [12 * end] * 4
 
 
@@ -293,7 +293,7 @@ def test_a_seal_does_not_open_for_another_survey_or_delegate():
     with refused("share-not-opened"):
         open_sealed_share(TERMS, ONE, "ann", KEYS["bob"])
     with refused("not-a-delegate"):
-        share_sums(TERMS, [ONE], delegate_key("ann", "another survey"))
+        survey_share_sums(TERMS, [ONE], delegate_key("ann", "another survey"))
 
 
 # Whatever comes
@@ -368,5 +368,5 @@ def test_an_odd_delegates_key_is_found_before_anything_is_sent():
 
 
 def test_submissions_are_values():
-    assert isinstance(ONE, Submission)
+    assert isinstance(ONE, SurveySubmission)
     assert read_submission(ONE.to_json(), TERMS) == ONE

@@ -14,10 +14,10 @@ from survey.make_vectors import PLACE, terms_of, vectors
 from veilsum.errors import InvalidInputError
 from veilsum.surveys.submission import (
     SUITE,
-    guest_key,
     open_sealed_share,
     read_invitation_code,
     read_submission,
+    survey_guest_key,
 )
 
 KEPT = json.loads(PLACE.read_text())
@@ -39,7 +39,7 @@ def test_all_but_the_seals_is_made_again():
 @pytest.mark.parametrize("typed", KEPT["typed"])
 def test_codes_are_read_however_they_are_typed(typed):
     assert read_invitation_code(typed) == KEPT["code"]
-    assert guest_key(typed).private_bytes_raw().hex() == KEPT["seed"]
+    assert survey_guest_key(typed).private_bytes_raw().hex() == KEPT["seed"]
 
 
 @pytest.mark.parametrize("typed", KEPT["not_codes"])

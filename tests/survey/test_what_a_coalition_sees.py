@@ -31,12 +31,12 @@ from veilsum.surveys import submission
 from veilsum.surveys.submission import (
     SEAL_BYTES,
     Ed25519PrivateKey,
-    Submission,
-    cell_words,
+    SurveySubmission,
     make_submission,
     masked_survey_bytes,
     open_sealed_share,
     sealed_share_info,
+    survey_cell_words,
 )
 from veilsum.surveys.survey_set import (
     is_submission_resent,
@@ -83,7 +83,7 @@ def coupled(drawn):
     """The same chance, moved at the honest delegate by what the guest's words moved."""
     found = {}
     for guest, shares in drawn.items():
-        moved = cell_words(shares[HONEST])
+        moved = survey_cell_words(shares[HONEST])
         moved += (
             guest_table_of(TERMS, OTHER[guest]).words
             - guest_table_of(TERMS, ONE[guest]).words
@@ -94,14 +94,14 @@ def coupled(drawn):
 
 def seen(program, inputs, drawn, monkeypatch):
     """All that the coalition sees; what the honest delegate adds, as totals show it."""
-    monkeypatch.setattr(submission, "_sealed", open_envelope)
+    monkeypatch.setattr(submission, "_seal_survey_share", open_envelope)
     lines, honest = [], np.zeros(TERMS.n_cells, dtype=np.uint64)
     for guest, cells in inputs.items():
         tape = Tape(drawn[guest].values())
         monkeypatch.setattr(secrets, "token_bytes", tape.draw)
         key = Ed25519PrivateKey.from_private_bytes(seed_of(guest))
         lines.append(program(TERMS, guest, key, guest_table_of(TERMS, cells), 1))
-        honest += cell_words(drawn[guest][HONEST])
+        honest += survey_cell_words(drawn[guest][HONEST])
     return {
         "submissions": write_submissions(lines),
         "set": survey_set_of(TERMS, lines).digest,
@@ -132,7 +132,7 @@ def test_the_coupling_is_one_to_one_and_keeps_the_law():
     drawn = tapes(1)
     there = coupled(drawn)
     for guest in ONE:
-        back = cell_words(there[guest][HONEST])
+        back = survey_cell_words(there[guest][HONEST])
         back -= (
             guest_table_of(TERMS, OTHER[guest]).words
             - guest_table_of(TERMS, ONE[guest]).words
@@ -165,14 +165,16 @@ def finished(terms, guest, key, table, number, shares):
     """What every program does after it has drawn shares."""
     masked = masked_survey_bytes(table.words, shares)
     sealed = tuple(
-        submission._sealed(
+        submission._seal_survey_share(
             share,
             public,
             sealed_share_info(terms.digest, name, guest, 1, table.filled, masked),
         )
         for share, (name, public) in zip(shares, terms.delegates, strict=True)
     )
-    bare = Submission(terms.digest, guest, number, table.filled, masked, sealed, b"")
+    bare = SurveySubmission(
+        terms.digest, guest, number, table.filled, masked, sealed, b""
+    )
     return dataclasses.replace(bare, signature=key.sign(bare.statement(terms.names)))
 
 
@@ -258,7 +260,7 @@ def test_a_weak_seed_is_tried_out():
             chance = random.Random(seed)
             shares = [chance.randbytes(SIZE) for _ in MEMBERS]
             if shares[0] == mine:
-                return found.words + sum(map(cell_words, shares))
+                return found.words + sum(map(survey_cell_words, shares))
         return None
 
     assert np.array_equal(

@@ -8,8 +8,8 @@ import pytest
 
 from refusals import refused
 from veilsum.errors import BudgetError, InvalidInputError
-from veilsum.tables.asked import LONGEST_QUESTION, Asking, Question
-from veilsum.tables.rules import AtHome, DisclosureError, Rules
+from veilsum.tables.asked import LONGEST_QUESTION, TableAsking, TableQuestion
+from veilsum.tables.rules import DisclosureError, Rules, TableRulesAtHome
 from veilsum.tables.schema import Column, Schema
 
 N = 60
@@ -32,7 +32,7 @@ COLUMNS = {
 
 def question(*columns, **asked):
     schema = Schema(tuple(COLUMNS[one] for one in columns), missing="drop")
-    return Question(schema=schema.to_table(), **asked)
+    return TableQuestion(schema=schema.to_table(), **asked)
 
 
 def edges(*values):
@@ -41,7 +41,7 @@ def edges(*values):
 
 def check(new, *earlier, table=TABLE, rules=None):
     texts = {f"run {k}": one.text for k, one in enumerate(earlier)}
-    Asking(new, AtHome("ann", rules or Rules()), table).check(texts)
+    TableAsking(new, TableRulesAtHome("ann", rules or Rules()), table).check(texts)
 
 
 FIT = question("age", "bmi", "sex", "w", formula="bmi ~ age + C(sex)", weights="w")
@@ -50,7 +50,7 @@ COUNTS = question("age", "bmi", "sex", columns=("age",), tables=(("sex",),))
 
 @pytest.mark.parametrize("one", [FIT, COUNTS, edges(0.0, 40.0, 100.0)])
 def test_what_is_kept_is_read_as_it_was(one):
-    again = Question.of_text(one.text)
+    again = TableQuestion.of_text(one.text)
     assert again == one
     pairs = zip(one.made("a", TABLE), again.made("a", TABLE), strict=True)
     for (variables, values), (same, others) in pairs:
@@ -108,9 +108,9 @@ def test_steps_are_found_at_a_party_with_few_rows():
     columns = (replace(COLUMNS["age"], cuts=cuts), COLUMNS["bmi"])
     table = Schema(columns, missing="drop", derived=lines).to_table()
     powers = question("bmi", columns=("bmi",))
-    steps = [Question(schema=table, formula=f"bmi ~ from_{at}") for at in cuts]
+    steps = [TableQuestion(schema=table, formula=f"bmi ~ from_{at}") for at in cuts]
     more = [
-        Question(schema=table, formula=f"bmi ~ {term}")
+        TableQuestion(schema=table, formula=f"bmi ~ {term}")
         for term in ("age + log_age", "root", "age_2")
     ]
     with pytest.raises(DisclosureError):
@@ -152,7 +152,7 @@ def test_columns_by_group_are_zero_outside_of_it():
     for names, values in expected:
         same = [one for own, one in made if own == names]
         assert any(np.array_equal(one, values) for one in same), names
-    assert Question.of_text(BY_SEX.text) == BY_SEX
+    assert TableQuestion.of_text(BY_SEX.text) == BY_SEX
     assert BY_SEX.words.endswith("by sex")
 
 
@@ -163,7 +163,9 @@ def test_two_groupings_differ_in_enough_rows(few):
     table = TABLE.assign(other=other)
     columns = (*COLUMNS.values(), Column("other", "category", categories=("f", "m")))
     schema = Schema(columns).to_table()
-    ways = [Question(schema=schema, columns=("age",), by=by) for by in ("sex", "other")]
+    ways = [
+        TableQuestion(schema=schema, columns=("age",), by=by) for by in ("sex", "other")
+    ]
     if few > 2:
         check(*ways, table=table)
         return
@@ -186,4 +188,4 @@ def test_a_question_is_bounded_and_never_anything_else():
         _ = edges(*map(float, range(LONGEST_QUESTION // 4))).text
     for text in ('{"formula": "y ~ x"}', '{"schema": {}, "more": 1}', "[]"):
         with pytest.raises(InvalidInputError):
-            Question.of_text(text)
+            TableQuestion.of_text(text)

@@ -12,7 +12,7 @@ from scipy.interpolate import BSpline
 import refusals
 import veilsum as vs
 from cases import each
-from veilsum.reading import read
+from veilsum.reading import read_section
 from veilsum.tables.derived import FORMS
 from veilsum.tables.dictionaries import dictionary_toml, merge_dictionaries
 from veilsum.tables.drafts import draft_dictionary
@@ -271,7 +271,7 @@ def test_a_dictionary_with_derived_columns_is_read_as_it_was_written():
     other = {**LINES, "age_2": {"of": "age", "as": "power", "exponent": 3}}
     assert Schema(COLUMNS, minimum_rows=1, derived=other).digest != SCHEMA.digest
     assert Schema(COLUMNS, minimum_rows=1).digest != SCHEMA.digest
-    assert read(SCHEMA.to_table(), SchemaSection, "[schema]").schema == SCHEMA
+    assert read_section(SCHEMA.to_table(), SchemaSection, "[schema]").schema == SCHEMA
 
 
 def read_toml(text):

@@ -13,7 +13,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.tables.columns import Column
 from veilsum.tables.dictionaries import (
     MOST_MERGED,
-    column_line,
+    dictionary_column_line,
     dictionary_toml,
     merge_dictionaries,
 )
@@ -136,7 +136,9 @@ def test_a_column_that_one_part_lacks_is_left_out_and_named():
     found = merged(of(Column("Age", "integer", 0, 9)), of(Column("age", "integer", 0)))
     assert found.schema.names == ("always",)
     assert "did you mean" in found.conflicts["age"].reason
-    assert found.conflicts["Age"].line == column_line(Column("Age", "integer", 0, 9))
+    assert found.conflicts["Age"].line == dictionary_column_line(
+        Column("Age", "integer", 0, 9)
+    )
 
 
 def test_dictionaries_without_a_common_column_are_refused():
@@ -269,9 +271,11 @@ def test_a_table_that_passes_its_own_draft_passes_the_merge(tables):
 
 def test_units_are_written_as_people_write_them():
     for unit, text in ((Fraction(1, 10), "0.1"), (Fraction(1, 8), "0.125")):
-        assert f"unit = {text}" in column_line(Column("x", "number", unit=unit))
+        assert f"unit = {text}" in dictionary_column_line(
+            Column("x", "number", unit=unit)
+        )
     for unit in (Fraction(1, 10**9), Fraction(1, 3), Fraction(1, 2**20), Fraction(5)):
-        line = column_line(Column("x", "number", unit=unit))
+        line = dictionary_column_line(Column("x", "number", unit=unit))
         assert (
             Schema.from_table({"columns": tomllib.loads(line)}).column("x").unit == unit
         )

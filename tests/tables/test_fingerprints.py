@@ -12,9 +12,9 @@ from cases import each
 from veilsum.files.tables import read_table
 from veilsum.tables.fingerprints import (
     BLOCK,
-    Fingerprints,
-    Kept,
-    Sketch,
+    ColumnSketch,
+    KeptFingerprints,
+    TableFingerprints,
     n_common_rows,
     read_row_fingerprints,
     row_fingerprints_text,
@@ -27,13 +27,13 @@ def keyed(part, key=b"key"):
 
 def prints(table, key=b"key"):
     frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
-    return Fingerprints(frame, lambda part: keyed(part, key))
+    return TableFingerprints(frame, lambda part: keyed(part, key))
 
 
 def kept(table):
     found = prints(table)
     sketches = tuple(found.sketches[name] for name in found.columns)
-    return Kept(found.columns, found.rows(), sketches)
+    return KeptFingerprints(found.columns, found.rows(), sketches)
 
 
 TABLE = {
@@ -180,7 +180,7 @@ def test_what_is_kept_comes_back_as_it_was():
         read_row_fingerprints(row_fingerprints_text(found.rows())) == found.rows()
     ).all()
     for sketch in found.sketches.values():
-        assert Sketch.of_text(sketch.to_text()) == sketch
+        assert ColumnSketch.of_text(sketch.to_text()) == sketch
 
 
 def test_an_empty_table_and_an_empty_column_have_fingerprints():
@@ -201,13 +201,13 @@ def test_up_to_65536_rows_a_sketch_has_every_value_of_a_column(n_rows, least):
 
 
 def of_people(table):
-    return Fingerprints(table, keyed, "patient")
+    return TableFingerprints(table, keyed, "patient")
 
 
 def kept_people(table):
     found = of_people(table)
     sketches = tuple(found.sketches[name] for name in found.columns)
-    return Kept(
+    return KeptFingerprints(
         *(found.columns, found.rows(), sketches),
         people=found.people,
         contents=found.contents(),

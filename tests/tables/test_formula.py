@@ -17,9 +17,9 @@ from hypothesis import example, given, settings, strategies as st
 import refusals
 from cases import each
 from veilsum.errors import InvalidInputError, MissingExtraError
-from veilsum.numbers.units import Measure
-from veilsum.tables.formula import ModelFormula, _flag
-from veilsum.tables.formula.reader import read_formula, read_surv
+from veilsum.numbers.units import UnitMeasure
+from veilsum.tables.formula import ModelFormula, _flag_of_two_valued_column
+from veilsum.tables.formula.reader import read_formula, read_surv_formula
 from veilsum.tables.schema import Column, Schema, SchemaError
 
 SCHEMA = Schema(
@@ -593,20 +593,20 @@ HUNDREDTH, HALF = Fraction(1, 100), Fraction(1, 2)
 )
 def test_terms_have_the_unit_that_follows_from_their_columns(term, unit, least, most):
     ((_, found),) = counted(term).items()
-    assert found == Measure(Fraction(unit), least, most)
+    assert found == UnitMeasure(Fraction(unit), least, most)
 
 
 def test_categories_count_as_they_are_coded():
     assert counted("s") == dict.fromkeys(
-        ("s[u]", "s[v]", "s[w]"), Measure(Fraction(1), 0, 1)
+        ("s[u]", "s[v]", "s[w]"), UnitMeasure(Fraction(1), 0, 1)
     )
     formula = ModelFormula.of("ill ~ C(s, Sum) * k", COUNTED)
     ones, first, second, k, *mixed = formula.measures()
-    assert ones == Measure(Fraction(1), 1, 1)
-    assert first == second == Measure(Fraction(1), -1, 1)
-    assert k == Measure(Fraction(1), 1, 9)
-    assert mixed == [Measure(Fraction(1), -9, 9)] * 2
-    assert formula.response_measure() == Measure(Fraction(1), 0, 1)
+    assert ones == UnitMeasure(Fraction(1), 1, 1)
+    assert first == second == UnitMeasure(Fraction(1), -1, 1)
+    assert k == UnitMeasure(Fraction(1), 1, 9)
+    assert mixed == [UnitMeasure(Fraction(1), -9, 9)] * 2
+    assert formula.response_measure() == UnitMeasure(Fraction(1), 0, 1)
 
 
 def test_codes_that_are_not_whole_are_rounded_and_compared():
@@ -731,7 +731,7 @@ def test_a_row_has_the_same_numbers_wherever_it_is(pooled, places):
     ],
 )
 def test_a_survival_formula_is_two_columns_and_a_right_side(text, parts):
-    assert read_surv(text) == parts
+    assert read_surv_formula(text) == parts
 
 
 @each(
@@ -766,12 +766,12 @@ def test_a_survival_formula_is_two_columns_and_a_right_side(text, parts):
 )
 def test_what_is_no_survival_formula_is_refused_with_the_reason(text, why):
     with pytest.raises(InvalidInputError, match=re.escape(why)):
-        read_surv(text)
+        read_surv_formula(text)
 
 
 @pytest.mark.parametrize("third", [0, 50, 99, 100, 101, 4999])
 def test_a_third_value_makes_a_number_of_a_flag_wherever_it_is(third):
     values = np.arange(5000) % 2.0
-    assert (_flag(values, 5000) == (values == 1.0)).all()
+    assert (_flag_of_two_valued_column(values, 5000) == (values == 1.0)).all()
     values[third] = 0.5
-    assert _flag(values, 5000) is None
+    assert _flag_of_two_valued_column(values, 5000) is None

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from veilsum.tables.columns import Column
 from veilsum.tables.dictionaries import dictionary_toml
-from veilsum.tables.mending import report_lines, table_report
+from veilsum.tables.mending import table_report, table_report_lines
 from veilsum.tables.schema import Schema
 
 DICTIONARY = """
@@ -89,7 +89,7 @@ def test_every_proposed_line_together_leaves_no_problem():
     assert 'missing = ["-9"]' in lines["age"]
     assert lines["gone"].startswith("# gone = ")
     again = checked(applied(DICTIONARY, report), TABLE)
-    assert again.good, list(report_lines(again))
+    assert again.good, list(table_report_lines(again))
 
 
 def test_the_lines_are_needed():
@@ -157,7 +157,7 @@ def test_hostile_cells_are_listed_and_mended(column, values, missing, least):
     schema = Schema((column, good), missing=missing, minimum_rows=least)
     table = {"x": pd.Series(values, dtype=object), "good": [1] * len(values)}
     report = table_report(schema, table)
-    for line in report_lines(report):
+    for line in table_report_lines(report):
         assert all(part.isprintable() for part in line.split("\n"))
     again = checked(applied(dictionary_toml(schema), report), table)
     if report.mended is None:
@@ -165,7 +165,7 @@ def test_hostile_cells_are_listed_and_mended(column, values, missing, least):
         assert {one.name for one in again.columns} <= {""}
         assert not report.mended
     else:
-        assert again.good, list(report_lines(again))
+        assert again.good, list(table_report_lines(again))
 
 
 @pytest.mark.parametrize("kind", ["number", "category"])

@@ -3,7 +3,7 @@
 import pytest
 
 from refusals import refused
-from veilsum.tables.fingerprints import Sketch
+from veilsum.tables.fingerprints import ColumnSketch
 from veilsum.tables.propensity import Propensity
 
 
@@ -15,7 +15,7 @@ def test_a_propensity_of_another_kind_is_refused():
 @pytest.mark.parametrize(("common", "alike"), [(7, False), (8, True)])
 def test_eight_values_are_the_fewest_that_two_columns_are_known_by(common, alike):
     values = tuple(range(common))
-    sketch = Sketch(
+    sketch = ColumnSketch(
         buckets=(0,) * 256,
         sizes=(1,) * common + (0,) * (256 - common),
         values=values,

@@ -12,7 +12,7 @@ from cases import each
 from veilsum.errors import InvalidInputError
 from veilsum.tables.derived import DOMAINS
 from veilsum.tables.formula import ModelFormula
-from veilsum.tables.formula.reader import read_formula, read_surv
+from veilsum.tables.formula.reader import read_formula, read_surv_formula
 from veilsum.tables.schema import Column, Schema
 
 SCHEMA = Schema(
@@ -178,7 +178,7 @@ def test_every_function_is_tried_here():
 
 def test_the_right_side_of_a_survival_formula_is_rewritten_too():
     with refusals.refused("formula-not-plain") as caught:
-        read_surv("Surv(days, died) ~ log(cost) + C(arm)")
+        read_surv_formula("Surv(days, died) ~ log(cost) + C(arm)")
     then, lines = proposed(caught.value)
     assert then == "Surv(days, died) ~ log_cost + C(arm)"
     assert lines == {"log_cost": {"of": "cost", "as": "log"}}

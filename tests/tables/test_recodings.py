@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 
 from cases import each
 from refusals import refused
-from veilsum.disclosure.laws import RowLaw
+from veilsum.disclosure.laws import DisclosedRowLaw
 from veilsum.errors import InvalidInputError
-from veilsum.tables.asked import Question
+from veilsum.tables.asked import TableQuestion
 from veilsum.tables.columns import Column
 from veilsum.tables.schema import Schema, SchemaError, changed_values_lines
 
@@ -190,8 +190,8 @@ def test_a_law_over_cut_points_counts_the_values_of_each_interval():
     age = Column("age", "integer", 0, 9, cuts=(2, 9), law=(1, 1, 2))
     assert age.law_bins == ((1.0, 2), (1.0, 7), (2.0, 1))
     agreed, plain = (
-        RowLaw.from_column(age),
-        RowLaw.from_column(Column("b", "integer", 0, 9)),
+        DisclosedRowLaw.from_column(age),
+        DisclosedRowLaw.from_column(Column("b", "integer", 0, 9)),
     )
     assert agreed.size == plain.size == 10
     assert agreed.entropy < plain.entropy
@@ -203,7 +203,7 @@ def test_recodings_of_numbers_are_constants():
         "cost", "category", categories=("high", "low"), recode={"41237": "high"}
     )
     for column, aimed in ((cost, True), (SEX, True), (SEEN, False), (AGE, False)):
-        question = Question(schema=Schema((column,)).to_table())
+        question = TableQuestion(schema=Schema((column,)).to_table())
         assert bool(question.constants) is aimed, column
 
 

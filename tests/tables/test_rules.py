@@ -9,9 +9,14 @@ from hypothesis import given, settings, strategies as st
 
 import refusals
 import veilsum as vs
-from veilsum.models.leverage import OwnColumns
+from veilsum.models.leverage import LeverageColumns
 from veilsum.models.rows import Rows
-from veilsum.tables.rules import AtHome, DisclosureError, Rules, _fewest_alike
+from veilsum.tables.rules import (
+    DisclosureError,
+    Rules,
+    TableRulesAtHome,
+    _fewest_alike_table_rows,
+)
 
 N_ROWS = 60
 DERIVED = {
@@ -248,7 +253,7 @@ def test_statistics_keep_the_same_rules(tables):
 
 
 def test_dominance_is_that_of_the_two_largest():
-    home = AtHome("a", Rules(dominance=0.9))
+    home = TableRulesAtHome("a", Rules(dominance=0.9))
     home.dominated("x", np.array([45.0, -44.0, 5.0, 6.0]))
     with refusals.refused("group-too-small", DisclosureError, mentions=("91",)):
         home.dominated("x", np.array([-46.0, 45.0, 5.0, 4.0]))
@@ -299,9 +304,13 @@ def test_effective_counts_are_those_of_deviations_from_the_median():
             values = draw.standard_t(1.5, n) ** 3 * scale + 7.0
             off = np.abs(values - np.median(values))
             count = off.sum() ** 2 / (off**2).sum()
-            AtHome("a", Rules(effective_count=count * 0.999)).column("x", values)
+            TableRulesAtHome("a", Rules(effective_count=count * 0.999)).column(
+                "x", values
+            )
             with refusals.refused("group-too-small", DisclosureError):
-                AtHome("a", Rules(effective_count=count * 1.001)).column("x", values)
+                TableRulesAtHome("a", Rules(effective_count=count * 1.001)).column(
+                    "x", values
+                )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -315,12 +324,12 @@ def test_leverages_are_those_of_the_hat_matrix(weighted):
         u, _, _ = np.linalg.svd(np.hstack([root, (x[:, 1:] - 1e4) * root]), False)
         expected = (u**2).sum(axis=1)
         rows = Rows.of(x, x[:, 1], weights=w if weighted else None)
-        one, _ = OwnColumns(rows, 0).concentration()
+        one, _ = LeverageColumns(rows, 0).concentration()
         assert one.rows == (int(expected.argmax()),)
         assert one.largest == pytest.approx(expected.max(), abs=1e-8)
         # A column that depends on others, and one of zeros, change nothing.
         more = np.column_stack([x, 2.0 * x[:, 1] - 3.0 * x[:, 2] + 1.0, np.zeros(n)])
-        again = OwnColumns(Rows.of(more, x[:, 1], weights=rows.weights), 0)
+        again = LeverageColumns(Rows.of(more, x[:, 1], weights=rows.weights), 0)
         assert again.leverage().largest == pytest.approx(expected.max(), abs=1e-6)
 
 
@@ -328,14 +337,14 @@ def test_a_wide_design_is_looked_at_by_a_few_columns_at_a_time():
     """A party with 21 rows and 12 columns may take part; one with a tent may not."""
     draw = np.random.default_rng(8)
     x = np.column_stack([np.ones(21), draw.normal(size=(21, 11))])
-    plain, _ = OwnColumns(Rows.of(x, x[:, 1]), 0).concentration()
+    plain, _ = LeverageColumns(Rows.of(x, x[:, 1]), 0).concentration()
     assert plain.largest < 0.95
-    assert OwnColumns(Rows.of(x, x[:, 1]), 0).leverage().largest > plain.largest
+    assert LeverageColumns(Rows.of(x, x[:, 1]), 0).leverage().largest > plain.largest
     age = np.sort(draw.uniform(20.0, 80.0, 21))
     near = [age[9] + step * (age[10] - age[9]) for step in (0.0, 1.0)]
     knots = [age[8] + 0.99 * (age[9] - age[8]), *near]
     x[:, 5:8] = np.abs(age[:, None] - np.array(knots))
-    aimed, _ = OwnColumns(Rows.of(x, x[:, 1]), 0).concentration()
+    aimed, _ = LeverageColumns(Rows.of(x, x[:, 1]), 0).concentration()
     assert aimed.largest > 0.98
 
 
@@ -381,7 +390,7 @@ def test_no_combination_of_columns_is_the_indicator_of_a_row(
         mixed = np.column_stack([np.ones(n_rows), mixed + draw.normal() * 100])
         names = [f"x{k}" for k in range(mixed.shape[1])]
         rows = Rows.of(mixed, base[:, 0], weights=weights)
-        AtHome("a", Rules()).design(rows, names, intercept=0)
+        TableRulesAtHome("a", Rules()).design(rows, names, intercept=0)
 
     if n_rows >= 60:
         look(base)
@@ -396,7 +405,10 @@ def test_one_column_alone_keeps_further_from_one_row(weighted):
     weights = np.linspace(0.5, 2.0, 40) if weighted else np.ones(40)
     # Also where no other rule looks at a column by itself.
     bare = Rules(effective_count=0.0, minimum_count=0, site_terms=True)
-    homes = AtHome("a", Rules(effective_count=0.0)), AtHome("a", bare)
+    homes = (
+        TableRulesAtHome("a", Rules(effective_count=0.0)),
+        TableRulesAtHome("a", bare),
+    )
     some = set()
     for away in np.linspace(2.0, 7.0, 51):
         design = np.column_stack([np.ones(40), values - away * (values == 0.0)])
@@ -422,7 +434,7 @@ def test_a_column_of_two_values_has_enough_rows_with_both(n_ones, minimum_count)
     column = np.r_[np.ones(n_ones), np.zeros(200 - n_ones)]
     rows = Rows.of(np.column_stack([np.ones(200), column]), column)
     none = {"effective_count": 0.0, "maximum_leverage": 1.0, "site_terms": True}
-    home = AtHome("a", Rules(minimum_count=minimum_count, **none))
+    home = TableRulesAtHome("a", Rules(minimum_count=minimum_count, **none))
     if n_ones >= minimum_count:
         home.design(rows, ["1", "x"], intercept=0)
         return
@@ -434,7 +446,7 @@ def test_a_column_of_two_values_has_enough_rows_with_both(n_ones, minimum_count)
 
 def test_a_constant_column_is_refused_unless_it_has_two_values_by_agreement():
     rows = Rows.of(np.column_stack([np.ones(60), np.full(60, 7.0)]), np.arange(60.0))
-    home = AtHome("a", Rules())
+    home = TableRulesAtHome("a", Rules())
     home.design(rows, ["1", "x"], intercept=0)  # of a category, which is looked at
     home.design(rows, ["1", "x"], intercept=0, two_valued=lambda k: k == 1)
     with refusals.refused("group-too-small", DisclosureError, mentions=("x",)):
@@ -446,7 +458,9 @@ def test_far_from_0_a_column_stands_out_in_the_same_rows(middle):
     """Squares of a column count about its mean, every row of it included."""
     column = middle + np.r_[np.linspace(-0.01, 0.01, 59), 1.0]
     rows = Rows.of(np.column_stack([np.ones(60), column]), column)
-    home = AtHome("a", Rules(minimum_count=0, maximum_leverage=1.0, site_terms=True))
+    home = TableRulesAtHome(
+        "a", Rules(minimum_count=0, maximum_leverage=1.0, site_terms=True)
+    )
     with refusals.refused("group-too-small", DisclosureError, mentions=("1.7",)):
         home.design(rows, ["1", "x"], intercept=0)
 
@@ -454,7 +468,7 @@ def test_far_from_0_a_column_stands_out_in_the_same_rows(middle):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_columns_that_are_passed_over_would_be_taken_one_by_one(weighted):
     """Near 0 and far from it, with an outlier anywhere; of weighed ones none is."""
-    draw, home, n_passed = np.random.default_rng(7), AtHome("a", Rules()), 0
+    draw, home, n_passed = np.random.default_rng(7), TableRulesAtHome("a", Rules()), 0
     for n in (20, 300, 9000):
         for middle in (0.0, 1e3, -1e3, 1e6, -1e6):
             columns = middle + draw.normal(size=(n, 24))
@@ -474,13 +488,15 @@ def test_columns_that_are_passed_over_would_be_taken_one_by_one(weighted):
 def test_columns_of_one_variable_keep_the_leverage_of_all_of_them():
     """Of several variables, combinations of few columns count: a choice is theirs."""
     x = np.column_stack([np.ones(20), np.random.default_rng(1).normal(size=(20, 18))])
-    columns = OwnColumns(Rows.of(x, x[:, 1]), 0)
+    columns = LeverageColumns(Rows.of(x, x[:, 1]), 0)
     assert columns.concentration()[0].largest < 0.98 < columns.leverage().largest
     names = [f"x{k}" for k in range(19)]
 
     def look(*variables):
         groups = {variables: range(19)}
-        AtHome("a", Rules()).design(columns.rows, names, intercept=0, groups=groups)
+        TableRulesAtHome("a", Rules()).design(
+            columns.rows, names, intercept=0, groups=groups
+        )
 
     look("a", "b")
     with refusals.refused("group-too-small", DisclosureError):
@@ -509,4 +525,4 @@ def test_rows_with_the_same_flags_are_counted(seed, n_rows, n_flags):
     flags = few[stream.integers(0, 5, n_rows)]
     flags[:, -1] ^= stream.random(n_rows) < 0.01
     _, counts = np.unique(flags, axis=0, return_counts=True)
-    assert _fewest_alike(flags) == counts.min()
+    assert _fewest_alike_table_rows(flags) == counts.min()

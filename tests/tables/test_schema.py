@@ -19,7 +19,7 @@ import refusals
 from cases import each
 from veilsum.errors import InvalidInputError, SecretError
 from veilsum.tables import columns
-from veilsum.tables.columns import category_level
+from veilsum.tables.columns import category_level_of_cell
 from veilsum.tables.schema import CheckedTable, Column, Schema, SchemaError
 
 TOML = """
@@ -700,11 +700,11 @@ def test_parties_below_the_minimum_are_listed():
 
 @given(st.integers(-(2**70), 2**70))
 def test_whole_numbers_are_spelt_as_integers(number):
-    assert category_level(number) == str(number)
+    assert category_level_of_cell(number) == str(number)
     if abs(number) < 2**53:
         assert (
-            category_level(float(number))
-            == category_level(np.float64(number))
+            category_level_of_cell(float(number))
+            == category_level_of_cell(np.float64(number))
             == str(number)
         )
 

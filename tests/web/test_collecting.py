@@ -36,15 +36,15 @@ from survey_members import identity_of, signing_survey
 from surveys import MEMBERS, RUN, World, guest_row, opened, seed_of, survey_table
 from veilsum.consortium.consortium import Address, consortium_from
 from veilsum.errors import InvalidInputError, StoreError, WaitingError
-from veilsum.files.consortiums import read_consortium, toml_of
+from veilsum.files.consortiums import read_consortium, toml_text_of_table
 from veilsum.surveys import collection as collected
-from veilsum.surveys.collection import GuestCollection
+from veilsum.surveys.collection import SurveyGuestCollection
 from veilsum.surveys.submission import (
-    guest_key,
     guest_submission,
     longest_submission,
     make_submission,
     submission_sha256,
+    survey_guest_key,
 )
 from veilsum.surveys.survey_set import write_submissions
 from veilsum.surveys.terms import guest_table_of, survey_closing_entries, survey_terms
@@ -52,11 +52,11 @@ from veilsum.web.collecting import (
     FETCHED,
     GUEST_SCHEME,
     OWN,
-    SurveyHost,
-    page_bounds,
+    SurveyWebHost,
+    survey_page_bounds,
 )
-from veilsum.web.fetching import fetch_closed, read_closed, survey_page_address
-from veilsum.web.guest_page import page_survey, single_file
+from veilsum.web.fetching import fetch_closed, read_fetched_survey, survey_page_address
+from veilsum.web.guest_page import guest_page_as_single_file, page_survey
 from veilsum.web.pages import PageServer, listening_page_socket
 
 HOST = "127.0.0.1"
@@ -96,7 +96,7 @@ def terms(agreed):
 
 @pytest.fixture
 def store(terms, tmp_path):
-    found = GuestCollection.open(tmp_path / "collection.sqlite", terms)
+    found = SurveyGuestCollection.open(tmp_path / "collection.sqlite", terms)
     yield found
     found.close()
 
@@ -131,7 +131,7 @@ def served(agreed, store, public=None, tls=None, **fewer):
     listener = listening_page_socket(Address(HOST, 0))
     address = Address(HOST, listener.getsockname()[1])
     terms = survey_terms(agreed)
-    host = SurveyHost(
+    host = SurveyWebHost(
         agreed,
         store,
         store.path.parent,
@@ -139,7 +139,7 @@ def served(agreed, store, public=None, tls=None, **fewer):
         public=public or f"http{'s' if tls else ''}://{address}",
         token=TOKEN,
         bounds=replace(
-            page_bounds(terms), **{"burst": 1e6, "per_second": 1e6, **fewer}
+            survey_page_bounds(terms), **{"burst": 1e6, "per_second": 1e6, **fewer}
         ),
     )
     server = PageServer(host, listener, bounds=host.bounds, tls=tls)
@@ -343,7 +343,7 @@ def test_names_and_titles_are_text_wherever_they_are_shown(tmp_path):
     )
     agreed = signing_survey(evil)
     terms = survey_terms(agreed)
-    store = GuestCollection.open(tmp_path / "collection.sqlite", terms)
+    store = SurveyGuestCollection.open(tmp_path / "collection.sqlite", terms)
     with served(agreed, store) as caller:
         _, page = caller.ask()
         assert embedded(page)["title"] == terms.title
@@ -406,8 +406,8 @@ def test_cells_that_are_near_and_cells_without_a_total_are_said(
 def test_large_bodies_are_refused_unread_and_large_tables_have_time(terms, caller):
     assert caller.post("x" * (longest_submission(terms) + 1))[0] == 413
     small, large = (
-        page_bounds(terms),
-        page_bounds(opened(rows=[str(k) for k in range(18_000)])),
+        survey_page_bounds(terms),
+        survey_page_bounds(opened(rows=[str(k) for k in range(18_000)])),
     )
     assert large.seconds > small.seconds + 10
     assert large.connections < small.connections
@@ -493,7 +493,7 @@ from pathlib import Path
 from surveys import opened
 from veilsum.surveys import collection
 terms = opened()
-store = collection.GuestCollection.open(Path(sys.argv[1]), terms)
+store = collection.SurveyGuestCollection.open(Path(sys.argv[1]), terms)
 put = store._put
 def killed(*given):
     put(*given)
@@ -511,7 +511,7 @@ def test_a_host_that_is_killed_half_way_has_nothing_of_it(tmp_path):
     beside = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     ended = subprocess.run(run, input=line, env=beside, check=False)
     assert ended.returncode == 9
-    again = GuestCollection.open(path, terms)
+    again = SurveyGuestCollection.open(path, terms)
     assert rows_in(again) == [0, 0]
     assert again.take(line)[1]
     again.close()
@@ -528,7 +528,7 @@ def test_nothing_is_taken_into_a_file_that_somebody_has_removed(terms, caller, s
 
 def test_a_host_may_start_again_at_every_step(terms, tmp_path):
     def restarted():
-        return GuestCollection.open(tmp_path / "collection.sqlite", terms)
+        return SurveyGuestCollection.open(tmp_path / "collection.sqlite", terms)
 
     line = submission(terms).to_json().encode()
     for step in range(3):
@@ -552,7 +552,9 @@ def test_a_host_may_start_again_at_every_step(terms, tmp_path):
         store.take(submission(terms, number=2).to_json().encode())
     store.close()
     with refused("folder-of-other-survey", StoreError):
-        GuestCollection.open(tmp_path / "collection.sqlite", opened(title="Another"))
+        SurveyGuestCollection.open(
+            tmp_path / "collection.sqlite", opened(title="Another")
+        )
 
 
 def test_too_few_cannot_be_closed_and_say_how_many_are_missing(terms, caller, store):
@@ -604,7 +606,9 @@ def close(agreed, store, folder, without=()):
     table["survey"] |= survey_closing_entries(
         survey_terms(agreed), found.digest, found.tally
     )
-    (folder / "closed.toml").write_text(toml_of(consortium_from(table).to_table()))
+    (folder / "closed.toml").write_text(
+        toml_text_of_table(consortium_from(table).to_table())
+    )
     (folder / "submissions.jsonl").write_bytes(write_submissions(used))
     return found
 
@@ -642,7 +646,7 @@ def test_members_fetch_the_closed_survey_and_check_it(
         assert fetch_closed(agreed, page, out, identity=ann) == found
         closed = survey_terms(read_consortium(out / "closed.toml"))
         assert (closed.digest, closed.set) == (terms.digest, found.digest)
-        assert read_closed(closed, out) == found
+        assert read_fetched_survey(closed, out) == found
         # Guests, and whoever else has the page, do not get them.
         for name in ("closed.toml", "submissions.jsonl"):
             assert caller.ask(path=f"/{name}")[0].status == 403
@@ -677,7 +681,7 @@ def test_what_is_fetched_overwrites_no_other_survey(
     closing = survey_closing_entries(terms, found.digest, found.tally)
     other = signing_survey({**survey_table(**closing), "title": "last year"})
     before = {
-        "closed.toml": toml_of(other.to_table()).encode(),
+        "closed.toml": toml_text_of_table(other.to_table()).encode(),
         "submissions.jsonl": b"last year's\n",
     }
     with served(agreed, store) as caller:
@@ -704,7 +708,7 @@ def test_what_was_added_up_is_not_replaced(ann, tmp_path):
     world, mine = World(tmp_path), tmp_path / "mine"
     agreed = signing_survey(survey_table(**world.said))
     terms = survey_terms(agreed)
-    store = GuestCollection.open(tmp_path / "collection.sqlite", terms)
+    store = SurveyGuestCollection.open(tmp_path / "collection.sqlite", terms)
     sent = [guest_submission(terms, code, TABLE) for code in world.codes.values()]
     for one in sent:
         store.take(one.to_json().encode())
@@ -865,18 +869,21 @@ def test_the_page_that_was_saved_sends_to_the_host_and_is_what_letters_say(tmp_p
     rows = [
         {
             "name": name,
-            "key": guest_key(code_of(name)).public_key().public_bytes_raw().hex(),
+            "key": survey_guest_key(code_of(name))
+            .public_key()
+            .public_bytes_raw()
+            .hex(),
             "invited_by": MEMBERS[k % 3],
         }
         for k, name in enumerate(names)
     ]
     agreed = signing_survey(survey_table(guest=rows))
     terms = survey_terms(agreed)
-    store = GuestCollection.open(tmp_path / "collection.sqlite", terms)
+    store = SurveyGuestCollection.open(tmp_path / "collection.sqlite", terms)
     with served(agreed, store) as caller, chromium() as browser:
         address = f"http://{HOST}:{caller.port}"
         answer, text = caller.ask(path="/page.html")
-        single = single_file(page_survey(terms), f"{address}/submissions")
+        single = guest_page_as_single_file(page_survey(terms), f"{address}/submissions")
         assert text == single, "what a member works out for its letters"
         assert answer.headers["X-Content-SHA256"] == submission_sha256(single.encode())
         (tmp_path / "survey.html").write_bytes(single.encode())

@@ -25,9 +25,9 @@ from veilsum.surveys.terms import guest_table_of
 from veilsum.web.guest_page import (
     PACKAGE,
     SERVED,
+    guest_page_as_single_file,
     page_survey,
     served_page,
-    single_file,
 )
 
 HERE = Path(__file__).parent
@@ -599,7 +599,7 @@ def test_a_survey_cannot_break_out_of_its_page():
     evil = asked(rows=['</script><script src="//x">', "<!--<script>"])
     for page in (
         served_page(page_survey(evil)),
-        single_file(page_survey(evil), "https://a.example/submissions"),
+        guest_page_as_single_file(page_survey(evil), "https://a.example/submissions"),
     ):
         assert page.count("</script>") == 2
         assert "<!--" not in page
@@ -623,7 +623,7 @@ def test_a_survey_cannot_break_out_of_its_page():
 )
 def test_a_file_posts_to_a_whole_address_only(address):
     with refusals.refused("address-not-whole"):
-        single_file(page_survey(TERMS), address)
+        guest_page_as_single_file(page_survey(TERMS), address)
 
 
 def test_a_unit_that_nobody_can_type_is_refused():
@@ -636,7 +636,9 @@ def test_a_unit_that_nobody_can_type_is_refused():
 def test_the_same_survey_is_the_same_file():
     """Its hash is in every invitation."""
     address = "https://a.example/submissions"
-    first = single_file(page_survey(TERMS), address)
-    assert first == single_file(page_survey(TERMS), address)
-    assert first != single_file(page_survey(asked(title="Another")), address)
+    first = guest_page_as_single_file(page_survey(TERMS), address)
+    assert first == guest_page_as_single_file(page_survey(TERMS), address)
+    assert first != guest_page_as_single_file(
+        page_survey(asked(title="Another")), address
+    )
     assert not re.search(r'\ssrc="|rel="stylesheet"|@import|url\(', first)

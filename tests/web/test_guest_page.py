@@ -18,7 +18,7 @@ from veilsum.surveys.submission import (
     open_sealed_share,
     read_submission,
 )
-from veilsum.web.guest_page import page_survey, single_file
+from veilsum.web.guest_page import guest_page_as_single_file, page_survey
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
 NUMBERS = ("1 234,56", "", "\u22125", "1000000")
@@ -773,7 +773,9 @@ def test_a_broken_survey_is_said(browser, host):
 
 def test_one_file_that_was_saved(browser, host, tmp_path):
     """Opened from the disk: the same page, and it may speak to one address alone."""
-    text = single_file(page_survey(host.terms), f"{host.address}submissions")
+    text = guest_page_as_single_file(
+        page_survey(host.terms), f"{host.address}submissions"
+    )
     place = tmp_path / "survey.html"
     place.write_bytes(text.encode())
     seen = visited(browser, place.as_uri(), host.address)
@@ -801,7 +803,9 @@ def test_one_file_that_was_saved(browser, host, tmp_path):
 @slow
 def test_a_changed_script_does_not_run(browser, host, tmp_path):
     """Every script of the file is named by its hash."""
-    text = single_file(page_survey(host.terms), f"{host.address}submissions")
+    text = guest_page_as_single_file(
+        page_survey(host.terms), f"{host.address}submissions"
+    )
     place = tmp_path / "survey.html"
     place.write_text(text.replace("crypto.getRandomValues(", "console.log("))
     seen = visited(browser, place.as_uri(), host.address)

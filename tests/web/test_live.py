@@ -24,7 +24,7 @@ from veilsum.cli.app import app
 from veilsum.cli.join import ForPeople
 from veilsum.consortium.consortium import Address
 from veilsum.party.run_status import RunStatus, run_status_time, write_run_status
-from veilsum.report.run_report import report
+from veilsum.report.run_report import report_of_run
 from veilsum.web import live
 from veilsum.web.live import LiveServer, LogLines, RunWatch, live_page_token
 from veilsum.web.pages import PageBounds
@@ -73,7 +73,7 @@ def shown(folder, *, port=0, **options):
 
 
 def reported(out, receipts):
-    return report(out, receipts=receipts).content
+    return report_of_run(out, receipts=receipts).content
 
 
 def ask(server, path="/", **headers):

@@ -32,11 +32,11 @@ from veilsum.net.refusals import LogCap
 from veilsum.web.pages import (
     HEADERS,
     CallRates,
-    Guard,
     PageBounds,
     PageServer,
+    WebGuard,
     listening_page_socket,
-    server_names,
+    web_server_names,
 )
 
 HOST = "127.0.0.1"
@@ -60,9 +60,9 @@ def served(bounds=SMALL, tls=None, **options):
     listener = listening_page_socket(Address(HOST, 0))
     port = listener.getsockname()[1]
     routes = [Route("/", home), Route("/echo", echo, methods=["POST"])]
-    app = Guard(
+    app = WebGuard(
         Starlette(routes=routes),
-        server_names(Address(HOST, port)),
+        web_server_names(Address(HOST, port)),
         bounds=bounds,
         **options,
     )

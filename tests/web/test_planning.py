@@ -83,7 +83,7 @@ def test_an_answer_is_what_plan_and_worst_case_say(topology, t, success, sigma, 
     assert (best is None) == (vs.graphs.vertex_connectivity(topology) <= t)
     assert found["needed"] == (best and best.sigma)
     used = None if law == "uniform" else sigma or (best.sigma if best else 1.0)
-    grid = None if used is None else planning.grid_bits(topology, used)
+    grid = None if used is None else planning.grid_bits_for_sigma(topology, used)
     masks = {"law": law, "sigma": used, "grid": grid, "distance": distance}
     worst = vs.worst_case(topology, tolerate=t, progress=False, **masks)
     assert found["status"] == worst.status

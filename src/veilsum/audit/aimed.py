@@ -16,9 +16,9 @@ import numpy as np
 
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import (
+    AuditRehearsal,
     Holdings,
-    Rehearsal,
-    Skipped,
+    SkippedAttack,
     made_up_range,
     values_of_counts,
 )
@@ -43,7 +43,7 @@ NEARLY = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Aim:
+class AimedQuestion:
     """A question and tables that single somebody out.
 
     Attributes:
@@ -53,7 +53,7 @@ class Aim:
 
     at: str
     column: str
-    question: Rehearsal
+    question: AuditRehearsal
     held: Holdings
     whose: tuple[str, int] | None = None
 
@@ -62,13 +62,13 @@ class Aim:
 
 
 def play(
-    question: Rehearsal,
+    question: AuditRehearsal,
     *,
     coalition: Sequence[str],
     seed: int,
     trials: int,
     rules: Rules | None = None,
-) -> tuple[Outcome | Skipped, ...]:
+) -> tuple[Outcome | SkippedAttack, ...]:
     """Aim the question, each time at another row of another made-up table.
 
     Args:
@@ -79,7 +79,7 @@ def play(
         rules: other rules than agreed, to measure the effect of the agreed ones.
     """
     if question.schema is None:
-        return (Skipped(ATTACK, "the question is not about tables"),)
+        return (SkippedAttack(ATTACK, "the question is not about tables"),)
     found: dict[str, list[bool]] = {}
     for trial in range(trials):
         chance = np.random.default_rng((seed, trial, 4))
@@ -100,7 +100,7 @@ def play(
 
 
 def formulas_that_aim(
-    question: Rehearsal, *, coalition: Sequence[str], seed: int
+    question: AuditRehearsal, *, coalition: Sequence[str], seed: int
 ) -> tuple[str, ...]:
     """Return by what the file itself allows aims, and what would refuse them.
 
@@ -115,7 +115,7 @@ def formulas_that_aim(
         for rule in OPEN
         if getattr(agreed, rule) != getattr(usual, rule)
     }
-    answered: dict[str, list[Aim]] = {}
+    answered: dict[str, list[AimedQuestion]] = {}
     for trial in range(TRIED):
         chance = np.random.default_rng((seed, trial, 4))
         for aim in aims_at_rows(question, coalition, chance, (seed, trial)):
@@ -124,7 +124,7 @@ def formulas_that_aim(
                 known.append(aim)
     every = {rule: own for change in weakened.values() for rule, own in change.items()}
 
-    def refused(aim: Aim, change: dict[str, Any]) -> bool:
+    def refused(aim: AimedQuestion, change: dict[str, Any]) -> bool:
         return not aim.answered(replace(agreed, **change))
 
     found = []
@@ -136,11 +136,15 @@ def formulas_that_aim(
             for rule, change in weakened.items()
         }
         told = [
-            f"{rule} = {_as_written(every[rule])}, as usual, refuses {count}"
+            f"{rule} = {_singled_out_value_as_written(every[rule])}, as usual, "
+            f"refuses {count}"
             for rule, count in stopped.items()
             if count
         ]
-        own = [f"{rule} = {_as_written(getattr(agreed, rule))}" for rule in weakened]
+        own = [
+            f"{rule} = {_singled_out_value_as_written(getattr(agreed, rule))}"
+            for rule in weakened
+        ]
         whole = sum(refused(aim, every) for aim in some) if every else 0
         if not own:
             found.append(
@@ -157,41 +161,48 @@ def formulas_that_aim(
     return tuple(found)
 
 
-def _as_written(value: Any) -> str:
+def _singled_out_value_as_written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
 def aims_at_rows(
-    question: Rehearsal,
+    question: AuditRehearsal,
     coalition: Sequence[str],
     chance: np.random.Generator,
     seed: Any,
-) -> Iterator[Aim]:
+) -> Iterator[AimedQuestion]:
     """Yield what the question can be aimed at, with tables for it."""
     held, _ = question.sound(seed)
     honest = question.honest(coalition)
     victim = honest[int(chance.integers(len(honest)))]
     row = int(chance.integers(len(held[victim])))
-    for column in _used(question):
-        if _by_level(question, column):
-            if len(_levels(column)) < 2:
+    for column in _aimed_question_columns(question):
+        if _aim_by_column_level(question, column):
+            if len(_singling_out_levels(column)) < 2:
                 continue
             one = _one_has_it(held, victim, row, column)
-            yield Aim(ROW, column.name, question, one, (victim, row))
-            yield Aim(SITE, column.name, question, _site_has_it(held, victim, column))
+            yield AimedQuestion(ROW, column.name, question, one, (victim, row))
+            yield AimedQuestion(
+                SITE, column.name, question, _site_has_it(held, victim, column)
+            )
         else:
-            far = _stands_out(held, victim, row, column)
-            yield Aim(ROW, column.name, question, far, (victim, row))
-            yield Aim(SITE, column.name, question, _names_sites(held, column))
+            far = _tables_where_one_row_stands_out(held, victim, row, column)
+            yield AimedQuestion(ROW, column.name, question, far, (victim, row))
+            yield AimedQuestion(
+                SITE,
+                column.name,
+                question,
+                _tables_where_a_number_names_sites(held, column),
+            )
 
 
-def _used(question: Rehearsal) -> tuple[Column, ...]:
+def _aimed_question_columns(question: AuditRehearsal) -> tuple[Column, ...]:
     assert question.schema is not None
     job = question.kind.job(question.asked, question.schema)
     return () if job is None else job.schema.columns
 
 
-def _by_level(question: Rehearsal, column: Column) -> bool:
+def _aim_by_column_level(question: AuditRehearsal, column: Column) -> bool:
     """Say whether the question tells a column's values apart, each from all others.
 
     Of few numbers a formula does that with C(...), and where there are but two: else
@@ -205,7 +216,7 @@ def _by_level(question: Rehearsal, column: Column) -> bool:
     return formula is None or two or named
 
 
-def _levels(column: Column) -> list[Any]:
+def _singling_out_levels(column: Column) -> list[Any]:
     if column.is_category:
         return list(column.categories)
     return values_of_counts(
@@ -217,7 +228,7 @@ def _one_has_it(
     held: Holdings, victim: str, row: int, column: Column
 ) -> dict[str, Frame]:
     """Return tables in which one row of a party has a level, and no other there."""
-    *others, level = _levels(column)
+    *others, level = _singling_out_levels(column)
     own = held[victim]
     values = np.resize(np.array(others, dtype=object), len(own))
     values[row] = level
@@ -226,7 +237,7 @@ def _one_has_it(
 
 def _site_has_it(held: Holdings, victim: str, column: Column) -> dict[str, Frame]:
     """Return tables in which many rows of one party have a level, and nobody else's."""
-    *others, level = _levels(column)
+    *others, level = _singling_out_levels(column)
     found = {}
     for name, table in held.items():
         values = np.resize(np.array(others, dtype=object), len(table))
@@ -236,12 +247,12 @@ def _site_has_it(held: Holdings, victim: str, column: Column) -> dict[str, Frame
     return found
 
 
-def _written(column: Column, values: Array[Any]) -> list[Any]:
+def _values_in_column_units(column: Column, values: Array[Any]) -> list[Any]:
     """Return numbers as whole ones of a column's unit."""
     return values_of_counts(column, np.rint(values / float(column.measure.unit)))
 
 
-def _stands_out(
+def _tables_where_one_row_stands_out(
     held: Holdings, victim: str, row: int, column: Column
 ) -> dict[str, Frame]:
     """Return tables in which one row of a party is all that differs there, nearly."""
@@ -256,15 +267,21 @@ def _stands_out(
             values[row] = high
         else:
             values += apart * np.arange(len(table)) / len(table)
-        found[name] = table.assign(**{column.name: _written(column, values)})
+        found[name] = table.assign(
+            **{column.name: _values_in_column_units(column, values)}
+        )
     return found
 
 
-def _names_sites(held: Holdings, column: Column) -> dict[str, Frame]:
+def _tables_where_a_number_names_sites(
+    held: Holdings, column: Column
+) -> dict[str, Frame]:
     """Return tables in which a number is the same in all rows of a party."""
     low, high = made_up_range(column)
     codes = np.linspace(low, high, len(held) + 2)[1:-1]
     return {
-        name: table.assign(**{column.name: _written(column, np.full(len(table), code))})
+        name: table.assign(
+            **{column.name: _values_in_column_units(column, np.full(len(table), code))}
+        )
         for code, (name, table) in zip(codes, held.items(), strict=True)
     }

@@ -5,12 +5,12 @@ truth and no party's numbers are needed. `Outcome` has the count beside the high
 chance that a sound run allows, with Clopper and Pearson's interval, and says which
 chance it would have found: without that line, finding nothing means nothing.
 
-Attacks on masks share their executions. `Shares` of one batch serve all coalitions and
-all attacks: an execution more is a few coefficients more, drawn by the package's own
-laws and added up by its own `Shares`, so that a defect there is in the batch, too.
-A `Player` is one attack in the hands of one coalition. It names what the parties hold
-in either of two worlds, and gets a `Sight`, which has what the coalition saw and no
-hidden share.
+Attacks on masks share their executions. `MaskShares` of one batch serve all coalitions
+and all attacks: an execution more is a few coefficients more, drawn by the package's
+own laws and added up by its own `MaskShares`, so that a defect there is in the batch,
+too. An `AttackPlayer` is one attack in the hands of one coalition. It names what the
+parties hold in either of two worlds, and gets a `CoalitionSight`, which has what the
+coalition saw and no hidden share.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from scipy import special
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import Law
-from veilsum.masks.masking import Shares, ShareStreams, draw_shares
+from veilsum.masks.laws import MaskLaw
+from veilsum.masks.masking import MaskShares, ShareStreams, draw_mask_shares
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.limbs import to_integers
+from veilsum.numbers.limbs import limbs_to_integers
 from veilsum.numbers.shapes import Bool, Int, Shaped
-from veilsum.privacy.transcript import touching
+from veilsum.privacy.transcript import edges_touching_colluders
 
 # How often all that an audit says may be wrong together, if everything is sound.
 FALSE_ALARMS = 0.05
@@ -101,10 +101,10 @@ class Outcome:
         return (
             self.attack,
             ", ".join(self.coalition) or "anybody",
-            _percent(self.promised),
-            f"{_percent(self.rate)}{' !' if self.exceeds(alarms) else ''}",
-            f"{_percent(low)} to {_percent(high)}",
-            _percent(self.findable(alarms)),
+            _attack_percent(self.promised),
+            f"{_attack_percent(self.rate)}{' !' if self.exceeds(alarms) else ''}",
+            f"{_attack_percent(low)} to {_attack_percent(high)}",
+            _attack_percent(self.findable(alarms)),
         )
 
 
@@ -112,7 +112,7 @@ class Outcome:
 COLUMNS = ("attack", "by", "promised", "measured", "interval", "would find")
 
 
-def _percent(chance: float | None) -> str:
+def _attack_percent(chance: float | None) -> str:
     if chance is None:
         return "nothing"
     if 0.0 < chance < 5e-5:
@@ -170,24 +170,24 @@ def successes_that_refute(promised: float, trials: int, alarms: float) -> int | 
 
 
 # Draws all shares of a batch from a root: the package's way, or a planted leak's.
-Drawing = Callable[[Topology, Law, int, int, int], Shares]
-Encoding = Callable[[Law, Array[Any]], Array[Any]]
+Drawing = Callable[[Topology, MaskLaw, int, int, int], MaskShares]
+Encoding = Callable[[MaskLaw, Array[Any]], Array[Any]]
 
 
-def sound_shares(
-    topology: Topology, law: Law, root: int, size: int, epoch: int = 0
-) -> Shares:
+def sound_shares_for_attack(
+    topology: Topology, law: MaskLaw, root: int, size: int, epoch: int = 0
+) -> MaskShares:
     """Return shares as simulated parties draw them."""
-    return draw_shares(topology, law, ShareStreams(root), size=size, epoch=epoch)
+    return draw_mask_shares(topology, law, ShareStreams(root), size=size, epoch=epoch)
 
 
-def encode_for_attack(law: Law, values: Array[Any]) -> Array[Any]:
+def encode_for_attack(law: MaskLaw, values: Array[Any]) -> Array[Any]:
     """Return a party's values in the law's numbers, as parties do."""
     return law.encode(values)
 
 
 @lru_cache(maxsize=16)
-def law_of_many_executions(law: Law, width: int, times: int) -> Law:
+def law_of_many_executions(law: MaskLaw, width: int, times: int) -> MaskLaw:
     """Return the law of so many executions at once, coefficient by coefficient."""
     return law.of_places([place for place in range(width) for _ in range(times)])
 
@@ -204,14 +204,14 @@ class Scene:
     """
 
     topology: Topology
-    law: Law
+    law: MaskLaw
     width: int
-    draw: Drawing = sound_shares
+    draw: Drawing = sound_shares_for_attack
     encode: Encoding = encode_for_attack
-    plan: tuple[Law, int] | None = None
+    plan: tuple[MaskLaw, int] | None = None
 
     @property
-    def plan_law(self) -> Law:
+    def plan_law(self) -> MaskLaw:
         """Law with which parties mask whole vectors."""
         return self.law if self.plan is None else self.plan[0]
 
@@ -220,13 +220,13 @@ class Scene:
         """Length of these vectors."""
         return self.width if self.plan is None else self.plan[1]
 
-    def batch(self, root: int, executions: int) -> Batch:
+    def batch(self, root: int, executions: int) -> AttackedShares:
         """Return the shares of some executions."""
         law, size = (
             law_of_many_executions(self.law, self.width, executions),
             executions * self.width,
         )
-        return Batch(self, self.draw(self.topology, law, root, size, 0), root)
+        return AttackedShares(self, self.draw(self.topology, law, root, size, 0), root)
 
     def colluders(self, coalition: Iterable[str]) -> tuple[str, ...]:
         """Return the names of a coalition in the topology's order."""
@@ -239,7 +239,7 @@ class Scene:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Batch:
+class AttackedShares:
     """Shares of some executions, for all coalitions.
 
     Attributes:
@@ -248,7 +248,7 @@ class Batch:
     """
 
     scene: Scene
-    shares: Shares
+    shares: MaskShares
     root: int
 
     @property
@@ -258,7 +258,7 @@ class Batch:
     @cached_property
     def masks(self) -> Numbers:
         """Everybody's masks, (n, executions, p)."""
-        return self.by_execution(to_integers(self.shares.masks()))
+        return self.by_execution(limbs_to_integers(self.shares.masks()))
 
     def noise(self, coalition: tuple[str, ...]) -> Numbers:
         """Return what masks add to each honest party beside what a coalition knows."""
@@ -270,7 +270,7 @@ class Batch:
         coalition: Iterable[str],
         values: Shaped[Array[Any], "*batch n p"],
         part: slice = slice(None),
-    ) -> Sight:
+    ) -> CoalitionSight:
         """Return what a coalition sees if the parties hold these in each execution.
 
         Args:
@@ -281,18 +281,18 @@ class Batch:
         """
         topology = self.scene.topology
         colluders = topology.indices(coalition)
-        inside = np.flatnonzero(touching(topology, colluders))
+        inside = np.flatnonzero(edges_touching_colluders(topology, colluders))
         honest = self.scene.others(coalition)
         rows = values[..., honest, :] if values.ndim == 2 else values[:, honest]
         rows = rows[:, None] if values.ndim == 2 else np.moveaxis(rows, 1, 0)
-        return Sight(
+        return CoalitionSight(
             scene=self.scene,
             coalition=topology.names(colluders),
             honest=tuple(honest),
             effective=self.scene.law.wrap(self.masks[honest][:, part] + rows),
             known_edges=inside,
             known=tuple(
-                self.by_execution(to_integers(self.shares.values[edge]))[:, part]
+                self.by_execution(limbs_to_integers(self.shares.values[edge]))[:, part]
                 for edge in inside
             ),
         )
@@ -302,13 +302,13 @@ class Batch:
         return np.swapaxes(flat.reshape(shape), -1, -2)
 
 
-def edge_noise(shares: Numbers) -> Numbers:
+def edge_noise_in_attack(shares: Numbers) -> Numbers:
     """Return r_ij - r_ji of one edge, or r_ij alone where links are one-way."""
     return shares[0] - shares[1] if len(shares) == 2 else shares[0]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Sight:
+class CoalitionSight:
     """What a coalition saw of some executions, in the law's numbers.
 
     Attributes:
@@ -342,7 +342,7 @@ class Sight:
         for (i, j), shares in zip(edges, self.known, strict=True):
             if i not in place and j not in place:
                 continue
-            noise = edge_noise(shares)
+            noise = edge_noise_in_attack(shares)
             if i in place:
                 left[place[i]] -= noise
             if j in place:
@@ -351,7 +351,7 @@ class Sight:
 
 
 @runtime_checkable
-class Player(Protocol):
+class AttackPlayer(Protocol):
     """One attack in the hands of one coalition."""
 
     @property
@@ -377,7 +377,7 @@ class Player(Protocol):
         The second axis has the executions of one trial, which belong together.
         """
 
-    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+    def play(self, sight: CoalitionSight, worlds: Worlds) -> Hits:
         """Return in which trials the attack was right.
 
         Args:
@@ -386,7 +386,9 @@ class Player(Protocol):
         """
 
 
-def play_on_batch(batch: Batch, player: Player, worlds: Worlds) -> tuple[int, int]:
+def play_on_batch(
+    batch: AttackedShares, player: AttackPlayer, worlds: Worlds
+) -> tuple[int, int]:
     """Let an attack be played on a batch; return how often, and how often it was right.
 
     `worlds` are as many coins, 0 or 1, as the batch has executions.

@@ -47,49 +47,52 @@ from veilsum.audit.attack import (
     COLUMNS,
     FALSE_ALARMS,
     REAL_PARTIES,
+    AttackPlayer,
     Outcome,
-    Player,
     Scene,
     Worlds,
     clopper_pearson,
     play_on_batch,
 )
-from veilsum.audit.late_unmasking import Recorded
+from veilsum.audit.late_unmasking import AuditedLoopback
 from veilsum.audit.likelihood import (
     LikelihoodRatio,
     aim,
-    covariance_of,
-    distance_for,
+    covariance_of_attacked_noise,
+    distance_for_attack_success,
     guesser_from_observations,
     is_attack_target_hidden,
 )
 from veilsum.audit.made_up import shares_never_repeat
 from veilsum.audit.noninterference import (
-    is_masked,
-    same_frames,
+    interference_same_frames,
+    is_masked_in_audited_world,
     sends_two_vectors,
     shares_sent_in,
 )
 from veilsum.audit.planted import PLANTED
-from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
-from veilsum.audit.unfinished import AttackSoFar, Gain, Unfinished
-from veilsum.consortium.consortium import Minimisation
+from veilsum.audit.question import BRIEF, AuditRehearsal, RehearsedAnswer, SkippedAttack
+from veilsum.audit.unfinished import AttackSoFar, Gain, UnfinishedAudit
+from veilsum.consortium.consortium import AgreedMinimisation
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import InvalidInputError, MissingExtraError, NumericalError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
 from veilsum.locale import phrase
-from veilsum.masks.laws import Law
+from veilsum.masks.laws import MaskLaw
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
-from veilsum.numbers.limbs import is_wide
+from veilsum.numbers.limbs import is_wide_integer_type
 from veilsum.numbers.shapes import Float, Int
-from veilsum.privacy.conversions import divergence_for_success, gaussian_mu
+from veilsum.privacy.conversions import (
+    divergence_for_success,
+    gaussian_mu_of_divergence,
+)
 from veilsum.privacy.transcript import Transcript
 from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
-from veilsum.progress import Advance, Progress, silent, watched
+from veilsum.progress import Advance, Progress, silent_progress, watch_progress
 from veilsum.scale.pieces import map_pieces, seed_of_piece
-from veilsum.showing import MOST_ROWS, Block, Renderable, Rendering, Table
+from veilsum.showing import MOST_ROWS, Block, Renderable, Rendering, ShownTable
 
 Depth = Literal["quick", "standard", "deep"]
 # A finding that is this much rarer than what chance may find needs no second look.
@@ -124,7 +127,7 @@ EDGES = np.linspace(-8.0, 8.0, 161)
 # Thresholds at which errors are compared: every half deviation, up to three.
 POINTS = [place for place in range(161) if place % 5 == 0 and 50 <= place <= 110]
 
-Aim = Callable[[Scene, tuple[str, ...]], Player | None]
+Aim = Callable[[Scene, tuple[str, ...]], AttackPlayer | None]
 Coalition = tuple[str, ...]
 Counts = Int[Array[Any], "players 2"]
 ScoreCounts = Int[Array[Any], "2 bins"]
@@ -132,7 +135,7 @@ ScoreCounts = Int[Array[Any], "2 bins"]
 # Attacks that are right for certain, or hardly ever: a few executions tell.
 AIMED: Mapping[str, Aim] = {
     "cut": cut.aim,
-    "hidden cut": cut.aim_deeper,
+    "hidden cut": cut.aim_cut_attack_deeper,
     "one honest party": cut.aim_at_one,
     "repeated runs": repeated.aim,
     "reused masks": reused.aim,
@@ -160,26 +163,26 @@ ON_SUMS = (low_bits, reassignment, partial_round, aimed, differencing, refusals)
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class AuditTally:
     """What some executions came to: trials and successes by player, scores by world."""
 
     counts: Counts
     scores: Mapping[int, ScoreCounts]
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: AuditTally) -> AuditTally:
         both = {k: self.scores[k] + other.scores[k] for k in self.scores}
-        return Tally(self.counts + other.counts, both)
+        return AuditTally(self.counts + other.counts, both)
 
 
 @dataclass(frozen=True, eq=False)
-class Playing:
+class AuditPlaying:
     """Players who share their executions: called with a batch's key and seed."""
 
     scene: Scene
-    players: tuple[Player, ...]
+    players: tuple[AttackPlayer, ...]
     executions: int
 
-    def __call__(self, key: str, seed: int) -> Tally:
+    def __call__(self, key: str, seed: int) -> AuditTally:
         batch = self.scene.batch(seed, self.executions)
         worlds = coins_for_worlds(
             seed_of_piece(seed, f"{key}, which world"), self.executions
@@ -200,15 +203,17 @@ class Playing:
             above = player.scores(noise[:, first:] + (one - zero))
             right = np.count_nonzero(below <= 0) + np.count_nonzero(above > 0)
             counts.append((len(worlds), int(right)))
-            scores[k] = np.stack([_binned(below), _binned(above)])
-        return Tally(np.array(counts, dtype=np.int64).reshape(-1, 2), scores)
+            scores[k] = np.stack(
+                [_binned_attack_scores(below), _binned_attack_scores(above)]
+            )
+        return AuditTally(np.array(counts, dtype=np.int64).reshape(-1, 2), scores)
 
 
 def coins_for_worlds(seed: int, count: int) -> Worlds:
     return np.random.default_rng(seed).integers(2, size=count)
 
 
-def _binned(scores: FloatArray) -> Int[Array[Any], " bins"]:
+def _binned_attack_scores(scores: FloatArray) -> Int[Array[Any], " bins"]:
     inside = np.clip(scores, EDGES[0], EDGES[-1])
     return np.asarray(np.histogram(inside, EDGES)[0], dtype=np.int64)
 
@@ -217,22 +222,22 @@ def executions_per_batch(scene: Scene) -> int:
     """Return how many executions are drawn at once; the same on every machine."""
     arcs = scene.topology.n_edges * scene.topology.shares_per_edge
     most = BATCH_NUMBERS
-    if is_wide(scene.law.dtype):
+    if is_wide_integer_type(scene.law.dtype):
         most //= PYTHON_NUMBERS
     return max(10, most // max(1, arcs * scene.width))
 
 
-def play(
+def play_attacks(
     scene: Scene,
-    players: Sequence[Player],
+    players: Sequence[AttackPlayer],
     executions: int,
     *,
     seed: int,
     what: str,
     on: Executor | None = None,
-    kept: Unfinished | None = None,
+    kept: UnfinishedAudit | None = None,
     progress: Advance | None = None,
-) -> tuple[Tally, int]:
+) -> tuple[AuditTally, int]:
     """Let players play; return what it came to, and how many executions there were.
 
     Ctrl-C ends it, and what there is by then is kept.
@@ -254,11 +259,11 @@ def play(
         done = 0
         nothing = np.zeros((len(players), 2), dtype=np.int64)
         score = np.zeros((2, len(EDGES) - 1), dtype=np.int64)
-        tally = Tally(nothing, dict.fromkeys(scored, score))
+        tally = AuditTally(nothing, dict.fromkeys(scored, score))
     else:
-        done, tally = before[0], Tally(*before[1:])
+        done, tally = before[0], AuditTally(*before[1:])
     try:
-        work = Playing(scene, tuple(players), size)
+        work = AuditPlaying(scene, tuple(players), size)
         for found in map_pieces(work, keys[done // size :], seed=seed, on=on):
             tally, done = tally + found, done + size
             if kept is not None:
@@ -273,15 +278,15 @@ def play(
     except BrokenExecutor as error:
         whose = "" if what == "play" else f" of {what} attacks"
         reached = f"{min(done, executions):,} of {executions:,} executions{whose}"
-        raise _lost(error, kept, reached) from None
+        raise _lost_audit_error(error, kept, reached) from None
     finally:
         if kept is not None and done:
             kept.write()
     return tally, done
 
 
-def _lost(
-    error: BrokenExecutor, kept: Unfinished | None, reached: str
+def _lost_audit_error(
+    error: BrokenExecutor, kept: UnfinishedAudit | None, reached: str
 ) -> InvalidInputError:
     words = (
         f"{reached} are in {kept.path}: the same command goes on from there, on "
@@ -299,7 +304,7 @@ def _lost(
 
 
 @dataclass(frozen=True)
-class Control:
+class AuditControl:
     """Something that must come out in one way, or the audit is broken.
 
     Attributes:
@@ -313,7 +318,7 @@ class Control:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class TradeOff(Renderable):
+class AttackTradeOff(Renderable):
     """How well two worlds are told apart at every threshold: false alarms and misses.
 
     Attributes:
@@ -336,7 +341,7 @@ class TradeOff(Renderable):
         return Rendering(
             f"Area under the ROC curve of {listed_names(self.coalition) or 'anybody'}: "
             f"{self.area:.4f}",
-            [Table(heads, rows, align="." * len(heads))],
+            [ShownTable(heads, rows, align="." * len(heads))],
         )
 
     @property
@@ -373,7 +378,9 @@ class TradeOff(Renderable):
         if self.divergence is None:
             return np.zeros_like(alarms)
         if self.gaussian:
-            found = ndtr(ndtri(1.0 - alarms) - gaussian_mu(self.divergence))
+            found = ndtr(
+                ndtri(1.0 - alarms) - gaussian_mu_of_divergence(self.divergence)
+            )
             return np.asarray(found, dtype=np.float64)
         return np.maximum(0.0, 2.0 * (1.0 - self.promised) - alarms)
 
@@ -437,8 +444,8 @@ class Audit(Renderable):
     executions: int
     asked: int
     outcomes: tuple[Outcome, ...]
-    controls: tuple[Control, ...]
-    curves: tuple[TradeOff, ...]
+    controls: tuple[AuditControl, ...]
+    curves: tuple[AttackTradeOff, ...]
     skipped: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
@@ -454,11 +461,11 @@ class Audit(Renderable):
         return tuple(one for one in self.outcomes if one.exceeds(self.alarms))
 
     @cached_property
-    def crossed(self) -> tuple[TradeOff, ...]:
+    def crossed(self) -> tuple[AttackTradeOff, ...]:
         return tuple(one for one in self.curves if one.crosses(self.alarms))
 
     @property
-    def broken(self) -> tuple[Control, ...]:
+    def broken(self) -> tuple[AuditControl, ...]:
         """Controls that did not come out as they must."""
         return tuple(one for one in self.controls if not one.holds)
 
@@ -531,7 +538,7 @@ class Audit(Renderable):
         """Return the verdict, the attacks, and whether the controls hold."""
         ordered = sorted(self.outcomes, key=lambda one: not one.exceeds(self.alarms))
         rows = [one.row(self.alarms) for one in ordered[:MOST_ROWS]]
-        blocks: list[Block] = [*self.allowed, Table(COLUMNS, rows, align="<<>>><")]
+        blocks: list[Block] = [*self.allowed, ShownTable(COLUMNS, rows, align="<<>>><")]
         if len(ordered) > MOST_ROWS:
             blocks.append(f"and {len(ordered) - MOST_ROWS:,} more in audit.json")
         # Where nothing is told at any distance, there is none to name.
@@ -544,7 +551,7 @@ class Audit(Renderable):
         marks = {True: "as it must be", False: "NOT as it must be"}
         controls = [(one.name, one.found, marks[one.holds]) for one in self.controls]
         if controls:
-            blocks.append(Table(("control", "found", ""), controls, align="<><"))
+            blocks.append(ShownTable(("control", "found", ""), controls, align="<><"))
         return Rendering(
             self.verdict,
             [*blocks, *self.said, *self.clock],
@@ -605,7 +612,7 @@ def coalitions_of(
     """
     names = topology.parties
     if asked == "worst":
-        worst = _worst(topology, tolerate, most_work)
+        worst = _worst_audited_coalition(topology, tolerate, most_work)
         others = topology.names(topology.indices(named))
         return list(dict.fromkeys([worst, others or worst]))
     if asked.startswith("all:"):
@@ -616,10 +623,10 @@ def coalitions_of(
                 f"colluders, so that two others are left; found {asked!r}",
                 code="colluders-out-of-range",
             )
-        _check_many(asked, comb(len(names), int(size)))
+        _check_many_executions(asked, comb(len(names), int(size)))
         return list(combinations(names, int(size)))
     groups = asked.split(";")
-    _check_many("these", len(groups))
+    _check_many_executions("these", len(groups))
     found = []
     for group in groups:
         members = [one.strip() for one in group.split(",") if one.strip()]
@@ -628,7 +635,7 @@ def coalitions_of(
     return list(dict.fromkeys(found))
 
 
-def _check_many(what: str, many: int) -> None:
+def _check_many_executions(what: str, many: int) -> None:
     if many > MOST_COALITIONS:
         raise InvalidInputError(
             f"{what} are {many:,} coalitions, and at most {MOST_COALITIONS} are "
@@ -637,7 +644,9 @@ def _check_many(what: str, many: int) -> None:
         )
 
 
-def _worst(topology: Topology, tolerate: int, most_work: float) -> Coalition:
+def _worst_audited_coalition(
+    topology: Topology, tolerate: int, most_work: float
+) -> Coalition:
     """Return who leaves the others hidden least; who cuts them off, if anybody can."""
     if tolerate == 0:
         return ()
@@ -678,7 +687,9 @@ def audit_executions(scene: Scene, depth: Depth, asked: int | None = None) -> in
         return asked
     many = EXECUTIONS[depth]
     return (
-        many // PYTHON_NUMBERS if is_wide(scene_of_one_word(scene).law.dtype) else many
+        many // PYTHON_NUMBERS
+        if is_wide_integer_type(scene_of_one_word(scene).law.dtype)
+        else many
     )
 
 
@@ -691,7 +702,7 @@ def audit(
     distance: float | None = None,
     seed: int = 0,
     on: Executor | None = None,
-    kept: Unfinished | None = None,
+    kept: UnfinishedAudit | None = None,
     progress: Progress = None,
 ) -> Audit:
     """Play an adversary against masks, and controls against the audit.
@@ -718,24 +729,27 @@ def audit(
     executions = audit_executions(scene, depth, executions)
     hidden = [one for one in groups if is_attack_target_hidden(scene, one)]
     if distance is None:
-        distance = min((distance_for(scene, one, SUCCESS) for one in hidden), default=1)
+        distance = min(
+            (distance_for_attack_success(scene, one, SUCCESS) for one in hidden),
+            default=1,
+        )
     common: dict[str, Any] = {"seed": seed, "on": on}
     try:
-        guessers = _guessers(scene, hidden, distance, seed)
+        guessers = _likelihood_guessers(scene, hidden, distance, seed)
     except (NumericalError, OverflowError):
         raise InvalidInputError(
             f"two inputs at distance {distance:g} are beyond the numbers that were "
             "agreed on: leave --distance out, or give a smaller one",
             code="distance-too-large",
         ) from None
-    with watched(progress) as opening:
+    with watch_progress(progress) as opening:
         bar = None if opening is None else opening("executions", executions)
-        tally, done = play(
+        tally, done = play_attacks(
             scene, guessers, executions, what="play", kept=kept, progress=bar, **common
         )
-    outcomes = _outcomes(guessers, tally)
+    outcomes = _audit_outcomes(guessers, tally)
     curves = [
-        TradeOff(
+        AttackTradeOff(
             coalition=player.coalition,
             promised=player.promised,
             scores=tally.scores[k],
@@ -745,14 +759,16 @@ def audit(
         if player.attack == LIKELIHOOD
     ]
     if depth != "quick" and done >= executions:
-        further = _aimed(whole, groups)
+        further = _aimed_players(whole, groups)
         count = min(FEW, max(FEWEST_TRIALS, 10 * executions_per_batch(whole)))
-        some, _ = play(whole, further, count, what="further", kept=kept, **common)
-        outcomes += _outcomes(further, some)
+        some, _ = play_attacks(
+            whole, further, count, what="further", kept=kept, **common
+        )
+        outcomes += _audit_outcomes(further, some)
         try:
-            outcomes += _played(scene, groups[0], seed, on=on)
+            outcomes += _play_share_attacks(scene, groups[0], seed, on=on)
         except BrokenExecutor as error:
-            raise _lost(error, kept, "all executions") from None
+            raise _lost_audit_error(error, kept, "all executions") from None
     numbers = share_law.shares_by_number(
         whole, seed_of_piece(seed, share_law.BY_NUMBER)
     )
@@ -760,7 +776,7 @@ def audit(
     controls = [
         *_sham_controls(scene, hidden, distance, seed),
         *_planted_controls(scene, hidden, distance, seed),
-        *_spoilt_numbers(whole, seed),
+        *_control_with_spoilt_numbers(whole, seed),
     ]
     return Audit(
         seed=seed,
@@ -775,7 +791,7 @@ def audit(
     )
 
 
-def _guessers(
+def _likelihood_guessers(
     scene: Scene, groups: Sequence[Coalition], distance: float, seed: int
 ) -> list[LikelihoodRatio]:
     """Return who tells two inputs apart: by the promise, and by what it has seen."""
@@ -783,12 +799,14 @@ def _guessers(
     believing = [aim(scene, one, distance) for one in groups]
     size = min(executions_per_batch(scene), LEARNED)
     moments: list[Any] = [0.0] * len(groups)
-    n_batches = 1 if is_wide(scene.law.dtype) else ceil(LEARNED / size)
+    n_batches = 1 if is_wide_integer_type(scene.law.dtype) else ceil(LEARNED / size)
     for k in range(n_batches):
         batch = scene.batch(seed_of_piece(seed, f"learn/{k}"), size)
         for g, player in enumerate(believing):
             assert player is not None
-            moments[g] += covariance_of(scene, batch.noise(player.coalition))
+            moments[g] += covariance_of_attacked_noise(
+                scene, batch.noise(player.coalition)
+            )
     for player, moment in zip(believing, moments, strict=True):
         assert player is not None
         doubting = guesser_from_observations(
@@ -799,14 +817,14 @@ def _guessers(
     return found
 
 
-def _aimed(
+def _aimed_players(
     scene: Scene, groups: Sequence[Coalition], names: Iterable[str] = AIMED
-) -> list[Player]:
+) -> list[AttackPlayer]:
     players = (AIMED[name](scene, one) for one in groups for name in names)
     return [one for one in players if one is not None]
 
 
-def _played(
+def _play_share_attacks(
     scene: Scene,
     group: Coalition,
     seed: int,
@@ -835,7 +853,9 @@ def audit_workers(on: Executor | None) -> Executor | None:
     return None if isinstance(on, ThreadPoolExecutor) else on
 
 
-def _outcomes(players: Sequence[Player], tally: Tally) -> list[Outcome]:
+def _audit_outcomes(
+    players: Sequence[AttackPlayer], tally: AuditTally
+) -> list[Outcome]:
     return [
         Outcome(
             attack=player.attack,
@@ -852,7 +872,7 @@ def _outcomes(players: Sequence[Player], tally: Tally) -> list[Outcome]:
 
 def _sham_controls(
     scene: Scene, groups: Sequence[Coalition], distance: float, seed: int
-) -> Iterator[Control]:
+) -> Iterator[AuditControl]:
     """Yield what must find nothing: no difference, and guesses turned round."""
     if not groups:
         return
@@ -860,22 +880,22 @@ def _sham_controls(
     assert player is not None
     same = replace(player, held=player.held[[0, 0]], promised=0.5)
     count = min(CONTROLLED, 10 * executions_per_batch(scene))
-    tally, _ = play(scene, [same, player], count, seed=seed, what="sham")
-    null, straight = _outcomes([same, player], tally)
+    tally, _ = play_attacks(scene, [same, player], count, seed=seed, what="sham")
+    null, straight = _audit_outcomes([same, player], tally)
     turned = replace(
         straight, successes=straight.trials - straight.successes, promised=0.5
     )
     low, high = null.interval(BROKEN_BY_CHANCE)
     expected = "two worlds that are the same are told apart half of the time"
-    yield Control("null", expected, f"{100 * null.rate:.2f}%", low <= 0.5 <= high)
+    yield AuditControl("null", expected, f"{100 * null.rate:.2f}%", low <= 0.5 <= high)
     expected = "guesses turned round are no better than a coin"
     holds = not turned.exceeds(BROKEN_BY_CHANCE)
-    yield Control("reversed", expected, f"{100 * turned.rate:.2f}%", holds)
+    yield AuditControl("reversed", expected, f"{100 * turned.rate:.2f}%", holds)
 
 
 def _planted_controls(
     scene: Scene, groups: Sequence[Coalition], distance: float, seed: int
-) -> Iterator[Control]:
+) -> Iterator[AuditControl]:
     for name, leak in PLANTED.items():
         if not leak.fits(scene):
             continue
@@ -883,24 +903,30 @@ def _planted_controls(
         if "few seeds" in leak.found_by and groups and groups[0]:
             group = groups[0]  # whose table of seeds is there already
         names = [one for one in AIMED if one in leak.found_by]
-        players: list[Player] = _aimed(altered, [group], names)
+        players: list[AttackPlayer] = _aimed_players(altered, [group], names)
         further = [one for one in PLAYED if one in leak.found_by]
         guessed = not players and not further
         if (guessed or LIKELIHOOD in leak.found_by) and is_attack_target_hidden(
             altered, group
         ):
-            players += _guessers(altered, [group], distance, seed_of_piece(seed, name))
+            players += _likelihood_guessers(
+                altered, [group], distance, seed_of_piece(seed, name)
+            )
         # Only a guesser needs many executions to be believed.
         most = CONTROLLED if any(one.attack in GUESSERS for one in players) else FEW
         count = min(most, 10 * executions_per_batch(altered))
-        tally, _ = play(altered, players, count, seed=seed, what=f"planted {name}")
-        outcomes = _outcomes(players, tally)
-        outcomes += _played(altered, group, seed_of_piece(seed, name), further)
+        tally, _ = play_attacks(
+            altered, players, count, seed=seed, what=f"planted {name}"
+        )
+        outcomes = _audit_outcomes(players, tally)
+        outcomes += _play_share_attacks(
+            altered, group, seed_of_piece(seed, name), further
+        )
         alarms = FALSE_ALARMS / max(1, len(outcomes))
         by = [one for one in outcomes if one.exceeds(alarms)]
         worst = max(by, key=lambda one: one.rate - one.promised, default=None)
         words = "not found" if worst is None else attack_rate_in_percent(worst)
-        yield Control(f"planted: {name}", MORE, words, worst is not None)
+        yield AuditControl(f"planted: {name}", MORE, words, worst is not None)
 
 
 MORE = "more successes than promised"
@@ -911,7 +937,7 @@ def attack_rate_in_percent(one: Outcome, then: str = ": ") -> str:
     return f"{one.attack}{then}{rates}"
 
 
-def _spoilt_numbers(scene: Scene, seed: int) -> Iterator[Control]:
+def _control_with_spoilt_numbers(scene: Scene, seed: int) -> Iterator[AuditControl]:
     name, spoil = (
         ("a bit of one number that never changes", share_law.shares_with_stuck_bit)
         if scene.plan_law.sums_only
@@ -921,7 +947,7 @@ def _spoilt_numbers(scene: Scene, seed: int) -> Iterator[Control]:
     for numbers in share_law.shares_by_number(scene, key, spoil)[:1]:
         one = numbers.outcome()
         words = f"{one.attack}: {one.successes} of {one.trials}"
-        yield Control(
+        yield AuditControl(
             f"planted: {name}", "one number is found", words, one.successes == 1
         )
 
@@ -948,9 +974,9 @@ CRASHES: Mapping[Depth, int] = {"quick": 0, "standard": 6, "deep": 30}
 MOST_EFFECTS = 60
 
 
-def scene_of(question: Rehearsal) -> Scene:
+def scene_of_audit(question: AuditRehearsal) -> Scene:
     topology, asked = question.consortium.topology, question.asked
-    if question.simulated is not None and isinstance(asked, Minimisation):
+    if question.simulated is not None and isinstance(asked, AgreedMinimisation):
         law = question.simulated.on(topology)
         return Scene(topology=topology, law=law, width=asked.cost.size)
     _, played = question.sound(0)
@@ -969,26 +995,30 @@ def scene_of_run(transcript: Transcript) -> Scene:
     return scene_under(transcript.topology, transcript.law, held[0].size)
 
 
-def scene_under(topology: Topology, law: Law, width: int) -> Scene:
+def scene_under(topology: Topology, law: MaskLaw, width: int) -> Scene:
     """Return the masks of a law for made-up numbers, as few as stand for all."""
     plan = (law, width)
     # A range is of values, not of masks: what is made up goes as far as it has to.
     law = law.without_range()
-    if is_wide(law.dtype) and law.counted is not None and width > PYTHON_WIDTH:
+    if (
+        is_wide_integer_type(law.dtype)
+        and law.counted is not None
+        and width > PYTHON_WIDTH
+    ):
         places = np.linspace(0, width - 1, PYTHON_WIDTH).astype(int).tolist()
         law, width = law.of_places(places), PYTHON_WIDTH
     return Scene(topology=topology, law=law, width=width, plan=plan)
 
 
 def audit_question(
-    question: Rehearsal,
+    question: AuditRehearsal,
     scene: Scene,
     coalitions: Sequence[Coalition],
     *,
     depth: Depth = "standard",
     seed: int = 0,
     on: Executor | None = None,
-    kept: Unfinished | None = None,
+    kept: UnfinishedAudit | None = None,
     progress: Progress = None,
     **options: Any,
 ) -> Audit:
@@ -1001,8 +1031,8 @@ def audit_question(
     found = audit(scene, groups, depth=depth, seed=seed, progress=progress, **options)
     if depth == "quick":
         return found
-    gained, brief = Gained(), question.brief
-    steps = _steps(groups, depth)
+    gained, brief = AttackGains(), question.brief
+    steps = _audit_steps(groups, depth)
     names = [*(step.name for step in steps), "clocks"]
     left = names if found.executions < found.asked else []
     if not left:
@@ -1011,12 +1041,12 @@ def audit_question(
         except InvalidInputError as error:
             gained.skipped.append(f"sums and frames: {error}")
             steps = ()
-        with watched(progress) as opening:
-            bar = (opening or silent)("further attacks", len(steps))
+        with watch_progress(progress) as opening:
+            bar = (opening or silent_progress)("further attacks", len(steps))
             done = 0
             try:
                 work = OnSums(brief, steps, seed)
-                for gains in _gains(work, audit_workers(on), kept):
+                for gains in _gains_of_attacks(work, audit_workers(on), kept):
                     gained.take(gains)
                     done += 1
                     bar(done)
@@ -1024,10 +1054,12 @@ def audit_question(
                 left = names[done:]
             except BrokenExecutor as error:
                 reached = f"all executions and {done:,} of {len(steps):,} attacks"
-                raise _lost(error, kept, reached) from None
+                raise _lost_audit_error(error, kept, reached) from None
         if not left and steps:
             # Beside others who work, a clock would say something else.
-            gained.allowed += _allowed(brief, groups, gained.outcomes, seed)
+            gained.allowed += _attacks_that_rules_allow(
+                brief, groups, gained.outcomes, seed
+            )
             gained.clock += [one.words for one in timing.attack_timings(brief, seed)]
     gained.skipped += [f"{name}: {STOPPED}" for name in left]
     if question.simulated is not None and steps:
@@ -1049,7 +1081,7 @@ def audit_question(
 
 
 @dataclass(eq=False)
-class Gained:
+class AttackGains:
     """What came of attacks on sums and frames so far."""
 
     outcomes: list[Outcome] = field(default_factory=list)
@@ -1060,7 +1092,7 @@ class Gained:
 
     def take(self, gains: Iterable[Gain]) -> None:
         for one in gains:
-            if isinstance(one, Skipped):
+            if isinstance(one, SkippedAttack):
                 self.skipped.append(f"{one.attack}: {one.why}")
             elif isinstance(one, Outcome):
                 self.outcomes.append(one)
@@ -1069,7 +1101,7 @@ class Gained:
 
 
 @dataclass(frozen=True)
-class Step:
+class AuditStep:
     """One attack on sums or frames, in the hands of one coalition.
 
     Attributes:
@@ -1086,8 +1118,8 @@ class Step:
 class OnSums:
     """What is played on sums and frames: called with the place of one attack."""
 
-    question: Rehearsal
-    steps: tuple[Step, ...]
+    question: AuditRehearsal
+    steps: tuple[AuditStep, ...]
     seed: int
 
     def __call__(self, key: int, seed: int) -> tuple[Gain, ...]:
@@ -1099,11 +1131,11 @@ class OnSums:
         try:
             return tuple(step.play(self.question, **how))
         except InvalidInputError as error:
-            return (Skipped(step.name, str(error)),)
+            return (SkippedAttack(step.name, str(error)),)
 
 
-def _gains(
-    work: OnSums, on: Executor | None, kept: Unfinished | None
+def _gains_of_attacks(
+    work: OnSums, on: Executor | None, kept: UnfinishedAudit | None
 ) -> Iterator[tuple[Gain, ...]]:
     """Yield what comes of each attack, those first that were played before."""
     known = {} if kept is None else kept.attacks
@@ -1125,32 +1157,32 @@ def _gains(
             kept.write()
 
 
-def _steps(groups: Sequence[Coalition], depth: Depth) -> tuple[Step, ...]:
+def _audit_steps(groups: Sequence[Coalition], depth: Depth) -> tuple[AuditStep, ...]:
     found = []
     for group in groups:
         found += [
-            *(Step(one.ATTACK, one.play, group, TRIALS[depth]) for one in ON_SUMS),
-            Step(
+            *(AuditStep(one.ATTACK, one.play, group, TRIALS[depth]) for one in ON_SUMS),
+            AuditStep(
                 late_unmasking.ATTACK,
                 late_unmasking.play,
                 group,
                 RUNS[depth],
             ),
-            Step(timing.ATTACK, timing.play_frame_sizes, group, RUNS[depth]),
-            Step(FRAMES, _same_frames, group, RUNS[depth]),
+            AuditStep(timing.ATTACK, timing.play_frame_sizes, group, RUNS[depth]),
+            AuditStep(FRAMES, _audit_same_frames, group, RUNS[depth]),
         ]
     return (
         *found,
-        Step(unlisted.ATTACK, unlisted.play, None, RUNS[depth]),
-        Step(TAPPED, _tapped, None, RUNS[depth]),
-        Step(RESTARTED, _restarted, None, CRASHES[depth]),
-        Step(REAL_PARTIES, _real_parties, None, REAL[depth]),
-        Step("what sums say", sums_say.sum_remarks_for_audit, groups[0], 2),
+        AuditStep(unlisted.ATTACK, unlisted.play, None, RUNS[depth]),
+        AuditStep(TAPPED, _compare_tapped_machines, None, RUNS[depth]),
+        AuditStep(RESTARTED, _attack_restarted_machines, None, CRASHES[depth]),
+        AuditStep(REAL_PARTIES, _real_parties, None, REAL[depth]),
+        AuditStep("what sums say", sums_say.sum_remarks_for_audit, groups[0], 2),
     )
 
 
-def _allowed(
-    question: Rehearsal,
+def _attacks_that_rules_allow(
+    question: AuditRehearsal,
     groups: Sequence[Coalition],
     outcomes: Sequence[Outcome],
     seed: int,
@@ -1167,24 +1199,26 @@ def _allowed(
     return found
 
 
-def _transcript(question: Rehearsal, played: Played | None) -> Transcript | None:
+def _rehearsal_transcript(
+    question: AuditRehearsal, played: RehearsedAnswer | None
+) -> Transcript | None:
     seen = None if played is None else played.result.released.seen
     return None if seen is None else seen.transcript(question.parties)
 
 
 def _real_parties(
-    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
-) -> Iterator[Outcome | Skipped | str]:
+    question: AuditRehearsal, *, coalition: Coalition, seed: int, trials: int
+) -> Iterator[Outcome | SkippedAttack | str]:
     """Run real parties, which need packages that figures of an audit do without."""
     try:
         from veilsum.audit import real_parties
     except MissingExtraError as error:
-        return iter([Skipped(REAL_PARTIES, str(error))])
+        return iter([SkippedAttack(REAL_PARTIES, str(error))])
     return real_parties.play(question, coalition=coalition, seed=seed, trials=trials)
 
 
-def _tapped(
-    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
+def _compare_tapped_machines(
+    question: AuditRehearsal, *, coalition: Coalition, seed: int, trials: int
 ) -> Iterator[Outcome]:
     """Compare what machines really exchange with what is simulated."""
     different = 0
@@ -1194,9 +1228,12 @@ def _tapped(
             "seed": seed_of_piece(seed, f"tap/{k}") % 2**32,
             "watched": True,
         }
-        ways = (MethodArrays(**seeds), machines := Recorded(faults=Faults(), **seeds))
+        ways = (
+            MethodArrays(**seeds),
+            machines := AuditedLoopback(faults=Faults(), **seeds),
+        )
         both = [question.ask(held, driver=one, run="tap").played for one in ways]
-        one, other = (_transcript(question, way) for way in both)
+        one, other = (_rehearsal_transcript(question, way) for way in both)
         # Machines that come to no answer where the theory does are different, too. A
         # transcript has the first word of each, and nobody has a second one.
         twice = any(map(sends_two_vectors, machines.worlds))
@@ -1205,14 +1242,16 @@ def _tapped(
     yield Outcome(TAPPED, coalition, about, trials, different, 0.0, "frames")
 
 
-def _crash(parties: Sequence[str], chance: np.random.Generator) -> Crash:
+def _crash_of_audited_party(
+    parties: Sequence[str], chance: np.random.Generator
+) -> Crash:
     """Return a crash of somebody at any moment, who comes back soon."""
     party = parties[int(chance.integers(len(parties)))]
     return Crash(party, after=int(chance.integers(1, MOST_EFFECTS)), back=1.0)
 
 
-def _restarted(
-    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
+def _attack_restarted_machines(
+    question: AuditRehearsal, *, coalition: Coalition, seed: int, trials: int
 ) -> Iterator[Outcome]:
     """Crash machines whose shares the system draws; look at what they send then.
 
@@ -1223,29 +1262,35 @@ def _restarted(
     for k in range(trials):
         chance = np.random.default_rng((seed, k, 12))
         held, _ = question.sound((seed, k, 12))
-        faults = Faults(crashes=(_crash(question.parties, chance),))
-        machines = Recorded(faults=faults)
+        faults = Faults(crashes=(_crash_of_audited_party(question.parties, chance),))
+        machines = AuditedLoopback(faults=faults)
         question.ask(held, driver=machines, run="restart")
         for world in machines.worlds:
             drawn = [str(one.tolist()) for one in shares_sent_in(world).values()]
             before, known = known, known | {*drawn}
             again = len(known) < len(before) + len(drawn)
             again &= shares_never_repeat(world.plan.law, world.plan.size, len(known))
-            wrong += again or sends_two_vectors(world) or not is_masked(world)
+            wrong += (
+                again
+                or sends_two_vectors(world)
+                or not is_masked_in_audited_world(world)
+            )
     about = "numbers sent anew, or not masked, or masked as in another run"
     yield Outcome(RESTARTED, coalition, about, trials, wrong, 0.0, "frames")
 
 
-def _same_frames(
-    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
-) -> Iterator[Outcome | Skipped]:
+def _audit_same_frames(
+    question: AuditRehearsal, *, coalition: Coalition, seed: int, trials: int
+) -> Iterator[Outcome | SkippedAttack]:
     """Compare what real machines send for two dealings that must look the same.
 
     Where totals are not the same, that is what is found.
     """
     honest = question.honest(coalition)
     if len(honest) < 2:
-        yield Skipped(FRAMES, "one honest party alone has nobody to exchange with")
+        yield SkippedAttack(
+            FRAMES, "one honest party alone has nobody to exchange with"
+        )
         return
     different = 0
     for k in range(trials):
@@ -1253,7 +1298,7 @@ def _same_frames(
         held, played = reassignment.deal_spare_rows(question, honest, (seed, k, 3))
         dealt = reassignment.deal_rows_again(question, held, played, honest, chance)
         if dealt is None:
-            yield Skipped(FRAMES, reassignment.NO_OTHER)
+            yield SkippedAttack(FRAMES, reassignment.NO_OTHER)
             return
         other = dealt[0]
 
@@ -1263,8 +1308,8 @@ def _same_frames(
                 raise ended.error
 
         # In every other pair somebody crashes, and comes back to what it had written.
-        crashes = (_crash(honest, chance),) if k % 2 else ()
-        different += not same_frames(
+        crashes = (_crash_of_audited_party(honest, chance),) if k % 2 else ()
+        different += not interference_same_frames(
             partial(run, held),
             partial(run, other),
             coalition,

@@ -3,9 +3,9 @@
 No share runs between the components of G[H], so that in the sum over one of them only
 shares that the coalition knows are left, and it takes these off. Where G[H] is in
 pieces, or one party is alone, `aim` names a piece's sum in every execution. Where it is
-not, the same is tried all the same: `aim_deeper` takes every single party, and every
-part that would be left if one honest edge had no shares, and names nothing if all edges
-have what was promised.
+not, the same is tried all the same: `aim_cut_attack_deeper` takes every single party,
+and every part that would be left if one honest edge had no shares, and names nothing if
+all edges have what was promised.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.audit.attack import Hits, Scene, Sight, Worlds
+from veilsum.audit.attack import CoalitionSight, Hits, Scene, Worlds
 from veilsum.audit.made_up import (
     LUCK,
     attack_hits_exactly,
     executions_per_trial,
-    honest_pieces,
+    honest_pieces_of_scene,
     made_up_holdings,
     made_up_numbers,
 )
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, frozen_array
 from veilsum.numbers.shapes import Shaped
@@ -71,7 +71,7 @@ class PartSums:
         ]
         return np.stack([np.stack([one] * count) for one in either])
 
-    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+    def play(self, sight: CoalitionSight, worlds: Worlds) -> Hits:
         law, count = self.scene.law, self.held.shape[1]
         used = len(worlds) * count
         values = np.moveaxis(self.held[worlds, 0], 1, 0)
@@ -87,7 +87,7 @@ class PartSums:
         return right
 
 
-class Alone(PartSums):
+class LonePartyAttack(PartSums):
     """A cut that leaves one party: no law helps, and the sum tells the same."""
 
     attack = "one honest party"
@@ -97,37 +97,43 @@ class Alone(PartSums):
         return f"what {self.scene.topology.parties[self.parts[0][0]]} holds"
 
 
-def aim_at_one(scene: Scene, coalition: Sequence[str]) -> Alone | None:
+def aim_at_one(scene: Scene, coalition: Sequence[str]) -> LonePartyAttack | None:
     """Return the attack of all others; None unless exactly one party is honest."""
-    pieces = honest_pieces(scene.topology, coalition)
+    pieces = honest_pieces_of_scene(scene.topology, coalition)
     if [len(piece) for piece in pieces] != [1]:
         return None
-    return Alone(scene, scene.colluders(coalition), pieces, 1.0)
+    return LonePartyAttack(scene, scene.colluders(coalition), pieces, 1.0)
 
 
 def aim(scene: Scene, coalition: Sequence[str]) -> PartSums | None:
     """Return the attack on the smallest piece of G[H]; None where G[H] is whole."""
-    pieces = honest_pieces(scene.topology, coalition)
+    pieces = honest_pieces_of_scene(scene.topology, coalition)
     if len(pieces) < 2:
         return None
     smallest = (min(pieces, key=len),)
     return PartSums(scene, scene.colluders(coalition), smallest, 1.0)
 
 
-def aim_deeper(scene: Scene, coalition: Sequence[str]) -> PartSums | None:
+def aim_cut_attack_deeper(scene: Scene, coalition: Sequence[str]) -> PartSums | None:
     """Return the attack on parts that have shares with others, if masks are promised.
 
     None where there is no such part: every honest party is alone already.
     """
     topology = scene.topology
-    pieces = honest_pieces(topology, coalition)
-    parts = {part for piece in pieces for part in _within(topology, piece)}
+    pieces = honest_pieces_of_scene(topology, coalition)
+    parts = {
+        part
+        for piece in pieces
+        for part in _spanning_edges_within_piece(topology, piece)
+    }
     if not parts or not scene.law.hides:
         return None
     return PartSums(scene, scene.colluders(coalition), tuple(sorted(parts)), LUCK)
 
 
-def _within(topology: Topology, piece: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def _spanning_edges_within_piece(
+    topology: Topology, piece: Sequence[int]
+) -> Iterator[tuple[int, ...]]:
     """Yield each party of a piece, and what is left of it without one edge."""
     if len(piece) < 2:
         return
@@ -142,6 +148,6 @@ def _within(topology: Topology, piece: Sequence[int]) -> Iterator[tuple[int, ...
             frozen_array(inside.weights[others]),
             directed=inside.directed,
         )
-        parts = components(rest)
+        parts = graph_components(rest)
         if len(parts) > 1:
             yield from (tuple(piece[i] for i in part) for part in parts)

@@ -17,10 +17,10 @@ import numpy as np
 
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import (
-    Attempt,
+    AuditRehearsal,
     Holdings,
-    Rehearsal,
-    Skipped,
+    RehearsalAttempt,
+    SkippedAttack,
     attack_reading,
     attack_total_without,
 )
@@ -31,13 +31,13 @@ ATTACK = "differencing"
 
 
 def play(
-    question: Rehearsal,
+    question: AuditRehearsal,
     *,
     coalition: Sequence[str],
     seed: int,
     trials: int,
     ledgers: bool = True,
-) -> tuple[Outcome | Skipped, ...]:
+) -> tuple[Outcome | SkippedAttack, ...]:
     """Ask twice, and take the difference.
 
     Without `ledgers` the trials measure the effect of the honest parties' ledgers.
@@ -49,15 +49,21 @@ def play(
     n_rows, _ = question.size
     if question.schema is not None and question.at_most(n_rows + 1) > n_rows:
         kinds["one row"] = lambda held, victim: {**held, victim: held[victim].iloc[:-1]}
-    found: list[Outcome | Skipped] = []
+    found: list[Outcome | SkippedAttack] = []
     for what, less in kinds.items():
         right = 0
         for trial in range(trials):
             with ExitStack() as stack:
-                books = _ledgers(question, coalition, stack) if ledgers else {}
-                hit = _recovered(question, coalition, (seed, trial), less, books)
+                books = (
+                    _differencing_ledgers(question, coalition, stack) if ledgers else {}
+                )
+                hit = _recover_left_out_rows(
+                    question, coalition, (seed, trial), less, books
+                )
             if hit is None:
-                found.append(Skipped(ATTACK, "a new ledger refuses the first question"))
+                found.append(
+                    SkippedAttack(ATTACK, "a new ledger refuses the first question")
+                )
                 break
             right += hit
         else:
@@ -68,8 +74,8 @@ def play(
     return tuple(found)
 
 
-def _ledgers(
-    question: Rehearsal, coalition: Sequence[str], stack: ExitStack
+def _differencing_ledgers(
+    question: AuditRehearsal, coalition: Sequence[str], stack: ExitStack
 ) -> dict[str, Ledger]:
     """Return a new ledger for every honest party, as joining makes one."""
     folder = Path(stack.enter_context(TemporaryDirectory()))
@@ -80,8 +86,8 @@ def _ledgers(
     }
 
 
-def _recovered(
-    question: Rehearsal,
+def _recover_left_out_rows(
+    question: AuditRehearsal,
     coalition: Sequence[str],
     seed: Any,
     less: Callable[..., Holdings],
@@ -94,7 +100,7 @@ def _recovered(
     # A row to spare, which a second table can do without.
     held, _ = question.sound(seed, {victim: question.size[0] + 1})
 
-    def ask(holdings: Holdings, run: str) -> Attempt:
+    def ask(holdings: Holdings, run: str) -> RehearsalAttempt:
         kept = {name: one for name, one in books.items() if name in holdings}
         return question.ask(holdings, ledgers=kept, run=run)
 

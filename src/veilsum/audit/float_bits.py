@@ -16,11 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.audit.attack import Hits, Scene, Sight, Worlds, edge_noise
+from veilsum.audit.attack import (
+    CoalitionSight,
+    Hits,
+    Scene,
+    Worlds,
+    edge_noise_in_attack,
+)
 from veilsum.audit.made_up import made_up_numbers
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.shapes import Shaped
-from veilsum.privacy.float_leak import rising_preimage
+from veilsum.privacy.float_leak import rising_float_preimage
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +63,7 @@ class FloatBits:
             return made_up_numbers(self.scene, whole)
         return self.scene.encode(law, whole / 10.0)
 
-    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+    def play(self, sight: CoalitionSight, worlds: Worlds) -> Hits:
         other = self.held[1 - worlds, 0, :, 0].T[list(self.pair)]
         if self.scene.law.exact:
             rest = sight.stripped[:, : len(worlds), 0].sum(axis=0) - other.sum(axis=0)
@@ -69,7 +75,9 @@ class FloatBits:
         minus_high, minus_low = self._explained(sight, 1, other[1], seen[1])
         return np.maximum(low, -minus_low) > np.minimum(high, -minus_high)
 
-    def _explained(self, sight: Sight, which: int, value: Vector, seen: Vector) -> Any:
+    def _explained(
+        self, sight: CoalitionSight, which: int, value: Vector, seen: Vector
+    ) -> Any:
         """Return the first and last noise at a party's end that explain what it showed.
 
         A mask is added up edge by edge, in the edges' order, and then to the value.
@@ -82,7 +90,7 @@ class FloatBits:
                 terms.append(None)
                 continue
             shares = sight.known_shares[places[edge], :, : len(seen), 0]
-            noise = edge_noise(shares)
+            noise = edge_noise_in_attack(shares)
             first = topology.edges[edge, 0] == party
             terms.append(noise if first else -noise)
 
@@ -92,7 +100,7 @@ class FloatBits:
                 mask = mask + (noise if term is None else term)
             return mask + value
 
-        return rising_preimage(shown, seen)
+        return rising_float_preimage(shown, seen)
 
 
 def aim(scene: Scene, coalition: Sequence[str]) -> FloatBits | None:

@@ -23,10 +23,10 @@ import numpy as np
 from veilsum.audit.attack import Outcome, Scene
 from veilsum.audit.made_up import (
     attack_numbers_as_floats,
-    honest_pieces,
+    honest_pieces_of_scene,
     made_up_numbers,
-    sigma_of,
-    step_of,
+    sigma_of_scene,
+    step_of_scene,
 )
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.shapes import Float
@@ -42,7 +42,7 @@ Deviations = dict[str, Vector]
 
 
 @dataclass(frozen=True, eq=False)
-class Guesses:
+class LinearGuessAttack:
     """Linear guesses of one coalition.
 
     Attributes:
@@ -66,13 +66,13 @@ class Guesses:
         scene, runs = self.scene, self.runs
         shape = (trials, scene.topology.n_parties, scene.width)
         drawn = self.tau * np.random.default_rng(seed).standard_normal(shape)
-        whole = np.rint(drawn / step_of(scene)).astype(np.int64)
+        whole = np.rint(drawn / step_of_scene(scene)).astype(np.int64)
         held = made_up_numbers(scene, whole)
         sight = scene.batch(seed, trials * runs).sight(
             self.coalition, np.repeat(held, runs, axis=0)
         )
         honest, left = list(sight.honest), sight.stripped.copy()
-        truth = np.moveaxis(whole * step_of(scene), 1, 0)[honest]
+        truth = np.moveaxis(whole * step_of_scene(scene), 1, 0)[honest]
         if scene.law.sums_only:
             # By itself no residue means anything: a piece's sum, and zeros beside it.
             means = self.matrices["sum only"]
@@ -96,7 +96,7 @@ class Guesses:
         It is about the first number of the party whose guess is the best.
         """
         found, wide = self.errors(seed=seed, trials=trials), TOLERANCE * self.tau
-        pieces = honest_pieces(self.scene.topology, self.coalition)
+        pieces = honest_pieces_of_scene(self.scene.topology, self.coalition)
         honest = sorted(i for piece in pieces for i in piece)
         outcomes = []
         for name, spread in self.deviations.items():
@@ -119,18 +119,18 @@ class Guesses:
 
 def aim(
     scene: Scene, coalition: Sequence[str], *, tau: float | None = None, runs: int = 1
-) -> Guesses | None:
+) -> LinearGuessAttack | None:
     """Return the guesses; None if nobody is honest. `tau` is sigma if not given."""
-    topology, sigma = scene.topology, sigma_of(scene)
+    topology, sigma = scene.topology, sigma_of_scene(scene)
     colluders = topology.indices(coalition)
-    pieces = honest_pieces(topology, coalition)
+    pieces = honest_pieces_of_scene(topology, coalition)
     if not pieces:
         return None
-    step = float(step_of(scene)[0])
+    step = float(step_of_scene(scene)[0])
     if tau is None:
         tau = FEW_STEPS * step if sigma is None else float(sigma[0])
     graph = topology.without(colluders)
-    size, mean = graph.n_parties, _mean(pieces)
+    size, mean = graph.n_parties, _guessed_piece_means(pieces)
     only = tau * np.sqrt(1.0 - np.diag(mean))
     matrices, deviations = {"sum only": mean}, {"sum only": only}
     if not scene.law.sums_only:
@@ -143,10 +143,12 @@ def aim(
             "most likely": np.sqrt(np.diag(spread)),
             "posterior": np.sqrt(left),
         }
-    return Guesses(scene, topology.names(colluders), tau, runs, matrices, deviations)
+    return LinearGuessAttack(
+        scene, topology.names(colluders), tau, runs, matrices, deviations
+    )
 
 
-def _mean(pieces: Sequence[Sequence[int]]) -> Float[FloatArray, "h h"]:
+def _guessed_piece_means(pieces: Sequence[Sequence[int]]) -> Float[FloatArray, "h h"]:
     """Return what takes means over pieces, by place among honest parties."""
     places = {i: k for k, i in enumerate(sorted(i for one in pieces for i in one))}
     mean = np.zeros((len(places), len(places)))

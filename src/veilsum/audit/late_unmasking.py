@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Rehearsal, Skipped
-from veilsum.drivers.driver import Assignment
+from veilsum.audit.question import AuditRehearsal, SkippedAttack
+from veilsum.drivers.driver import DriverAssignment
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.loopback import Event, Loopback, World
+from veilsum.drivers.loopback import Loopback, LoopbackEvent, LoopbackWorld
 from veilsum.numbers.arrays import Array
 from veilsum.protocol.messages import Deposit, Masked, Message, Share, Up
 
@@ -30,80 +30,82 @@ EFFECTS = ("send", "persist", "charge", "settimer", "deliver", "finish", "accuse
 # Epoch, sender, receiver.
 Edge: TypeAlias = tuple[int, str, str]
 # Shares that others tell about a lost party, beside what a coalition has seen itself.
-Told: TypeAlias = Callable[[World, str], dict[Edge, Array[Any]]]
+Told: TypeAlias = Callable[[LoopbackWorld, str], dict[Edge, Array[Any]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded(Loopback):
+class AuditedLoopback(Loopback):
     """The loopback driver, whose worlds are kept."""
 
-    worlds: list[World] = field(default_factory=list)
+    worlds: list[LoopbackWorld] = field(default_factory=list)
 
-    def world(self, assignment: Assignment) -> World:
+    def world(self, assignment: DriverAssignment) -> LoopbackWorld:
         """Return the world in which the parties meet, and keep it."""
         self.worlds.append(super().world(assignment))
         return self.worlds[-1]
 
 
-def withhold_all_shares(world: World, lost: str) -> dict[Edge, Array[Any]]:
+def withhold_all_shares(world: LoopbackWorld, lost: str) -> dict[Edge, Array[Any]]:
     """Return no share: those of a lost party stay where they are."""
     del world, lost
     return {}
 
 
 def play(
-    question: Rehearsal,
+    question: AuditRehearsal,
     *,
     coalition: Sequence[str],
     seed: int,
     trials: int,
     told: Told = withhold_all_shares,
-) -> tuple[Outcome | Skipped, ...]:
+) -> tuple[Outcome | SkippedAttack, ...]:
     """Lose a party at the worst moment, and try to unmask what it has sent.
 
     Each trial loses another party, or at another moment. `told` returns the shares
     that others tell of a lost party: none here, some in other protocols.
     """
     if not coalition:
-        return (Skipped(ATTACK, "nobody colludes"),)
+        return (SkippedAttack(ATTACK, "nobody colludes"),)
     honest, right, seen = question.honest(coalition), 0, 0
     for trial in range(trials):
         chance = np.random.default_rng((seed, trial, 11))
         lost = honest[int(chance.integers(len(honest)))]
         held, _ = question.sound((seed, trial))
-        whole = Recorded(seed=trial, faults=Faults())
+        whole = AuditedLoopback(seed=trial, faults=Faults())
         question.ask(held, driver=whole)
         moments = effects_after_masked_vector(whole.worlds[0], lost)
         if not moments:
             continue
         crash = Crash(lost, after=int(chance.choice(moments)), back=None)
-        broken = Recorded(seed=trial, faults=Faults(crashes=(crash,)))
+        broken = AuditedLoopback(seed=trial, faults=Faults(crashes=(crash,)))
         question.ask(held, driver=broken)
         seen += 1
         right += attack_unmasks(broken.worlds[0], coalition, lost, told)
     if not seen:
-        return (Skipped(ATTACK, "a party sends no masked vector of its own"),)
+        return (SkippedAttack(ATTACK, "a party sends no masked vector of its own"),)
     about = "the vector of a party that is lost after its masked one has left"
     return (Outcome(ATTACK, tuple(coalition), about, seen, right, 0.0, "frames"),)
 
 
-def effects_after_masked_vector(world: World, party: str) -> list[int]:
+def effects_after_masked_vector(world: LoopbackWorld, party: str) -> list[int]:
     """Return after how many effects a party has just sent its masked vector."""
     count, found = 0, []
     for event in world.history:
         if event.party != party or event.what not in EFFECTS:
             continue
         count += 1
-        if event.what == "send" and isinstance(_message(world, event), Masked | Up):
+        if event.what == "send" and isinstance(
+            _audited_event_message(world, event), Masked | Up
+        ):
             found.append(count)
     return found
 
 
 def attack_unmasks(
-    world: World, coalition: Sequence[str], lost: str, told: Told
+    world: LoopbackWorld, coalition: Sequence[str], lost: str, told: Told
 ) -> bool:
     """Say whether some masked vector of a lost party loses its mask to a coalition."""
-    masked, shares = _view(world, coalition, lost)
+    masked, shares = _view_of_unmasked_party(world, coalition, lost)
     shares |= told(world, lost)
     law, n = world.plan.law, len(world.plan.parties)
     for epoch, vector in masked:
@@ -121,8 +123,8 @@ def attack_unmasks(
     return False
 
 
-def _view(
-    world: World, coalition: Sequence[str], lost: str
+def _view_of_unmasked_party(
+    world: LoopbackWorld, coalition: Sequence[str], lost: str
 ) -> tuple[list[tuple[int, Array[Any]]], dict[Edge, Array[Any]]]:
     """Return a party's masked vectors, and all shares, that a coalition has seen."""
     masked: list[tuple[int, Array[Any]]] = []
@@ -130,7 +132,7 @@ def _view(
     for event in world.history:
         if event.party not in coalition or event.what not in ("send", "receive"):
             continue
-        message, peer = _message(world, event), event.peer or ""
+        message, peer = _audited_event_message(world, event), event.peer or ""
         match message:
             case Share():
                 sent = event.what == "send"
@@ -145,5 +147,5 @@ def _view(
     return masked, shares
 
 
-def _message(world: World, event: Event) -> Message:
+def _audited_event_message(world: LoopbackWorld, event: LoopbackEvent) -> Message:
     return world.plan.codec.decode(event.detail)

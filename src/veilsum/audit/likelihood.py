@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from veilsum.audit.attack import Hits, Numbers, Scene, Sight, Worlds
-from veilsum.audit.made_up import attack_numbers_as_floats, sigma_of
-from veilsum.graphs.connectivity import components
+from veilsum.audit.attack import CoalitionSight, Hits, Numbers, Scene, Worlds
+from veilsum.audit.made_up import attack_numbers_as_floats, sigma_of_scene
+from veilsum.graphs.connectivity import graph_components
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.limbs import to_integers
+from veilsum.numbers.limbs import limbs_to_integers
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import divergence_for_success
-from veilsum.privacy.guarantee import against
+from veilsum.privacy.guarantee import guarantee_against_coalition
 
 # Below this part of the largest variance, a variance is rounding.
 NOTHING = 1e-12
@@ -86,14 +86,14 @@ class LikelihoodRatio:
         )
         return (told - self.middle) / self.spread
 
-    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+    def play(self, sight: CoalitionSight, worlds: Worlds) -> Hits:
         return (self.scores(sight.stripped - self.inputs[0]) > 0) == (worlds == 1)
 
 
 def is_attack_target_hidden(scene: Scene, coalition: Iterable[str]) -> bool:
     """Say whether there is something to guess: two honest parties hide each other."""
     honest = scene.topology.induced(scene.others(coalition))
-    return any(len(part) > 1 for part in components(honest))
+    return any(len(part) > 1 for part in graph_components(honest))
 
 
 def aim(
@@ -105,8 +105,12 @@ def aim(
     """
     honest = scene.others(coalition)
     laplacian = scene.topology.induced(honest).laplacian.toarray()
-    variances = scene.topology.shares_per_edge * _least_sigma(scene) ** 2 * laplacian
-    return _aimed(scene, coalition, distance, variances, "likelihood ratio")
+    variances = (
+        scene.topology.shares_per_edge * _least_sigma_of_scene(scene) ** 2 * laplacian
+    )
+    return _aim_likelihood_ratio(
+        scene, coalition, distance, variances, "likelihood ratio"
+    )
 
 
 def guesser_from_observations(
@@ -116,17 +120,21 @@ def guesser_from_observations(
 
     `covariance` is of one coefficient of all honest parties, from other executions.
     """
-    return _aimed(scene, coalition, distance, covariance, "learned likelihood ratio")
+    return _aim_likelihood_ratio(
+        scene, coalition, distance, covariance, "learned likelihood ratio"
+    )
 
 
-def covariance_of(scene: Scene, noise: Numbers) -> Square:
+def covariance_of_attacked_noise(scene: Scene, noise: Numbers) -> Square:
     """Return the second moments of what masks add, over executions and coefficients."""
-    columns = _weakly_masked(scene)
+    columns = _weakly_masked_attack_columns(scene)
     rows = attack_numbers_as_floats(scene, noise)[..., columns].reshape(len(noise), -1)
     return np.asarray(rows @ rows.T / rows.shape[1])
 
 
-def distance_for(scene: Scene, coalition: Iterable[str], success: float) -> float:
+def distance_for_attack_success(
+    scene: Scene, coalition: Iterable[str], success: float
+) -> float:
     """Return the distance at which a coalition is promised to be right so often.
 
     Nearer where that is beyond the range that was agreed on. Where masks promise a
@@ -134,32 +142,34 @@ def distance_for(scene: Scene, coalition: Iterable[str], success: float) -> floa
     """
     honest = scene.others(coalition)
     graph = scene.topology.induced(honest)
-    reach = _reach(scene) / 8
-    if sigma_of(scene) is None:
+    reach = _reach_of_attacked_inputs(scene) / 8
+    if sigma_of_scene(scene) is None:
         return reach
     least = min(
-        _weakest(graph.induced(part).laplacian.toarray())[0]
-        for part in components(graph)
+        _weakest_masked_direction(graph.induced(part).laplacian.toarray())[0]
+        for part in graph_components(graph)
         if len(part) > 1
     )
-    spread = sqrt(graph.shares_per_edge * least) * _least_sigma(scene)
+    spread = sqrt(graph.shares_per_edge * least) * _least_sigma_of_scene(scene)
     return min(reach, spread * sqrt(2.0 * divergence_for_success(success)))
 
 
 def attack_inputs_in_law(scene: Scene, reals: Float[FloatArray, "n p"]) -> Array[Any]:
     """Return what parties hold in the law's numbers, limbs as Python integers."""
     if (counts := scene.law.counted) is None:
-        return to_integers(np.stack([scene.encode(scene.law, row) for row in reals]))
+        return limbs_to_integers(
+            np.stack([scene.encode(scene.law, row) for row in reals])
+        )
     units = counts.units
     whole = [
         [round(one / float(unit)) for one, unit in zip(row, units, strict=True)]
         for row in reals.tolist()
     ]
     rows = [scene.encode(scene.law, np.array(row, dtype=object)) for row in whole]
-    return to_integers(np.stack(rows))
+    return limbs_to_integers(np.stack(rows))
 
 
-def _aimed(
+def _aim_likelihood_ratio(
     scene: Scene,
     coalition: Iterable[str],
     distance: float,
@@ -169,22 +179,25 @@ def _aimed(
     topology, law = scene.topology, scene.law
     coalition = topology.names(topology.indices(coalition))
     honest = scene.others(coalition)
-    parts = [p for p in components(topology.induced(honest)) if len(p) > 1]
+    parts = [p for p in graph_components(topology.induced(honest)) if len(p) > 1]
     if not parts:
         return None
     # Inside one piece of G[H]: another sum of a piece would be told for certain.
-    found = [(*_weakest(variances[np.ix_(part, part)]), part) for part in parts]
+    found = [
+        (*_weakest_masked_direction(variances[np.ix_(part, part)]), part)
+        for part in parts
+    ]
     least, direction, part = min(found, key=lambda one: one[0])
-    columns = _weakly_masked(scene)
+    columns = _weakly_masked_attack_columns(scene)
     form = np.zeros((len(honest), scene.width))
     form[np.ix_(part, columns)] = np.outer(direction, np.ones(len(columns)))
     form /= np.linalg.norm(form)
     shift = np.zeros((topology.n_parties, scene.width))
     shift[honest] = distance * form
     place = honest[part[0]]
-    held = _two_worlds(scene, shift, place)
+    held = _two_worlds_of_attack(scene, shift, place)
     really = attack_numbers_as_floats(scene, held[1] - held[0])
-    promise = against(
+    promise = guarantee_against_coalition(
         topology
         if len(parts) == 1 and len(part) == len(honest)
         else topology.induced([honest[i] for i in part]),
@@ -207,7 +220,7 @@ def _aimed(
     )
 
 
-def _two_worlds(
+def _two_worlds_of_attack(
     scene: Scene, shift: Float[FloatArray, "n p"], place: int
 ) -> Shaped[Array[Any], "2 n p"]:
     """Return what parties hold with and without a shift, each column's sum the same.
@@ -223,28 +236,30 @@ def _two_worlds(
     return np.stack([zero, scene.law.wrap(zero + moved)])
 
 
-def _weakest(variances: Square) -> tuple[float, Float[FloatArray, " h"]]:
+def _weakest_masked_direction(
+    variances: Square,
+) -> tuple[float, Float[FloatArray, " h"]]:
     """Return the least variance among directions that keep the sum, and which it is."""
     keeping = linalg.null_space(np.ones((1, len(variances))))
     values, vectors = linalg.eigh(keeping.T @ variances @ keeping)
     return float(values[0]), keeping @ vectors[:, 0]
 
 
-def _least_sigma(scene: Scene) -> float:
+def _least_sigma_of_scene(scene: Scene) -> float:
     """Return the least sigma, which is the one that counts; 1 where there is none."""
-    sigma = sigma_of(scene)
+    sigma = sigma_of_scene(scene)
     return 1.0 if sigma is None else float(sigma.min())
 
 
-def _weakly_masked(scene: Scene) -> list[int]:
+def _weakly_masked_attack_columns(scene: Scene) -> list[int]:
     """Return the columns whose masks are least: there the promise is attained."""
-    sigma = sigma_of(scene)
+    sigma = sigma_of_scene(scene)
     if sigma is None:
         return list(range(scene.width))
     return np.flatnonzero(sigma == sigma.min()).tolist()
 
 
-def _reach(scene: Scene) -> float:
+def _reach_of_attacked_inputs(scene: Scene) -> float:
     if (counts := scene.law.counted) is not None:
         return float(min(counts.units)) * 2.0 ** (counts.bits - 2)
     masks = scene.law.masks
@@ -253,4 +268,4 @@ def _reach(scene: Scene) -> float:
     if scene.law.sums_only and masks.rounding is not None:
         # What fits into a word with everybody's.
         return 2.0**BITS * float(masks.rounding) / scene.topology.n_parties
-    return 2.0**BASE * _least_sigma(scene)
+    return 2.0**BASE * _least_sigma_of_scene(scene)

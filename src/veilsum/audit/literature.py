@@ -41,28 +41,34 @@ from scipy import optimize
 
 from veilsum.audit.attack import clopper_pearson
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.mixing import metropolis
+from veilsum.graphs.mixing import metropolis_weights
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import LawName, Masks
-from veilsum.masks.masking import ShareStreams, at_both_ends, draw_shares
+from veilsum.masks.masking import ShareStreams, at_both_ends, draw_mask_shares
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import Kind, SquaredNorm
-from veilsum.minimise.engines.engine import Task
+from veilsum.minimise.engines.engine import EngineTask
 from veilsum.minimise.engines.numpy import PlainEngine
-from veilsum.minimise.methods.base import Method, Traits, Weighting
+from veilsum.minimise.methods.base import Method, MethodTraits, Weighting
 from veilsum.minimise.methods.dgd import DgdState
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import solve
-from veilsum.numbers.arrays import FloatArray, Sparse, Vectors, as_whole, is_number
+from veilsum.numbers.arrays import (
+    FloatArray,
+    Sparse,
+    Vectors,
+    as_whole_number,
+    is_real_number,
+)
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
-from veilsum.privacy.guarantee import proof_of
+from veilsum.privacy.guarantee import proof_of_masks
 from veilsum.privacy.lattice import lattice_divergence, lattice_success
-from veilsum.privacy.transcript import touching
-from veilsum.showing import Both, Renderable, Rendering, Table
+from veilsum.privacy.transcript import edges_touching_colluders
+from veilsum.showing import Renderable, Rendering, ShownBothWays, ShownTable
 
 GRAPH, DIM, CORRUPTED, MOVED = "hypercube:4", 10, ("0", "5"), ("3", "12")
 # Coefficients are whole numbers of 2^-10 and integer masks have room for all of them,
@@ -86,7 +92,7 @@ NOISY_MESSAGES = "every message, with noise; an answer with what is left of the 
 
 
 @dataclass(frozen=True, eq=False)
-class Curvatures:
+class LiteratureCurvatures:
     """rho_i(x) = curvature_i ||x||^2 / 2 of all parties, in one product."""
 
     by_party: FloatArray
@@ -95,12 +101,12 @@ class Curvatures:
     def gradient(self, x: Vectors) -> Vectors:
         return self.by_party[:, None] * x
 
-    def rows(self, which: slice) -> Curvatures:
-        return Curvatures(self.by_party[which])
+    def rows(self, which: slice) -> LiteratureCurvatures:
+        return LiteratureCurvatures(self.by_party[which])
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class LiteratureInputPair:
     """Two inputs that a coalition is to tell apart, in one public setting.
 
     Attributes:
@@ -117,7 +123,7 @@ class Pair:
 
     @cached_property
     def weights(self) -> Sparse:
-        return metropolis(self.topology)
+        return metropolis_weights(self.topology)
 
     @property
     def optimum(self) -> FloatArray:
@@ -129,14 +135,14 @@ class Pair:
         bad = self.topology.indices(self.corrupted)
         return [i for i in range(self.topology.n_parties) if i not in bad]
 
-    def without_partner(self) -> Pair:
+    def without_partner(self) -> LiteratureInputPair:
         """Return the pair in which the second party that moved stays: sums differ."""
         other = self.b.copy()
         last = np.flatnonzero((self.a != self.b).any(axis=1))[-1]
         other[last] = self.a[last]
         return replace(self, b=other)
 
-    def only_difference(self) -> Pair:
+    def only_difference(self) -> LiteratureInputPair:
         """Return the coordinates in which A and B differ.
 
         Costs have no term with two coordinates and all noise is independent between
@@ -151,10 +157,10 @@ class Pair:
     ) -> PlainEngine:
         """Return many independent runs of a method side by side, from the origin."""
         rows = np.tile(self.b if under_b else self.a, copies)
-        rest = Curvatures(self.curvatures)
+        rest = LiteratureCurvatures(self.curvatures)
         cost = EffectiveCost(Affine(rows.shape[1]), rows, rest)
         return PlainEngine(
-            Task(
+            EngineTask(
                 method=method,
                 weights={"symmetric": self.weights},
                 cost=cost,
@@ -163,7 +169,7 @@ class Pair:
         )
 
 
-def quadratics(seed: int) -> Pair:
+def decor_quadratics(seed: int) -> LiteratureInputPair:
     """Return DECOR's quadratics, ||A_i x - b_i||^2 / 2 with A_i = i / sqrt(n) I.
 
     As published b_i is normal with deviation 1 / i; here it is that plus A_i times ones
@@ -179,11 +185,11 @@ def quadratics(seed: int) -> Pair:
     b = a.copy()
     for party, by in zip(MOVED, (1.0, -1.0), strict=True):
         b[topology.index(party), 0] += by
-    return Pair(topology, counted**2 / n, a, b, CORRUPTED)
+    return LiteratureInputPair(topology, counted**2 / n, a, b, CORRUPTED)
 
 
 @runtime_checkable
-class Mechanism(Protocol):
+class LiteratureMechanism(Protocol):
     """A way to minimise, with the noise that a divergence asks for."""
 
     @property
@@ -198,16 +204,16 @@ class Mechanism(Protocol):
     def noise(self) -> str:
         """What was chosen."""
 
-    def divergence(self, pair: Pair) -> float:
+    def divergence(self, pair: LiteratureInputPair) -> float:
         """Return the KL divergence of the views, or a proved bound."""
 
-    def promised(self, pair: Pair) -> float:
+    def promised(self, pair: LiteratureInputPair) -> float:
         """Return the best guesser's success, or a proved bound."""
 
-    def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
+    def told_apart(self, pair: LiteratureInputPair, runs: int, seed: int) -> int:
         """Return how often the likelihood ratio is right in `runs` of A and of B."""
 
-    def answers(self, pair: Pair, seeds: int, seed: int) -> FloatArray:
+    def answers(self, pair: LiteratureInputPair, seeds: int, seed: int) -> FloatArray:
         """Return every party's answer, (seeds, n, m)."""
 
 
@@ -215,13 +221,15 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True)
-class Sharing:
+class LiteratureSharing:
     """This package's own, or the plain method under the law `none`."""
 
     masks: Masks
 
     @classmethod
-    def at(cls, pair: Pair, law: LawName, target: float) -> Sharing:
+    def at(
+        cls, pair: LiteratureInputPair, law: LawName, target: float
+    ) -> LiteratureSharing:
         """Return the masks at which the divergence is the target."""
         one = kl_divergence(
             pair.topology, pair.a, pair.b, sigma=1.0, corrupted=pair.corrupted
@@ -250,7 +258,7 @@ class Sharing:
             return "modulo 2^64"
         return f"sigma {self.masks.sigma:.3g}"
 
-    def divergence(self, pair: Pair) -> float:
+    def divergence(self, pair: LiteratureInputPair) -> float:
         """Return the number for real shares, or the bound for whole ones."""
         moved = (pair.a - pair.b)[pair.honest]
         if not self.masks.kind.hides or moved.sum(axis=0).any():
@@ -259,7 +267,7 @@ class Sharing:
         sigma = self.masks.sigma
         if sigma is None:
             # KL <= epsilon ||A - B||^2, and epsilon is 0 for masks that are uniform.
-            epsilon = proof_of(self.masks).continuous(pair.topology, None)
+            epsilon = proof_of_masks(self.masks).continuous(pair.topology, None)
             return inf if epsilon is None else epsilon * float((moved**2).sum())
         if self.masks.grid is None:
             return kl_divergence(*where, sigma=sigma, corrupted=bad)
@@ -267,42 +275,47 @@ class Sharing:
             *where, sigma=sigma, bits=self.masks.grid, corrupted=bad
         ).bound
 
-    def promised(self, pair: Pair) -> float:
+    def promised(self, pair: LiteratureInputPair) -> float:
         found = self.divergence(pair)
         if found == inf:
             return 1.0
         far = float(np.linalg.norm(pair.a - pair.b))
         honest = pair.topology.induced(pair.honest)
-        return proof_of(self.masks).success(honest, None, found / far**2, far)
+        return proof_of_masks(self.masks).success(honest, None, found / far**2, far)
 
-    def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
+    def told_apart(self, pair: LiteratureInputPair, runs: int, seed: int) -> int:
         """Return how often the test for normal masks is right, on masks of this law."""
         pair = pair.only_difference()
         topology, law = pair.topology, self.masks.on(pair.topology)
-        known = touching(topology, topology.indices(pair.corrupted))
+        known = edges_touching_colluders(topology, topology.indices(pair.corrupted))
         streams = ShareStreams.from_seed(seed)
-        test = _gaussian_test(pair, pairs=1.0, own=0.0)
+        test = _literature_gaussian_test(pair, pairs=1.0, own=0.0)
 
         def sample(under_b: int) -> FloatArray:
             rows = np.repeat(pair.b if under_b else pair.a, runs, axis=1)
             size = rows.shape[1]
-            shares = draw_shares(topology, law, streams, size=size, epoch=under_b)
+            shares = draw_mask_shares(topology, law, streams, size=size, epoch=under_b)
             noise = shares.edge_noise()
             noise[known] = 0  # the coalition takes off what it knows
             masked = law.wrap(law.encode(rows) + at_both_ends(topology, noise))
             seen = np.asarray(law.decode(masked), dtype=np.float64)
             return test(seen.reshape(len(seen), -1, runs))
 
-        return _right(sample)
+        return _right_likelihood_guesses(sample)
 
-    def answers(self, pair: Pair, seeds: int, seed: int) -> FloatArray:
+    def answers(self, pair: LiteratureInputPair, seeds: int, seed: int) -> FloatArray:
         """Return the answers of `solve`."""
         return np.stack(
-            [_solved(pair, pair.a, self.masks, seed + one) for one in range(seeds)]
+            [
+                _solve_literature_pair(pair, pair.a, self.masks, seed + one)
+                for one in range(seeds)
+            ]
         )
 
 
-def _solved(pair: Pair, rows: FloatArray, masks: Masks, seed: int) -> FloatArray:
+def _solve_literature_pair(
+    pair: LiteratureInputPair, rows: FloatArray, masks: Masks, seed: int
+) -> FloatArray:
     both = zip(rows, pair.curvatures.tolist(), strict=True)
     run = solve(
         [Cost.affine(row, remainder=SquaredNorm(bend / 2.0)) for row, bend in both],
@@ -323,7 +336,7 @@ def _solved(pair: Pair, rows: FloatArray, masks: Masks, seed: int) -> FloatArray
 
 
 @dataclass(frozen=True)
-class Functional:
+class LiteratureFunctional:
     """Each party adds a random affine function to its cost, once: Laplace(scale)."""
 
     scale: float
@@ -331,22 +344,26 @@ class Functional:
     releases: ClassVar[str] = NOISY_COSTS
 
     @classmethod
-    def at(cls, pair: Pair, target: float) -> Functional:
+    def at(cls, pair: LiteratureInputPair, target: float) -> LiteratureFunctional:
         """Return the noise at which the divergence is the target."""
-        shift = _shifts(pair)
-        return cls(_scale_for(lambda scale: laplace_divergence(shift / scale), target))
+        shift = _literature_pair_shifts(pair)
+        return cls(
+            _literature_noise_scale(
+                lambda scale: laplace_divergence(shift / scale), target
+            )
+        )
 
     @property
     def noise(self) -> str:
         return f"b {self.scale:.3g}"
 
-    def divergence(self, pair: Pair) -> float:
-        return laplace_divergence(_shifts(pair) / self.scale)
+    def divergence(self, pair: LiteratureInputPair) -> float:
+        return laplace_divergence(_literature_pair_shifts(pair) / self.scale)
 
-    def promised(self, pair: Pair) -> float:
+    def promised(self, pair: LiteratureInputPair) -> float:
         return lattice_success(self.divergence(pair))
 
-    def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
+    def told_apart(self, pair: LiteratureInputPair, runs: int, seed: int) -> int:
         """Return how often the likelihood ratio of noisy costs is right."""
 
         def sample(under_b: int) -> FloatArray:
@@ -355,14 +372,16 @@ class Functional:
             seen = true + stream.laplace(0.0, self.scale, (runs, *true.shape))
             return laplace_ratio(seen - pair.a, seen - pair.b, self.scale).sum((1, 2))
 
-        return _right(sample)
+        return _right_likelihood_guesses(sample)
 
-    def answers(self, pair: Pair, seeds: int, seed: int) -> FloatArray:
+    def answers(self, pair: LiteratureInputPair, seeds: int, seed: int) -> FloatArray:
         """Return the minimisers of the noisy costs, by `solve` without masks."""
         stream = np.random.default_rng([seed, 2])
         noise = stream.laplace(0.0, self.scale, (seeds, *pair.a.shape))
         plain = Masks("none")
-        return np.stack([_solved(pair, pair.a + one, plain, seed) for one in noise])
+        return np.stack(
+            [_solve_literature_pair(pair, pair.a + one, plain, seed) for one in noise]
+        )
 
 
 def laplace_divergence(shifts: FloatArray) -> float:
@@ -382,12 +401,14 @@ def laplace_ratio(from_a: FloatArray, from_b: FloatArray, scale: float) -> Float
     return (np.abs(from_b) - np.abs(from_a)) / scale
 
 
-def _shifts(pair: Pair) -> FloatArray:
+def _literature_pair_shifts(pair: LiteratureInputPair) -> FloatArray:
     shift = (pair.a - pair.b)[pair.honest]
     return shift[shift != 0]
 
 
-def _scale_for(divergence: Callable[[float], float], target: float) -> float:
+def _literature_noise_scale(
+    divergence: Callable[[float], float], target: float
+) -> float:
     low = high = 1.0
     while divergence(low) < target:
         low /= 2.0
@@ -402,10 +423,10 @@ def _scale_for(divergence: Callable[[float], float], target: float) -> float:
 # Huang, Mitra and Vaidya
 
 
-class _Steps:
+class _LiteratureSteps:
     """What both iterations have in common: symmetric weights, and no bound."""
 
-    traits: ClassVar[Traits] = Traits(bounds="none", settles=False)
+    traits: ClassVar[MethodTraits] = MethodTraits(bounds="none", settles=False)
     rounds_per_iteration: ClassVar[int] = 1
 
     def parts(self, state: Any) -> tuple[Weighting, ...]:
@@ -417,7 +438,7 @@ class _Steps:
 
 
 @dataclass(frozen=True)
-class NoisyStates(_Steps):
+class NoisyStates(_LiteratureSteps):
     """DGD that tells states with Laplace noise; steps and noise shrink geometrically.
 
     Attributes:
@@ -458,7 +479,7 @@ class NoisyStates(_Steps):
 
 
 @dataclass(frozen=True)
-class States:
+class LiteratureNoisyStates:
     """`NoisyStates` for so many iterations; the last state is told to nobody."""
 
     method: NoisyStates
@@ -467,7 +488,7 @@ class States:
     releases: ClassVar[str] = NOISY_MESSAGES
 
     @classmethod
-    def at(cls, pair: Pair, target: float) -> States:
+    def at(cls, pair: LiteratureInputPair, target: float) -> LiteratureNoisyStates:
         """Return the noise at which the divergence is the target, and the best rest."""
         best, least = None, inf
         for step, decay, between in product(FIRST_STEPS, DECAYS, BETWEEN):
@@ -476,21 +497,23 @@ class States:
             moved = cls(method, LONGEST_STATES).ratios(pair)
             # KL is at most half the squares, and nearly that: near enough to choose by.
             halves = np.cumsum((moved**2).sum(axis=1)) / 2.0
-            for t, bias, variance in _foreseen(pair, linear, LONGEST_STATES):
+            for t, bias, variance in _foreseen_literature_errors(
+                pair, linear, LONGEST_STATES
+            ):
                 # After a single iteration nothing of alpha has been told.
                 error = bias + halves[t - 2] / target * variance if t > 1 else inf
                 if error < least:
                     best, least = cls(method, t), error
         assert best is not None
         unit = best.ratios(pair)
-        scale = _scale_for(lambda b: laplace_divergence(unit / b), target)
+        scale = _literature_noise_scale(lambda b: laplace_divergence(unit / b), target)
         return cls(replace(best.method, scale=scale), best.iterations)
 
     @property
     def noise(self) -> str:
         return f"b {self.method.scale:.3g} x {self.method.noise_decay:.3g}^t"
 
-    def ratios(self, pair: Pair) -> FloatArray:
+    def ratios(self, pair: LiteratureInputPair) -> FloatArray:
         """Return by how many of its scales each message is moved, from the second on.
 
         c q^(t-1) / (b p^t) times what moved. Over all t the factors add up to
@@ -498,15 +521,15 @@ class States:
         """
         times = np.arange(1, self.iterations)
         steps = self.method.step_at(times - 1) / self.method.scale_at(times)
-        return np.outer(steps, _shifts(pair))
+        return np.outer(steps, _literature_pair_shifts(pair))
 
-    def divergence(self, pair: Pair) -> float:
+    def divergence(self, pair: LiteratureInputPair) -> float:
         return laplace_divergence(self.ratios(pair))
 
-    def promised(self, pair: Pair) -> float:
+    def promised(self, pair: LiteratureInputPair) -> float:
         return lattice_success(self.divergence(pair))
 
-    def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
+    def told_apart(self, pair: LiteratureInputPair, runs: int, seed: int) -> int:
         """Return how often the likelihood ratio of all messages is right."""
         pair = pair.only_difference()
 
@@ -515,7 +538,7 @@ class States:
             engine = pair.engine(method, runs, under_b=bool(under_b))
             alphas = [np.tile(rows, runs) for rows in (pair.a, pair.b)]
             found, before = np.zeros(runs), None
-            for state, told in _messages(engine, self.iterations):
+            for state, told in _literature_messages(engine, self.iterations):
                 if before is not None:
                     mixed, t = pair.weights @ before, state.iteration
                     step = method.step_at(t - 1)
@@ -529,10 +552,12 @@ class States:
                 before = told
             return found
 
-        return _right(sample)
+        return _right_likelihood_guesses(sample)
 
-    def answers(self, pair: Pair, seeds: int, seed: int) -> FloatArray:
-        return _iterated(pair, replace(self.method, seed=seed), self.iterations, seeds)
+    def answers(self, pair: LiteratureInputPair, seeds: int, seed: int) -> FloatArray:
+        return _iterate_literature_method(
+            pair, replace(self.method, seed=seed), self.iterations, seeds
+        )
 
 
 # DECOR
@@ -548,7 +573,7 @@ class PairwiseState:
 
 
 @dataclass(frozen=True)
-class PairwiseNoise(_Steps):
+class PairwiseNoise(_LiteratureSteps):
     """Gradient steps with noise that links share with opposite signs, and some more.
 
     Attributes:
@@ -599,7 +624,7 @@ class PairwiseNoise(_Steps):
 
 
 @dataclass(frozen=True)
-class Pairwise:
+class LiteraturePairwise:
     """`PairwiseNoise` for so many iterations."""
 
     method: PairwiseNoise
@@ -608,13 +633,13 @@ class Pairwise:
     releases: ClassVar[str] = NOISY_MESSAGES
 
     @classmethod
-    def at(cls, pair: Pair, target: float) -> Pairwise:
+    def at(cls, pair: LiteratureInputPair, target: float) -> LiteraturePairwise:
         """Return the noise at which the divergence is the target, and the best rest."""
         best, least = None, inf
         for step in STEPS:
             method = PairwiseNoise(pair.topology, step, 1.0, PAIRS_TO_OWN)
             each = cls(method, 1).divergence(pair)
-            ways = _foreseen(
+            ways = _foreseen_literature_errors(
                 pair, _pairwise_by_matrices(pair, method), LONGEST_PAIRWISE
             )
             for iterations, bias, variance in ways:
@@ -630,7 +655,7 @@ class Pairwise:
     def noise(self) -> str:
         return f"own {self.method.own:.2g} link {self.method.pairs:.2g}"
 
-    def divergence(self, pair: Pair) -> float:
+    def divergence(self, pair: LiteratureInputPair) -> float:
         # Two shares of deviation sigma on a link are one of sqrt(2) sigma.
         return self.iterations * kl_divergence(
             pair.topology,
@@ -641,21 +666,23 @@ class Pairwise:
             corrupted=pair.corrupted,
         )
 
-    def promised(self, pair: Pair) -> float:
+    def promised(self, pair: LiteratureInputPair) -> float:
         return attacker_success(self.divergence(pair))
 
-    def told_apart(self, pair: Pair, runs: int, seed: int) -> int:
+    def told_apart(self, pair: LiteratureInputPair, runs: int, seed: int) -> int:
         """Return how often the likelihood ratio of all messages is right."""
         pair = pair.only_difference()
         topology = pair.topology
-        known = touching(topology, topology.indices(pair.corrupted))
-        test = _gaussian_test(pair, pairs=self.method.pairs**2, own=self.method.own**2)
+        known = edges_touching_colluders(topology, topology.indices(pair.corrupted))
+        test = _literature_gaussian_test(
+            pair, pairs=self.method.pairs**2, own=self.method.own**2
+        )
 
         def sample(under_b: int) -> FloatArray:
             method = replace(self.method, seed=2 * seed + under_b)
             engine = pair.engine(method, runs, under_b=bool(under_b))
             found = np.zeros(runs)
-            for state, told in _messages(engine, self.iterations):
+            for state, told in _literature_messages(engine, self.iterations):
                 noise = method.link_noise(state.iteration, told.shape[1])
                 noise[~known] = 0.0  # the coalition takes off what it knows
                 slope = (state.x - told) / method.step - topology.incidence @ noise
@@ -664,17 +691,19 @@ class Pairwise:
                 found += test(rows.transpose(0, 2, 1))
             return found
 
-        return _right(sample)
+        return _right_likelihood_guesses(sample)
 
-    def answers(self, pair: Pair, seeds: int, seed: int) -> FloatArray:
-        return _iterated(pair, replace(self.method, seed=seed), self.iterations, seeds)
+    def answers(self, pair: LiteratureInputPair, seeds: int, seed: int) -> FloatArray:
+        return _iterate_literature_method(
+            pair, replace(self.method, seed=seed), self.iterations, seeds
+        )
 
 
 # What several of them need
 
 
-def _gaussian_test(
-    pair: Pair, *, pairs: float, own: float
+def _literature_gaussian_test(
+    pair: LiteratureInputPair, *, pairs: float, own: float
 ) -> Callable[[FloatArray], FloatArray]:
     """Return the log likelihood ratio of honest parties' rows, (n, m, runs) -> runs.
 
@@ -690,20 +719,22 @@ def _gaussian_test(
     return lambda seen: np.einsum("hm,hmr->r", told, seen[h] - middle[..., None])
 
 
-def _right(sample: Callable[[int], FloatArray]) -> int:
+def _right_likelihood_guesses(sample: Callable[[int], FloatArray]) -> int:
     """Return how often the log likelihood ratio is right; at 0 the guess is A."""
     return int((sample(0) >= 0).sum() + (sample(1) < 0).sum())
 
 
-def _messages(engine: PlainEngine, iterations: int) -> Iterator[tuple[Any, FloatArray]]:
+def _literature_messages(
+    engine: PlainEngine, iterations: int
+) -> Iterator[tuple[Any, FloatArray]]:
     state = engine.begin()
     for _ in range(iterations):
         yield state, engine.task.method.outgoing(state)
         state = engine.advance(state, 1)
 
 
-def _iterated(
-    pair: Pair, method: Method[Any], iterations: int, seeds: int
+def _iterate_literature_method(
+    pair: LiteratureInputPair, method: Method[Any], iterations: int, seeds: int
 ) -> FloatArray:
     engine = pair.engine(method, seeds)
     found = engine.points(engine.advance(engine.begin(), iterations))
@@ -714,7 +745,9 @@ def _iterated(
 Linear = tuple[FloatArray, FloatArray, FloatArray]
 
 
-def _states_by_matrices(pair: Pair, method: NoisyStates) -> Iterator[Linear]:
+def _states_by_matrices(
+    pair: LiteratureInputPair, method: NoisyStates
+) -> Iterator[Linear]:
     mixing, t = pair.weights.toarray(), 0
     while True:
         step = method.step_at(t)
@@ -724,7 +757,9 @@ def _states_by_matrices(pair: Pair, method: NoisyStates) -> Iterator[Linear]:
         t += 1
 
 
-def _pairwise_by_matrices(pair: Pair, method: PairwiseNoise) -> Iterator[Linear]:
+def _pairwise_by_matrices(
+    pair: LiteratureInputPair, method: PairwiseNoise
+) -> Iterator[Linear]:
     mixing, step, links = pair.weights.toarray(), method.step, pair.topology.laplacian
     noise = method.own**2 * np.eye(len(mixing)) + method.pairs**2 * links.toarray()
     move = mixing * (1.0 - step * pair.curvatures)
@@ -732,8 +767,8 @@ def _pairwise_by_matrices(pair: Pair, method: PairwiseNoise) -> Iterator[Linear]
         yield move, step * mixing @ pair.a, step**2 * mixing @ noise @ mixing
 
 
-def _foreseen(
-    pair: Pair, linear: Iterable[Linear], longest: int
+def _foreseen_literature_errors(
+    pair: LiteratureInputPair, linear: Iterable[Linear], longest: int
 ) -> Iterator[tuple[int, float, float]]:
     """Yield iterations, squared bias, variance: of the distance, a mean over parties.
 
@@ -828,8 +863,8 @@ class LiteratureTable(Renderable):
         ]
         text = self._text()
         note = text[text.rindex("\n\n") :].strip()
-        html = Rendering("", [Table(heads, rows, align="<<<>>>>>"), note]).html()
-        return Rendering("", [Both(text, html)])
+        html = Rendering("", [ShownTable(heads, rows, align="<<<>>>>>"), note]).html()
+        return Rendering("", [ShownBothWays(text, html)])
 
     def _text(self) -> str:
         lines = [
@@ -875,34 +910,42 @@ def beside_the_literature(
         target: the KL divergence of every view but those that have none or all.
         seeds: over which the error of an answer has its median.
     """
-    seed = as_whole(seed, what="a seed", least=0)
-    runs, seeds = (as_whole(one, what="a count", least=1) for one in (runs, seeds))
+    seed = as_whole_number(seed, what="a seed", least=0)
+    runs, seeds = (
+        as_whole_number(one, what="a count", least=1) for one in (runs, seeds)
+    )
     if max(runs, seeds) > MOST_RUNS:
         raise InvalidInputError(
             f"at most {MOST_RUNS:,} runs or seeds are made at once",
             code="too-many-runs",
         )
-    if not (is_number(target) and LEAST_TARGET <= target <= MOST_TARGET):
+    if not (is_real_number(target) and LEAST_TARGET <= target <= MOST_TARGET):
         raise InvalidInputError(
             f"the divergence must be a number from {LEAST_TARGET:g} to "
             f"{MOST_TARGET:g}, found {target!r}",
             code="divergence-out-of-range",
         )
-    pair = quadratics(seed)
+    pair = decor_quadratics(seed)
     laws: Sequence[LawName] = ("none", "gaussian", "lattice", "uniform")
-    mechanisms: list[Mechanism] = [
-        *(Sharing.at(pair, law, target) for law in laws),
-        Functional.at(pair, target),
-        States.at(pair, target),
-        Pairwise.at(pair, target),
+    mechanisms: list[LiteratureMechanism] = [
+        *(LiteratureSharing.at(pair, law, target) for law in laws),
+        LiteratureFunctional.at(pair, target),
+        LiteratureNoisyStates.at(pair, target),
+        LiteraturePairwise.at(pair, target),
     ]
-    rows = [_row(one, pair, runs, seeds, seed) for one in mechanisms]
+    rows = [
+        _literature_mechanism_row(one, pair, runs, seeds, seed) for one in mechanisms
+    ]
     untouched = float(np.linalg.norm(pair.optimum))
     return LiteratureTable(target, runs, seeds, untouched, tuple(rows))
 
 
-def _row(
-    mechanism: Mechanism, pair: Pair, runs: int, seeds: int, seed: int
+def _literature_mechanism_row(
+    mechanism: LiteratureMechanism,
+    pair: LiteratureInputPair,
+    runs: int,
+    seeds: int,
+    seed: int,
 ) -> MechanismRow:
     right = mechanism.told_apart(pair, runs, seed)
     low, high = clopper_pearson(right, 2 * runs, ALARMS)

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Rehearsal, Skipped
+from veilsum.audit.question import AuditRehearsal, SkippedAttack
 
 ATTACK = "low bits"
 # A small party's table is one of so many; large parties have so many times its rows.
@@ -90,12 +90,12 @@ def candidates_left_by_low_bits(
 
 
 def play(
-    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
-) -> tuple[Outcome | Skipped, ...]:
+    question: AuditRehearsal, *, coalition: Sequence[str], seed: int, trials: int
+) -> tuple[Outcome | SkippedAttack, ...]:
     """Guess which of some tables a small party has, from low bits alone."""
     victim, *large = question.honest(coalition)
     if not large:
-        return (Skipped(ATTACK, "one honest party alone: the sums are its own"),)
+        return (SkippedAttack(ATTACK, "one honest party alone: the sums are its own"),)
     n_rows, spread = question.size
     many = question.at_most(LARGER * n_rows)
     sizes = dict.fromkeys(large, many)
@@ -103,7 +103,7 @@ def play(
     for trial in range(trials):
         held, played = question.sound((seed, trial), sizes)
         if not played.totals:
-            return (Skipped(ATTACK, "the method releases no sums"),)
+            return (SkippedAttack(ATTACK, "the method releases no sums"),)
         tables = [
             question.held((seed, trial, 10_000 + k), n_rows, spread)
             for k in range(CANDIDATES)

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from veilsum.audit.attack import Hits, Numbers, Scene
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.topology import Topology
-from veilsum.masks.fixed_point import Grid, as_python_integers
-from veilsum.masks.laws import Law
+from veilsum.masks.fixed_point import FixedPointGrid, as_python_integers
+from veilsum.masks.laws import MaskLaw
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.limbs import to_integers
+from veilsum.numbers.limbs import limbs_to_integers
 from veilsum.numbers.shapes import Float, Int, Shaped
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import DegenerateGaussian, kl_divergence
-from veilsum.privacy.lattice import lattice_excess, lattice_success, smoothness
+from veilsum.privacy.lattice import lattice_excess, lattice_success, smoothness_of_masks
 
 # How often chance alone may name a number in one trial.
 LUCK = 1e-9
@@ -39,14 +39,14 @@ FLOAT_BITS = 20
 Whole = Int[Array[np.int64], "*batch p"]
 
 
-def sigma_of(scene: Scene) -> Float[FloatArray, " p"] | None:
+def sigma_of_scene(scene: Scene) -> Float[FloatArray, " p"] | None:
     """Return the deviation of a share, as promised; None where there is none."""
     sigma = scene.law.masks.sigma
     return None if sigma is None else np.broadcast_to(sigma, (scene.width,))
 
 
-def step_of(scene: Scene) -> Float[FloatArray, " p"]:
-    law, sigma = scene.law, sigma_of(scene)
+def step_of_scene(scene: Scene) -> Float[FloatArray, " p"]:
+    law, sigma = scene.law, sigma_of_scene(scene)
     if law.counted is not None:
         return np.array([float(unit) for unit in law.counted.units])
     if law.masks.rounding is not None:
@@ -58,8 +58,8 @@ def step_of(scene: Scene) -> Float[FloatArray, " p"]:
 def made_up_numbers(scene: Scene, whole: Whole) -> Numbers:
     """Return whole numbers of steps in the law's numbers, limbs as Python integers."""
     if scene.law.exact:
-        return to_integers(scene.encode(scene.law, as_python_integers(whole)))
-    return scene.encode(scene.law, whole * step_of(scene))
+        return limbs_to_integers(scene.encode(scene.law, as_python_integers(whole)))
+    return scene.encode(scene.law, whole * step_of_scene(scene))
 
 
 def made_up_holdings(scene: Scene, seed: int = 0) -> Whole:
@@ -76,7 +76,7 @@ def attack_numbers_as_floats(scene: Scene, found: Numbers) -> FloatArray:
         return np.asarray(law.decode(found))
     # What counts is decoded to Python's own integers, a hundred times slower.
     signed = found.view(np.int64) if found.dtype == np.uint64 else found
-    return signed.astype(np.float64) * step_of(scene)
+    return signed.astype(np.float64) * step_of_scene(scene)
 
 
 def attack_hits_exactly(scene: Scene, found: Numbers, truth: Numbers) -> Hits:
@@ -96,14 +96,14 @@ def attack_hits_nearly(
 
     Never by half a step: two inputs that differ would be the same then.
     """
-    sigma, step = sigma_of(scene), step_of(scene)
+    sigma, step = sigma_of_scene(scene), step_of_scene(scene)
     size = np.abs(truth) + (0.0 if sigma is None else sigma)
     within = np.minimum(EXACT * np.maximum(size, step), step / 4)
     equal = np.abs(found - truth) <= within
     return np.asarray(equal.all(axis=-1), dtype=np.bool_)
 
 
-def most_likely_share_probability(law: Law) -> float:
+def most_likely_share_probability(law: MaskLaw) -> float:
     """Return a bound on how often one number of one share is a given one.
 
     A discrete Gaussian of S steps has none above 1 / S; a real one is met here if it is
@@ -117,10 +117,12 @@ def most_likely_share_probability(law: Law) -> float:
     if masks.grid is None:
         return 10.0 * EXACT
     least = float(np.asarray(masks.sigma).min())
-    return max(1.0 / Grid(masks.grid, masks.unit).deviation(least), 10.0 * EXACT)
+    return max(
+        1.0 / FixedPointGrid(masks.grid, masks.unit).deviation(least), 10.0 * EXACT
+    )
 
 
-def shares_never_repeat(law: Law, size: int, shares: int) -> bool:
+def shares_never_repeat(law: MaskLaw, size: int, shares: int) -> bool:
     """Say whether chance hardly ever draws one of so many shares a second time."""
     chance = most_likely_share_probability(law) ** size
     if law.counted is not None and not law.sums_only and law.hides:
@@ -139,13 +141,13 @@ def executions_per_trial(scene: Scene, tries: int) -> int:
     return max(1, ceil(log(LUCK / tries) / (scene.width * log(chance))))
 
 
-def honest_pieces(
+def honest_pieces_of_scene(
     topology: Topology, coalition: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
     """Return the components of G[H], each as places in the topology."""
     colluders = topology.indices(coalition)
     honest = [i for i in range(topology.n_parties) if i not in colluders]
-    pieces = components(topology.induced(honest))
+    pieces = graph_components(topology.induced(honest))
     return tuple(tuple(honest[i] for i in piece) for piece in pieces)
 
 
@@ -156,7 +158,7 @@ def honest_pair_easiest_to_attack(
 
     None where every honest party is alone.
     """
-    piece = max(honest_pieces(topology, coalition), key=len, default=())
+    piece = max(honest_pieces_of_scene(topology, coalition), key=len, default=())
     if len(piece) < 2:
         return None
     size = len(piece)
@@ -183,7 +185,7 @@ def best_chance(
     topology, law = scene.topology, scene.law
     if not shift.any():
         return 0.5
-    pieces = honest_pieces(topology, coalition)
+    pieces = honest_pieces_of_scene(topology, coalition)
     outside = shift.copy()
     outside[[i for piece in pieces for i in piece]] = 0
     if not law.hides or outside.any():
@@ -192,7 +194,7 @@ def best_chance(
         return 1.0
     if law.sums_only:
         return 0.5
-    moved, sigma = shift * step_of(scene), sigma_of(scene)
+    moved, sigma = shift * step_of_scene(scene), sigma_of_scene(scene)
     assert sigma is not None
     told = runs * kl_divergence(
         topology, moved, np.zeros_like(moved), sigma=sigma, corrupted=coalition
@@ -200,9 +202,14 @@ def best_chance(
     masks = law.masks
     if masks.grid is None:
         return attacker_success(told)
-    grid, columns = Grid(masks.grid, masks.unit), runs * int(shift.any(axis=0).sum())
+    grid, columns = (
+        FixedPointGrid(masks.grid, masks.unit),
+        runs * int(shift.any(axis=0).sum()),
+    )
     honest = topology.without(topology.indices(coalition))
     least = float(sigma.min())
     steps = [grid.deviation(least, weight) for weight in honest.weights.tolist()]
     told += columns * lattice_excess(honest, steps)
-    return lattice_success(told, smooth=smoothness(honest, steps), moved=columns)
+    return lattice_success(
+        told, smooth=smoothness_of_masks(honest, steps), moved=columns
+    )

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from veilsum.audit.attack import Hits, Scene, Sight, Worlds
+from veilsum.audit.attack import CoalitionSight, Hits, Scene, Worlds
 from veilsum.audit.made_up import (
     LUCK,
     attack_hits_nearly,
@@ -35,7 +35,7 @@ from veilsum.audit.made_up import (
     executions_per_trial,
     made_up_holdings,
     made_up_numbers,
-    step_of,
+    step_of_scene,
 )
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box
@@ -53,28 +53,34 @@ Estimates = Float[FloatArray, "h executions p"]
 Habit = Callable[[Estimates, Estimates, Vector], Estimates]
 
 
-def _begun(start: Vector, effective: Estimates) -> tuple[Dgd, EffectiveCost, Any]:
+def _begin_attacked_dgd(
+    start: Vector, effective: Estimates
+) -> tuple[Dgd, EffectiveCost, Any]:
     method = Dgd(Box(-REACH, REACH, dim=len(start)))
     cost = EffectiveCost(Affine(effective.shape[-1]), effective, SquaredNorm())
     return method, cost, method.begin(np.broadcast_to(start, effective.shape), cost)
 
 
-def first_round(start: Vector, effective: Estimates) -> Estimates:
-    method, cost, begun = _begun(start, effective)
+def first_attacked_round(start: Vector, effective: Estimates) -> Estimates:
+    method, cost, begun = _begin_attacked_dgd(start, effective)
     # Weights of a row add up to one: estimates that are alike stay so when mixed.
     return method.outgoing(method.advance(begun, method.outgoing(begun), cost))
 
 
-def public_start(private: Estimates, effective: Estimates, start: Vector) -> Estimates:
+def attacked_public_start(
+    private: Estimates, effective: Estimates, start: Vector
+) -> Estimates:
     del private
-    method, _, begun = _begun(start, effective)
+    method, _, begun = _begin_attacked_dgd(start, effective)
     return method.outgoing(begun)
 
 
-def public_step(private: Estimates, effective: Estimates, start: Vector) -> Estimates:
+def attacked_public_step(
+    private: Estimates, effective: Estimates, start: Vector
+) -> Estimates:
     """Say after a round what the package's method says."""
     del private
-    return first_round(start, effective)
+    return first_attacked_round(start, effective)
 
 
 def attack_solves_start(start: Vector, estimates: Estimates) -> Estimates:
@@ -83,7 +89,7 @@ def attack_solves_start(start: Vector, estimates: Estimates) -> Estimates:
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbour:
+class NeighbourAttack:
     """The attack on one round in the hands of one coalition.
 
     Attributes:
@@ -95,7 +101,7 @@ class Neighbour:
     scene: Scene
     coalition: tuple[str, ...]
     heard: tuple[int, ...]
-    habit: Habit = public_step
+    habit: Habit = attacked_public_step
 
     attack: ClassVar[str] = "neighbour"
     words: ClassVar[str] = "the coefficients of {} from one round of dgd"
@@ -116,14 +122,14 @@ class Neighbour:
         )
         return np.broadcast_to(either[:, None], (2, count, *either.shape[1:]))
 
-    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+    def play(self, sight: CoalitionSight, worlds: Worlds) -> Hits:
         scene, used = self.scene, len(worlds) * self.held.shape[1]
         held = self.held[worlds]
         rows = held.reshape(-1, *held.shape[2:])[:, list(sight.honest)]
         truth = np.moveaxis(attack_numbers_as_floats(scene, rows), 1, 0)
         effective, start = (
             attack_numbers_as_floats(scene, sight.effective[:, :used]),
-            step_of(scene),
+            step_of_scene(scene),
         )
         told = self.habit(truth, effective, start)
         known = effective - attack_numbers_as_floats(scene, sight.stripped[:, :used])
@@ -147,10 +153,10 @@ class Neighbour:
         return attack_solves_start(start, told) - known, truth
 
 
-N = TypeVar("N", bound=Neighbour)
+N = TypeVar("N", bound=NeighbourAttack)
 
 
-class PrivateStart(Neighbour):
+class PrivateStart(NeighbourAttack):
     """The attack on starts: first words are taken for private minimisers."""
 
     attack = "private start"
@@ -160,7 +166,7 @@ class PrivateStart(Neighbour):
         return -2.0 * told, known[-1]
 
 
-class PrivateStep(Neighbour):
+class PrivateStep(NeighbourAttack):
     """The attack on steps: their length is taken for the largest coefficient."""
 
     attack = "private step"
@@ -185,7 +191,7 @@ class PrivateStep(Neighbour):
         return own, np.abs(truth).max(axis=-1, keepdims=True)
 
 
-def aim(scene: Scene, coalition: Sequence[str]) -> Neighbour | None:
+def aim(scene: Scene, coalition: Sequence[str]) -> NeighbourAttack | None:
     """Return the attack; None where no coefficients are shown, or nobody to be named.
 
     Under a law for sums only there are no rounds that a neighbour could hear.
@@ -201,24 +207,24 @@ def aim(scene: Scene, coalition: Sequence[str]) -> Neighbour | None:
     )
     if scene.law.sums_only or not heard:
         return None
-    return Neighbour(scene, names, tuple(heard))
+    return NeighbourAttack(scene, names, tuple(heard))
 
 
 def aim_at_starts(
-    scene: Scene, coalition: Sequence[str], *, habit: Habit = public_start
+    scene: Scene, coalition: Sequence[str], *, habit: Habit = attacked_public_start
 ) -> PrivateStart | None:
     """Return the attack on starts; None where no estimates are heard, or no masks."""
-    return _aim_at(PrivateStart, scene, coalition, habit)
+    return _aim_neighbour_attack(PrivateStart, scene, coalition, habit)
 
 
 def aim_at_steps(
-    scene: Scene, coalition: Sequence[str], *, habit: Habit = public_step
+    scene: Scene, coalition: Sequence[str], *, habit: Habit = attacked_public_step
 ) -> PrivateStep | None:
     """Return the attack on steps; None where no estimates are heard, or no masks."""
-    return _aim_at(PrivateStep, scene, coalition, habit)
+    return _aim_neighbour_attack(PrivateStep, scene, coalition, habit)
 
 
-def _aim_at(
+def _aim_neighbour_attack(
     attack: type[N], scene: Scene, coalition: Sequence[str], habit: Habit
 ) -> N | None:
     found = aim(scene, coalition) if scene.law.hides else None

@@ -27,25 +27,31 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.drivers.driver import Assignment, Driver
+from veilsum.drivers.driver import Driver, DriverAssignment
 from veilsum.drivers.faults import Faults
-from veilsum.drivers.loopback import Event, Loopback, World
+from veilsum.drivers.loopback import Loopback, LoopbackEvent, LoopbackWorld
 from veilsum.errors import InvalidInputError, VeilsumError
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.spreading import spanning_tree
 from veilsum.graphs.topology import Topology
 from veilsum.masks.fixed_point import as_python_integers
-from veilsum.masks.laws import Law, Numbers
-from veilsum.masks.masking import Streams
+from veilsum.masks.laws import MaskLaw, Numbers
+from veilsum.masks.masking import MaskStreams
 from veilsum.masks.streams import Stream
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.limbs import add, from_integers, is_wide, subtract, to_integers
+from veilsum.numbers.limbs import (
+    add_wide_integers,
+    is_wide_integer_type,
+    limbs_from_integers,
+    limbs_to_integers,
+    subtract_wide_integers,
+)
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Emission, Persist
 from veilsum.protocol.messages import Deposit, Masked, Share
-from veilsum.protocol.plan import Plan
-from veilsum.protocol.work import Work
+from veilsum.protocol.plan import ProtocolPlan
+from veilsum.protocol.work import ProtocolWork
 
 # Runs a job with a driver; what it returns is not looked at.
 RunWith: TypeAlias = Callable[[Driver], object]
@@ -75,7 +81,7 @@ class Interference:
         return self.first is None
 
 
-def same_frames(
+def interference_same_frames(
     run_first: RunWith,
     run_second: RunWith,
     coalition: Collection[str],
@@ -96,20 +102,22 @@ def same_frames(
         faults: what goes wrong on the way, in both.
     """
     chance: dict[str, Any] = {"seed": seed, "faults": faults or Faults()}
-    first = Watching(coalition=frozenset(coalition), **chance)
-    _run(run_first, first)
-    second = Watching(coalition=first.coalition, pattern=first.worlds, **chance)
-    _run(run_second, second)
+    first = InterferenceDriver(coalition=frozenset(coalition), **chance)
+    _run_interference_job(run_first, first)
+    second = InterferenceDriver(
+        coalition=first.coalition, pattern=first.worlds, **chance
+    )
+    _run_interference_job(run_second, second)
     met = [one for world in first.worlds for one in first.met(world)]
     again = [one for world in second.worlds for one in second.met(world)]
     frames = sum(one.event.what == "receive" for one in met)
     for one, other in zip_longest(met, again):
         if one is None or other is None or one.plain != other.plain:
-            return Interference(frames, _told(one, other))
+            return Interference(frames, _describe_interference(one, other))
     return Interference(frames, None)
 
 
-def _run(run: RunWith, driver: Watching) -> None:
+def _run_interference_job(run: RunWith, driver: InterferenceDriver) -> None:
     """Run a job; that parties gave up is one way to end."""
     try:
         run(driver)
@@ -129,30 +137,38 @@ def _run(run: RunWith, driver: Watching) -> None:
 
 
 @dataclass(frozen=True, repr=False)
-class MovedStreams(Streams, Secret):
+class MovedStreams(MaskStreams, Secret):
     """Streams of which some shares are moved by amounts that are known."""
 
-    source: Streams
+    source: MaskStreams
     moves: Moves
 
     def stream(self, **whose: int) -> Stream:
         """Return the stream that the share is drawn from before it is moved."""
         return self.source.stream(**whose)
 
-    def share(self, law: Law, size: int, weight: float = 1.0, **whose: int) -> Numbers:
+    def share(
+        self, law: MaskLaw, size: int, weight: float = 1.0, **whose: int
+    ) -> Numbers:
         drawn = self.source.share(law, size, weight, **whose)
         if drawn.dtype == np.float64:
             drawn = np.rint(drawn / STEP) * STEP
         move = self.moves.get((whose["epoch"], whose["sender"], whose["receiver"]))
-        return drawn if move is None else law.wrap(add(drawn, _typed(move, law)))
+        return (
+            drawn
+            if move is None
+            else law.wrap(
+                add_wide_integers(drawn, _interference_move_in_law(move, law))
+            )
+        )
 
 
-def moves_between(
-    plan: Plan,
+def interference_moves_between_inputs(
+    plan: ProtocolPlan,
     shown: Mapping[int, tuple[str, ...]],
     sums: Sequence[Array[Any]],
-    first: Mapping[str, Work],
-    second: Mapping[str, Work],
+    first: Mapping[str, ProtocolWork],
+    second: Mapping[str, ProtocolWork],
     coalition: Collection[str],
 ) -> Moves:
     """Return how honest parties' shares move for a second input to look like a first.
@@ -172,19 +188,21 @@ def moves_between(
         known = sums[: epoch // plan.epochs_per_sum]
         honest = [name for name in members if name not in coalition]
         apart = {
-            name: _vector(plan.law, first[name], known)
-            - _vector(plan.law, second[name], known)
+            name: _vector_masked_after_sums(plan.law, first[name], known)
+            - _vector_masked_after_sums(plan.law, second[name], known)
             for name in honest
         }
         graph = plan.topology.induced([plan.topology.index(one) for one in honest])
-        for sender, receiver, move in _along_trees(graph, apart):
+        for sender, receiver, move in _interference_moves_along_trees(graph, apart):
             i, j = plan.topology.index(sender), plan.topology.index(receiver)
             half = move / 2 if move.dtype == np.float64 else move // 2
             found[epoch, i, j], found[epoch, j, i] = move - half, -half
     return found
 
 
-def _vector(law: Law, work: Work, sums: Sequence[Array[Any]]) -> Array[Any]:
+def _vector_masked_after_sums(
+    law: MaskLaw, work: ProtocolWork, sums: Sequence[Array[Any]]
+) -> Array[Any]:
     """Return what a party has masked after some sums: float64, or Python integers."""
     vector = work.vector(sums)
     assert vector is not None, "masked numbers were shown, so they were asked for"
@@ -192,22 +210,22 @@ def _vector(law: Law, work: Work, sums: Sequence[Array[Any]]) -> Array[Any]:
     if numbers.dtype == np.uint64:
         numbers = numbers.view(np.int64)
     exact = numbers.dtype != np.float64
-    return as_python_integers(to_integers(numbers)) if exact else numbers
+    return as_python_integers(limbs_to_integers(numbers)) if exact else numbers
 
 
-def _typed(move: Array[Any], law: Law) -> Array[Any]:
+def _interference_move_in_law(move: Array[Any], law: MaskLaw) -> Array[Any]:
     if law.dtype == np.uint64:
         return np.array([int(one) % 2**64 for one in move], dtype=np.uint64)
-    if is_wide(law.dtype):
-        return from_integers(move, law.dtype.itemsize // 8)
+    if is_wide_integer_type(law.dtype):
+        return limbs_from_integers(move, law.dtype.itemsize // 8)
     return move.astype(law.dtype)
 
 
-def _along_trees(
+def _interference_moves_along_trees(
     graph: Topology, apart: Mapping[str, Array[Any]]
 ) -> Iterator[tuple[str, str, Array[Any]]]:
     """Yield who has to send how much more to whom, for masks to move that far apart."""
-    for piece in components(graph):
+    for piece in graph_components(graph):
         part = graph.induced(piece)
         tree, carried = spanning_tree(part), dict(apart)
         for place in reversed(tree.order[1:]):
@@ -220,7 +238,7 @@ def _along_trees(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Watching(Loopback, Secret):
+class InterferenceDriver(Loopback, Secret):
     """Machines in memory, of whom all is kept, with masks as another run needs them.
 
     Attributes:
@@ -230,11 +248,11 @@ class Watching(Loopback, Secret):
     """
 
     coalition: frozenset[str] = frozenset()
-    pattern: Sequence[World] = ()
+    pattern: Sequence[LoopbackWorld] = ()
     faults: Faults | None = field(default_factory=Faults)
-    worlds: list[World] = field(default_factory=list)
+    worlds: list[LoopbackWorld] = field(default_factory=list)
 
-    def world(self, assignment: Assignment) -> World:
+    def world(self, assignment: DriverAssignment) -> LoopbackWorld:
         assignment.plan.topology.indices(self.coalition)  # refuses a stranger
         world = super().world(assignment)
         moves: Moves = {}
@@ -242,43 +260,45 @@ class Watching(Loopback, Secret):
             before = self.pattern[len(self.worlds)]
             plan, shown = before.plan, masked_numbers_by_epoch(before)
             works = before.works, assignment.works
-            moves = moves_between(plan, shown, before.sums, *works, self.coalition)
+            moves = interference_moves_between_inputs(
+                plan, shown, before.sums, *works, self.coalition
+            )
         world.streams = MovedStreams(world.streams, moves)
         self.worlds.append(world)
         return world
 
-    def met(self, world: World) -> list[Met]:
+    def met(self, world: LoopbackWorld) -> list[InterferenceEvent]:
         """Return all that colluders met and did, and what links show of the others."""
         return [
-            Met(world.plan, one, inside=one.party in self.coalition)
+            InterferenceEvent(world.plan, one, inside=one.party in self.coalition)
             for one in world.history
             if one.party in self.coalition or one.what == "send"
         ]
 
 
-def masked_numbers_by_epoch(world: World) -> dict[int, tuple[str, ...]]:
+def masked_numbers_by_epoch(world: LoopbackWorld) -> dict[int, tuple[str, ...]]:
     """Return in which epochs masked numbers were shown, and who was in each."""
     charged = (one.detail for one in world.history if one.what == "charge")
     return {one.epoch: one.parties for one in charged if isinstance(one, Emission)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Met(Secret):
+class InterferenceEvent(Secret):
     """One thing that happened to a colluder, or that it did; or a frame of others.
 
     Attributes:
         inside: whether more is known of a frame than how long it is.
     """
 
-    plan: Plan
-    event: Event
+    plan: ProtocolPlan
+    event: LoopbackEvent
     inside: bool = True
 
     @property
     def plain(self) -> tuple[Any, ...]:
         """All of it, equal only to what is the same to the last bit."""
         one = self.event
-        told = _bits(one.detail) if self.inside else len(one.detail)
+        told = _comparable_message_bits(one.detail) if self.inside else len(one.detail)
         return one.time, one.party, one.what, one.peer, told
 
     @property
@@ -294,7 +314,7 @@ class Met(Secret):
         return f"{event.what!r} of {event.party!r}"
 
 
-def _bits(value: Any) -> Any:
+def _comparable_message_bits(value: Any) -> Any:
     match value:
         case np.ndarray() if value.dtype != object:
             return value.dtype.str, value.shape, value.tobytes()
@@ -303,11 +323,13 @@ def _bits(value: Any) -> Any:
         case Persist():
             return value.key, value.value
     if is_dataclass(value):
-        return [_bits(getattr(value, one.name)) for one in fields(value)]
+        return [
+            _comparable_message_bits(getattr(value, one.name)) for one in fields(value)
+        ]
     return value
 
 
-def sends_two_vectors(world: World) -> bool:
+def sends_two_vectors(world: LoopbackWorld) -> bool:
     """Say whether a machine sent other numbers where it had sent some already.
 
     A frame's numbers have one place: whose they are, of which epoch and round, and for
@@ -334,7 +356,7 @@ def sends_two_vectors(world: World) -> bool:
     return False
 
 
-def shares_sent_in(world: World) -> dict[tuple[int, str, str], Array[Any]]:
+def shares_sent_in(world: LoopbackWorld) -> dict[tuple[int, str, str], Array[Any]]:
     """Return all shares that were sent, by epoch, sender and receiver."""
     found: dict[tuple[int, str, str], Array[Any]] = {}
     for event in world.history:
@@ -346,7 +368,7 @@ def shares_sent_in(world: World) -> dict[tuple[int, str, str], Array[Any]]:
     return found
 
 
-def is_masked(world: World) -> bool:
+def is_masked_in_audited_world(world: LoopbackWorld) -> bool:
     """Say whether every masked vector is its party's own one and all its shares.
 
     Of sums in which nobody was lost; what goes up a tree has others' vectors in it.
@@ -368,15 +390,17 @@ def is_masked(world: World) -> bool:
         told = law.encode(vector)
         for (epoch, sender, receiver), numbers in shares.items():
             if epoch == masked.epoch and sender == masked.party:
-                told = add(told, numbers)
+                told = add_wide_integers(told, numbers)
             elif epoch == masked.epoch and receiver == masked.party:
-                told = subtract(told, numbers)
+                told = subtract_wide_integers(told, numbers)
         if not np.array_equal(law.wrap(told), masked.numbers):
             return False
     return True
 
 
-def _told(one: Met | None, other: Met | None) -> str:
+def _describe_interference(
+    one: InterferenceEvent | None, other: InterferenceEvent | None
+) -> str:
     """Say what is different, and nothing of what anybody holds."""
     if one is None or other is None:
         longer, run = (other, "second") if one is None else (one, "first")
@@ -387,11 +411,13 @@ def _told(one: Met | None, other: Met | None) -> str:
         return f"{told}: in the second run {other.kind}"
     if one.event.time != other.event.time:
         return f"{told}: in the second run at {other.event.time:.6g} s"
-    if _length(one.event.detail) != _length(other.event.detail):
+    if _observed_message_length(one.event.detail) != _observed_message_length(
+        other.event.detail
+    ):
         return f"{told}: of another length in the second run"
     return f"{told}: other bytes in the second run"
 
 
-def _length(detail: Any) -> int | None:
+def _observed_message_length(detail: Any) -> int | None:
     kept = detail.value if isinstance(detail, Persist) else detail
     return len(kept) if isinstance(kept, bytes) else None

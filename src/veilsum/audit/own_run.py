@@ -15,7 +15,7 @@ from veilsum.audit.attack import Outcome, Scene
 from veilsum.audit.made_up import LUCK, most_likely_share_probability
 from veilsum.audit.weak_randomness import repeated_share_rows
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.numbers.arrays import listed_names
 from veilsum.privacy.transcript import Transcript
 
@@ -70,7 +70,7 @@ def attack_findings(transcript: Transcript) -> tuple[str, ...]:
     for exchange in transcript.rounds[-1:]:
         honest = [one for one in exchange.members if one not in transcript.corrupted]
         places = sorted(topology.indices(honest))
-        for part in components(topology.induced(places)):
+        for part in graph_components(topology.induced(places)):
             names = topology.names(places[i] for i in part)
             what = "numbers" if len(names) == 1 else "sum"
             found.append(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Rehearsal, Skipped
+from veilsum.audit.question import AuditRehearsal, SkippedAttack
 
 ATTACK = "a round that not all answer"
 # Tables that say where a round's numbers are not zero.
@@ -34,7 +34,7 @@ def sums_of_few(
     return answering if shown and answering != set(given) else set()
 
 
-def usual_places(vectors: Sequence[Totals]) -> list[int]:
+def usual_places_of_attacked_vectors(vectors: Sequence[Totals]) -> list[int]:
     """Return where more than half of some parties' numbers are not zero.
 
     Where few have any, as of rows outside a range, a zero is an answer.
@@ -47,15 +47,15 @@ def usual_places(vectors: Sequence[Totals]) -> list[int]:
 
 
 def play(
-    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
-) -> tuple[Outcome | Skipped, ...]:
+    question: AuditRehearsal, *, coalition: Sequence[str], seed: int, trials: int
+) -> tuple[Outcome | SkippedAttack, ...]:
     """Look for a round in which some honest party stays silent, and others do not."""
     honest, (n_rows, spread) = question.honest(coalition), question.size
     found = 0
     for trial in range(trials):
         _, played = question.sound((seed, trial))
         if not played.totals:
-            return (Skipped(ATTACK, "the method releases no sums"),)
+            return (SkippedAttack(ATTACK, "the method releases no sums"),)
         made = [
             question.held((seed, trial, 30_000 + k), n_rows, spread)
             for k in range(OTHERS)
@@ -66,7 +66,9 @@ def play(
             sums_of_few(
                 rests[k],
                 {name: given[name] for name in honest},
-                usual_places([*given.values(), *(one[k] for one in others)]),
+                usual_places_of_attacked_vectors(
+                    [*given.values(), *(one[k] for one in others)]
+                ),
             )
             for k, given in enumerate(played.given)
         )

@@ -14,13 +14,17 @@ from typing import Any
 import numpy as np
 
 from veilsum.audit.attack import Drawing, Scene
-from veilsum.audit.made_up import sigma_of
+from veilsum.audit.made_up import sigma_of_scene
 from veilsum.graphs.connectivity import cut_parties
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import GaussianMasks, Law
-from veilsum.masks.masking import Shares
+from veilsum.masks.laws import GaussianMasks, MaskLaw
+from veilsum.masks.masking import MaskShares
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.limbs import from_integers, is_wide, to_integers
+from veilsum.numbers.limbs import (
+    is_wide_integer_type,
+    limbs_from_integers,
+    limbs_to_integers,
+)
 from veilsum.numbers.shapes import Bool, Shaped
 
 SEED_BITS = 16
@@ -29,7 +33,7 @@ Values = Shaped[Array[Any], "e arcs size"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planted:
+class PlantedLeak:
     """One leak.
 
     Attributes:
@@ -48,21 +52,21 @@ class Planted:
 
 
 @dataclass(frozen=True)
-class Spoilt:
+class PlantedShares:
     """Shares drawn as before, and then spoilt; whole, so that workers can take it."""
 
     drawn: Drawing
     spoil: Callable[[Topology, Values], None]
 
     def __call__(
-        self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
-    ) -> Shares:
+        self, topology: Topology, law: MaskLaw, root: int, size: int, epoch: int = 0
+    ) -> MaskShares:
         shares = self.drawn(topology, law, root, size, epoch)
-        values = to_integers(shares.values.copy())
+        values = limbs_to_integers(shares.values.copy())
         self.spoil(topology, values)
-        if is_wide(law.dtype):
-            values = from_integers(values, law.dtype.itemsize // 8)
-        return Shares(topology, values)
+        if is_wide_integer_type(law.dtype):
+            values = limbs_from_integers(values, law.dtype.itemsize // 8)
+        return MaskShares(topology, values)
 
 
 @dataclass(frozen=True)
@@ -73,35 +77,37 @@ class FewSeeds:
     bits: int = SEED_BITS
 
     def __call__(
-        self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
-    ) -> Shares:
+        self, topology: Topology, law: MaskLaw, root: int, size: int, epoch: int = 0
+    ) -> MaskShares:
         return self.drawn(topology, law, root % 2**self.bits, size, epoch)
 
 
 @dataclass(frozen=True)
-class Again:
+class PlantedRepetition:
     """One execution's shares in all of them, and in all epochs."""
 
     drawn: Drawing
     width: int
 
     def __call__(
-        self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
-    ) -> Shares:
+        self, topology: Topology, law: MaskLaw, root: int, size: int, epoch: int = 0
+    ) -> MaskShares:
         del epoch
         drawn = self.drawn(topology, law, root, size, 0).values
         # One coefficient after the other, each of all executions.
         each = drawn.reshape(*drawn.shape[:2], self.width, -1)
-        return Shares(
+        return MaskShares(
             topology, np.broadcast_to(each[..., :1], each.shape).reshape(drawn.shape)
         )
 
 
-def _spoilt(spoil: Callable[[Topology, Values], None]) -> Callable[[Scene], Scene]:
-    return lambda scene: replace(scene, draw=Spoilt(scene.draw, spoil))
+def _plant_spoilt_shares(
+    spoil: Callable[[Topology, Values], None],
+) -> Callable[[Scene], Scene]:
+    return lambda scene: replace(scene, draw=PlantedShares(scene.draw, spoil))
 
 
-def _weaken(topology: Topology, values: Values) -> None:
+def _weaken_planted_shares(topology: Topology, values: Values) -> None:
     del topology
     values[:] = values / 10.0 if values.dtype == np.float64 else values // 10
 
@@ -127,15 +133,15 @@ def _share_with_all(topology: Topology, values: Values) -> None:
     values[:] = values[:1]
 
 
-def _send_zeros(topology: Topology, values: Values) -> None:
+def _plant_zero_shares(topology: Topology, values: Values) -> None:
     sender = topology.edges[0, 0]
     values[topology.edges[:, 0] == sender, 0] = 0
     if not topology.directed:
         values[topology.edges[:, 1] == sender, 1] = 0
 
 
-def _in_floats(scene: Scene) -> Scene:
-    sigma = sigma_of(scene)
+def _plant_float_shares(scene: Scene) -> Scene:
+    sigma = sigma_of_scene(scene)
     # Without a sigma: one beside which the values are small.
     law = GaussianMasks(np.asarray(1e3 if sigma is None else float(sigma.max())))
     return replace(scene, law=law)
@@ -172,55 +178,59 @@ def _all_but_two(topology: Topology) -> tuple[str, ...]:
     return topology.names(i for i in range(topology.n_parties) if i not in kept)
 
 
-PLANTED: dict[str, Planted] = {
-    "a tenth of sigma": Planted(
-        alter=_spoilt(_weaken),
+PLANTED: dict[str, PlantedLeak] = {
+    "a tenth of sigma": PlantedLeak(
+        alter=_plant_spoilt_shares(_weaken_planted_shares),
         found_by=("repeated runs", "weak randomness"),
         coalition=bystander_of_attack,
-        fits=lambda scene: sigma_of(scene) is not None,
+        fits=lambda scene: sigma_of_scene(scene) is not None,
     ),
-    "a star only": Planted(
-        alter=_spoilt(_keep_a_star),
+    "a star only": PlantedLeak(
+        alter=_plant_spoilt_shares(_keep_a_star),
         found_by=("hidden cut",),
         coalition=lambda topology: topology.names([hub_to_attack(topology)]),
         fits=lambda scene: (
             scene.law.hides and not links_at_hub(scene.topology).any(axis=1).all()
         ),
     ),
-    "one share sent twice": Planted(
-        alter=_spoilt(_send_one_share_twice),
+    "one share sent twice": PlantedLeak(
+        alter=_plant_spoilt_shares(_send_one_share_twice),
         found_by=("weak randomness",),
         coalition=lambda topology: topology.names([hub_to_attack(topology)]),
         fits=lambda scene: (
             scene.law.hides and int(links_at_hub(scene.topology).sum()) > 1
         ),
     ),
-    "one share for all edges": Planted(
-        alter=_spoilt(_share_with_all),
+    "one share for all edges": PlantedLeak(
+        alter=_plant_spoilt_shares(_share_with_all),
         found_by=("reused masks",),
         coalition=bystander_of_attack,
     ),
-    "one edge skipped": Planted(
-        alter=_spoilt(_skip_an_edge), found_by=("hidden cut",), coalition=_around_a_leaf
+    "one edge skipped": PlantedLeak(
+        alter=_plant_spoilt_shares(_skip_an_edge),
+        found_by=("hidden cut",),
+        coalition=_around_a_leaf,
     ),
-    "masks used again": Planted(
-        alter=lambda scene: replace(scene, draw=Again(scene.draw, scene.width)),
+    "masks used again": PlantedLeak(
+        alter=lambda scene: replace(
+            scene, draw=PlantedRepetition(scene.draw, scene.width)
+        ),
         found_by=("reused masks", "weak randomness"),
         coalition=bystander_of_attack,
     ),
-    "a seed of 16 bits": Planted(
+    "a seed of 16 bits": PlantedLeak(
         alter=lambda scene: replace(scene, draw=FewSeeds(scene.draw)),
         found_by=("few seeds",),
         coalition=bystander_of_attack,
     ),
-    "floats": Planted(
-        alter=_in_floats,
+    "floats": PlantedLeak(
+        alter=_plant_float_shares,
         found_by=("float bits",),
         coalition=_all_but_two,
         fits=lambda scene: scene.law.hides and scene.law.exact,
     ),
-    "a party that sends zeros": Planted(
-        alter=_spoilt(_send_zeros),
+    "a party that sends zeros": PlantedLeak(
+        alter=_plant_spoilt_shares(_plant_zero_shares),
         found_by=("weak randomness",),
         coalition=lambda topology: topology.names([int(topology.edges[0, 1])]),
     ),

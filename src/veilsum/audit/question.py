@@ -2,10 +2,11 @@
 
 An audit of sums needs to know the truth, and must not know any party's: so it draws
 rows of its own from what is public, the agreed schema, and puts the agreed question to
-them, the way that parties do. `Rehearsal.made_up` draws them, `Rehearsal.ask` asks.
+them, the way that parties do. `AuditRehearsal.made_up` draws them, `AuditRehearsal.ask`
+asks.
 
-What a run releases are whole numbers. `Played` has them, and beside them what every
-party gave, which only the auditor sees: an attack is handed the totals.
+What a run releases are whole numbers. `RehearsedAnswer` has them, and beside them what
+every party gave, which only the auditor sees: an attack is handed the totals.
 """
 
 from __future__ import annotations
@@ -19,50 +20,50 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from msgspec.structs import replace as replaced
 
-from veilsum.consortium.consortium import Consortium, Minimisation
-from veilsum.consortium.drafting import masks_between
+from veilsum.consortium.consortium import AgreedMinimisation, Consortium
+from veilsum.consortium.drafting import masks_between_members
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.sections import MasksSection
 from veilsum.consortium.study import AgreedStudy
 from veilsum.disclosure.merging import MergedRequest, Merging
 from veilsum.drivers.driver import (
-    Assignment,
     Driver,
+    DriverAssignment,
+    DriverOutput,
     GivenUpError,
-    Released,
     Sums,
 )
 from veilsum.errors import InvalidInputError, VeilsumError, printable
 from veilsum.files.consortiums import (
-    plan_of,
+    plan_of_scenario_file,
     read_agreement,
     read_consortium,
     read_study_plan,
 )
 from veilsum.files.ledger import Ledger
-from veilsum.files.scenarios import read_scenario_file, read_toml
-from veilsum.masks.laws import LAWS, Law, Masks
+from veilsum.files.scenarios import read_scenario_file, read_toml_file
+from veilsum.masks.laws import LAWS, MaskLaw, Masks
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.minimise.question import Minimised
 from veilsum.numbers.arrays import Array, listed_names
-from veilsum.numbers.layout import Layout
-from veilsum.numbers.limbs import is_wide, to_integers
-from veilsum.protocol.plan import Plan
+from veilsum.numbers.layout import NumberLayout
+from veilsum.numbers.limbs import is_wide_integer_type, limbs_to_integers
+from veilsum.protocol.plan import ProtocolPlan
 from veilsum.questions.job_file import question_job_of
 from veilsum.sums.kinds import QuestionKind, question_kind_of
 from veilsum.sums.presence import (
     PRESENCE,
-    Screened,
+    PresenceScreenedRecipe,
     contribution_to_recipe,
     places_with_rows as holders,
 )
-from veilsum.sums.recipes import Contribution, PartyWork
+from veilsum.sums.recipes import SumContribution, SumPartyWork
 from veilsum.sums.releases import BY_ROW
-from veilsum.sums.running import JobResult, run_job
+from veilsum.sums.running import SumJobResult, run_sum_job
 from veilsum.tables.columns import Column
-from veilsum.tables.fingerprints import Source
-from veilsum.tables.formula.reader import read_surv
+from veilsum.tables.fingerprints import FingerprintSource
+from veilsum.tables.formula.reader import read_surv_formula
 from veilsum.tables.frames import load_pandas
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
@@ -89,7 +90,7 @@ BRIEF = 20
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedAttack:
     """An attack that has nothing to be played on here, and why."""
 
     attack: str
@@ -97,19 +98,19 @@ class Skipped:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Played:
+class RehearsedAnswer:
     """A question that was answered, by made-up parties.
 
     Attributes:
         vectors: finds what every party gave in each round; for the auditor alone.
     """
 
-    result: JobResult
-    plan: Plan
+    result: SumJobResult
+    plan: ProtocolPlan
     vectors: Callable[[], Iterable[Mapping[str, Whole]]]
 
     @property
-    def law(self) -> Law:
+    def law(self) -> MaskLaw:
         return self.plan.law
 
     @property
@@ -131,7 +132,7 @@ class Played:
         """Listed bits of each total, round by round; 0 for one released whole."""
         recipe: Any = self.result.recipe
         return tuple(
-            _listed_bits(recipe.release(self.sums[:k]).layout, len(total))
+            _listed_bits_in_rehearsal(recipe.release(self.sums[:k]).layout, len(total))
             for k, total in enumerate(self.totals)
         )
 
@@ -147,7 +148,7 @@ class Played:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Attempt:
+class RehearsalAttempt:
     """How a question ended.
 
     Attributes:
@@ -157,7 +158,7 @@ class Attempt:
         screened: whether the first of these counts parties and says nothing of rows.
     """
 
-    played: Played | None = None
+    played: RehearsedAnswer | None = None
     error: VeilsumError | None = None
     shown: Sums = ()
     screened: bool = False
@@ -173,15 +174,15 @@ class Attempt:
 
 
 @dataclass(eq=False, repr=False)
-class Witness:
+class RehearsalWitness:
     """A driver that lets another one drive, and keeps what only a simulation sees."""
 
     inner: Driver
-    assignment: Assignment | None = None
+    assignment: DriverAssignment | None = None
     shown: Sums = ()
     party: None = field(default=None, init=False)
 
-    def carry_out(self, assignment: Assignment) -> Released:
+    def carry_out(self, assignment: DriverAssignment) -> DriverOutput:
         """Carry out; keep what was asked, and what was shown if it is given up."""
         self.assignment = assignment
         try:
@@ -195,7 +196,7 @@ class Witness:
 
 def questions_of(path: Path) -> Mapping[str, Consortium]:
     """Return the questions of a study, agreed on or planned; none of another file."""
-    table = read_toml(path)
+    table = read_toml_file(path)
     if "question" not in table:
         return {}
     study = read_agreement(path) if "members" in table else read_study_plan(path)
@@ -203,7 +204,7 @@ def questions_of(path: Path) -> Mapping[str, Consortium]:
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class AuditRehearsal:
     """An agreed question, as it is played on rows that are nobody's.
 
     Attributes:
@@ -225,7 +226,7 @@ class Rehearsal:
             )
 
     @classmethod
-    def read(cls, path: Path, question: str | None = None) -> Rehearsal:
+    def read(cls, path: Path, question: str | None = None) -> AuditRehearsal:
         """Return what a consortium file asks, or a scenario that plans one.
 
         Masks of float64 are for simulation: they are audited as they are, and what
@@ -241,7 +242,7 @@ class Rehearsal:
                     code="unknown-question",
                 )
             return cls(asked[question])
-        if "members" in read_toml(path):
+        if "members" in read_toml_file(path):
             return cls(read_consortium(path))
         file, simulated = read_scenario_file(path), None
         named: tuple[str, ...] = ()
@@ -249,20 +250,20 @@ class Rehearsal:
             # Of whatever size: an audit plays it, and promises nothing about it.
             named = tuple(file.policy.corrupted)
             file = replaced(file, policy=replaced(file.policy, corrupted=None))
-        masks = masks_between(file)
+        masks = masks_between_members(file)
         if not LAWS[masks["law"]].deployable:
             simulated = MasksSection(**masks).masks
             law = "uniform" if simulated.sigma is None else "lattice"
             real = MasksSection(law=law, sigma=simulated.sigma)
             file = replaced(file, masks=real)
-        return cls(plan_of(file, path), simulated, named)
+        return cls(plan_of_scenario_file(file, path), simulated, named)
 
     @property
     def parties(self) -> tuple[str, ...]:
         return tuple(self.consortium.topology.parties)
 
     @property
-    def asked(self) -> Minimisation | QuestionSpec:
+    def asked(self) -> AgreedMinimisation | QuestionSpec:
         (found,) = self.consortium.questions
         return found
 
@@ -293,15 +294,18 @@ class Rehearsal:
             )
         return found
 
-    def asking(self, section: QuestionSpec) -> Rehearsal:
+    def asking(self, section: QuestionSpec) -> AuditRehearsal:
         """Return another question, asked of the same parties under the same rules."""
         return replace(self, consortium=replace(self.consortium, questions=(section,)))
 
     @property
-    def brief(self) -> Rehearsal:
+    def brief(self) -> AuditRehearsal:
         """The same, with so few iterations that machines can be played many times."""
         asked = self.asked
-        if not isinstance(asked, Minimisation) or asked.settings.iterations <= BRIEF:
+        if (
+            not isinstance(asked, AgreedMinimisation)
+            or asked.settings.iterations <= BRIEF
+        ):
             return self
         # So few iterations reach no tolerance.
         settings = replace(asked.settings, iterations=BRIEF, tolerance=None)
@@ -321,7 +325,7 @@ class Rehearsal:
         }
 
     def held(self, seed: Any, n_rows: int, spread: float = 1.0) -> Held:
-        chance = np.random.default_rng(_flat(seed))
+        chance = np.random.default_rng(_flat_rehearsal_seed(seed))
         own = self.kind.made_up(self.consortium, chance, spread)
         if own is not None:
             return own
@@ -329,7 +333,9 @@ class Rehearsal:
         cuts, made = self._cuts(), {}
         for column in self.schema.columns:
             inside = cuts.get(column.name, ())
-            made[column.name] = _values(column, n_rows, chance, spread, inside)
+            made[column.name] = _made_up_column_values(
+                column, n_rows, chance, spread, inside
+            )
         return load_pandas().DataFrame(made)
 
     @cached_property
@@ -354,7 +360,7 @@ class Rehearsal:
 
     def sound(
         self, seed: Any, sizes: Mapping[str, int] | None = None
-    ) -> tuple[dict[str, Held], Played]:
+    ) -> tuple[dict[str, Held], RehearsedAnswer]:
         """Return what everybody may hold so that all answer, and the answer.
 
         `sizes` are rows of some parties, as far as so many were agreed on; the others
@@ -394,7 +400,7 @@ class Rehearsal:
         found = {name: tuple(one) for name, one in asked.get("histograms", {}).items()}
         formula = str(asked.get("formula", ""))
         if "times" in asked and formula.lstrip().startswith("Surv("):
-            found[read_surv(formula).time] = tuple(asked["times"])
+            found[read_surv_formula(formula).time] = tuple(asked["times"])
         for one in () if self.schema is None else self.schema.derived:
             points = {*found.get(one.source.name, ()), *one.points}
             found[one.source.name] = tuple(sorted(points))
@@ -411,7 +417,7 @@ class Rehearsal:
         driver: Driver | None = None,
         ledgers: Mapping[str, Ledger] | None = None,
         run: str | None = None,
-    ) -> Attempt:
+    ) -> RehearsalAttempt:
         """Put the question to parties that hold these; say how it ended.
 
         Args:
@@ -422,7 +428,7 @@ class Rehearsal:
             ledgers: of those parties that keep one.
             run: its name, where ledgers tell runs apart.
         """
-        witness = Witness(driver or MethodArrays(seed=seed))
+        witness = RehearsalWitness(driver or MethodArrays(seed=seed))
         more: dict[str, Any] = {"driver": witness, "ledgers": ledgers or {}}
         more |= {} if run is None else {"run": run}
         if set(held) < set(self.parties):
@@ -434,8 +440,10 @@ class Rehearsal:
             task = witness.assignment
             works = {} if task is None else task.works
             first = next(iter(works.values()), None)
-            screened = isinstance(getattr(first, "recipe", None), Screened)
-            return Attempt(error=error, shown=witness.shown, screened=screened)
+            screened = isinstance(
+                getattr(first, "recipe", None), PresenceScreenedRecipe
+            )
+            return RehearsalAttempt(error=error, shown=witness.shown, screened=screened)
         task = witness.assignment
         assert task is not None
         law, sums = task.plan.law, result.released.sums
@@ -447,16 +455,18 @@ class Rehearsal:
                     for name, work in task.works.items()
                 }
                 # What is audited is what was released, to the bit.
-                assert _is_released(law, attack_total(law, given.values()), told)
+                assert _is_released_in_rehearsal(
+                    law, attack_total(law, given.values()), told
+                )
                 yield given
 
-        played = Played(result=result, plan=task.plan, vectors=vectors)
-        screened = isinstance(result.recipe, Screened)
-        return Attempt(played=played, shown=sums, screened=screened)
+        played = RehearsedAnswer(result=result, plan=task.plan, vectors=vectors)
+        screened = isinstance(result.recipe, PresenceScreenedRecipe)
+        return RehearsalAttempt(played=played, shown=sums, screened=screened)
 
     def _run(
         self, held: Holdings, rules: Rules | None, more: Mapping[str, Any]
-    ) -> JobResult:
+    ) -> SumJobResult:
         if self.kind.input == "cost":
             return self._minimised(held, more)
         job = question_job_of(self.consortium, dict(held), **more)
@@ -473,7 +483,7 @@ class Rehearsal:
             part.terms,
             **{key: more[key] for key in ("driver", "ledgers", "run") if key in more},
         )
-        released = run_job(
+        released = run_sum_job(
             part.recipe,
             {
                 name: part.recipe.contribution(name, one.cost)
@@ -484,7 +494,9 @@ class Rehearsal:
         )
         return Minimised(terms=terms, recipe=part.recipe, released=released)
 
-    def given(self, played: Played, held: Sequence[Held]) -> list[tuple[Whole, ...]]:
+    def given(
+        self, played: RehearsedAnswer, held: Sequence[Held]
+    ) -> list[tuple[Whole, ...]]:
         """Return what each of some holdings contributes to every round of a run.
 
         Everybody has the program, and knows what was asked: so does an attacker.
@@ -498,7 +510,7 @@ class Rehearsal:
             for work in works
         ]
 
-    def direct(self, played: Played, held: Held) -> list[Whole] | None:
+    def direct(self, played: RehearsedAnswer, held: Held) -> list[Whole] | None:
         """Return what a job makes of a holding in every round, filled up with zeros.
 
         Nothing between the job and a party's machine has a hand in it. Of a number
@@ -528,30 +540,32 @@ class Rehearsal:
             vector = answer(recipe.request(played.sums[:k]))
             filling = np.zeros(len(sums) - len(vector), dtype=vector.dtype)
             whole = attack_whole_numbers(law, np.concatenate([vector, filling]))
-            found.append(_residues_alone(law, whole, played.residue_bits[k]))
+            found.append(
+                _residues_alone_in_rehearsal(law, whole, played.residue_bits[k])
+            )
         return found
 
-    def job(self, played: Played) -> Any:
+    def job(self, played: RehearsedAnswer) -> Any:
         asked, schema = self.asked, self.schema
         assert schema is not None
         return getattr(played.result, "job", None) or self.kind.job(asked, schema)
 
-    def screened(self, played: Played) -> bool:
-        return isinstance(played.result.recipe, Screened)
+    def screened(self, played: RehearsedAnswer) -> bool:
+        return isinstance(played.result.recipe, PresenceScreenedRecipe)
 
-    def _work(self, played: Played, held: Held) -> PartyWork:
+    def _work(self, played: RehearsedAnswer, held: Held) -> SumPartyWork:
         recipe = played.result.recipe
         if self.kind.input == "cost":
             part = PartyCost.of(self.consortium, held)
             own = part.recipe.contribution(self.parties[0], part.cost)
-            return PartyWork(part.recipe, own)
+            return SumPartyWork(part.recipe, own)
         if self.schema is None:
-            return PartyWork(recipe, self.kind.contribution(recipe, held))
+            return SumPartyWork(recipe, self.kind.contribution(recipe, held))
         job = self.job(played)
         table = job.bring(job.schema.check(self.parties[0], held))
-        source = Source(held, job.schema.names)
-        own = Contribution(partial(job.answer, table), source)
-        return PartyWork(
+        source = FingerprintSource(held, job.schema.names)
+        own = SumContribution(partial(job.answer, table), source)
+        return SumPartyWork(
             recipe, contribution_to_recipe(recipe, own, partial(job.look, table))
         )
 
@@ -566,22 +580,22 @@ class Rehearsal:
         return getattr(played.result.inner[0], "wording", BY_ROW) is BY_ROW
 
 
-def attack_whole_numbers(law: Law, vector: Array[Any] | None) -> Whole:
+def attack_whole_numbers(law: MaskLaw, vector: Array[Any] | None) -> Whole:
     """Return a vector as the whole numbers that a law masks, with their signs."""
     assert vector is not None
     numbers = law.encode(vector)
     if numbers.dtype == np.uint64:
         numbers = numbers.view(np.int64)
-    return tuple(int(one) for one in to_integers(numbers).tolist())
+    return tuple(int(one) for one in limbs_to_integers(numbers).tolist())
 
 
-def attack_total(law: Law, vectors: Iterable[Sequence[int]]) -> Whole:
+def attack_total(law: MaskLaw, vectors: Iterable[Sequence[int]]) -> Whole:
     """Return the total of some vectors as the law releases it."""
     whole = [sum(column) for column in zip(*vectors, strict=True)]
     return attack_reading(law, whole)
 
 
-def attack_reading(law: Law, whole: Sequence[int]) -> Whole:
+def attack_reading(law: MaskLaw, whole: Sequence[int]) -> Whole:
     """Return whole numbers as a law reads them: residues are those nearest to 0."""
     return tuple(law.wrap(np.array(whole, dtype=object)).tolist())
 
@@ -591,13 +605,13 @@ def attack_total_without(whole: Sequence[int], *own: Sequence[int]) -> Whole:
     return tuple(one - sum(part) for one, *part in zip(whole, *own, strict=True))
 
 
-def _listed_bits(layout: Layout | None, size: int) -> Whole:
+def _listed_bits_in_rehearsal(layout: NumberLayout | None, size: int) -> Whole:
     listed = () if layout is None else layout.statistics
     found = [bits for one in listed for bits in one.residues or (0,) * one.size]
     return (*found, *(0,) * size)[:size]
 
 
-def _residues_alone(law: Law, whole: Whole, bits: Whole) -> Whole:
+def _residues_alone_in_rehearsal(law: MaskLaw, whole: Whole, bits: Whole) -> Whole:
     """Return numbers of which sums tell the listed bits: as the top bits of a word."""
     width = 8 * law.number_bytes
     return attack_reading(
@@ -609,23 +623,23 @@ def _residues_alone(law: Law, whole: Whole, bits: Whole) -> Whole:
     )
 
 
-def _is_released(law: Law, found: Whole, told: Array[Any]) -> bool:
+def _is_released_in_rehearsal(law: MaskLaw, found: Whole, told: Array[Any]) -> bool:
     if told.dtype == object:
         return list(found) == told.tolist()
     # A grid: as real numbers, all of which float64 holds to its last bits.
     numbers = np.array(found, dtype=object)
-    if not is_wide(law.dtype):
+    if not is_wide_integer_type(law.dtype):
         numbers = numbers.astype(np.int64).view(law.dtype)
     return bool(np.array_equal(law.decode(numbers), told))
 
 
-def _flat(seed: Any) -> list[int]:
+def _flat_rehearsal_seed(seed: Any) -> list[int]:
     if isinstance(seed, int):
         return [seed]
-    return [one for part in seed for one in _flat(part)]
+    return [one for part in seed for one in _flat_rehearsal_seed(part)]
 
 
-def _values(
+def _made_up_column_values(
     column: Column,
     n_rows: int,
     chance: np.random.Generator,
@@ -634,18 +648,18 @@ def _values(
 ) -> Any:
     """Return a column as anybody might have it, of numbers that people write down."""
     if column.is_category:
-        places = _evenly(len(column.categories), n_rows, chance)
+        places = _deal_made_up_rows_evenly(len(column.categories), n_rows, chance)
         return [column.categories[one] for one in places]
     measure = column.measure
     if measure.most - measure.least < FEW_VALUES:
-        counts = measure.least + _evenly(
+        counts = measure.least + _deal_made_up_rows_evenly(
             measure.most - measure.least + 1, n_rows, chance
         )
     else:
         low, high = made_up_range(column)
         if inside := [one for one in cuts if low < one < high]:
             ends = np.array([low, *inside, high])
-            place = _evenly(len(ends) - 1, n_rows, chance)
+            place = _deal_made_up_rows_evenly(len(ends) - 1, n_rows, chance)
             drawn = chance.uniform(ends[place], ends[place + 1])
         else:
             width = spread * (high - low)
@@ -669,7 +683,9 @@ def values_of_counts(column: Column, counts: Array[Any]) -> list[Any]:
     return [column.written(one) for one in numbers]
 
 
-def _evenly(n: int, n_rows: int, chance: np.random.Generator) -> Array[Any]:
+def _deal_made_up_rows_evenly(
+    n: int, n_rows: int, chance: np.random.Generator
+) -> Array[Any]:
     """Return a place for each row, all equally often, in any order."""
     return chance.permutation(np.arange(n_rows) % n)
 

@@ -36,20 +36,29 @@ import numpy as np
 from veilsum.audit import reassignment
 from veilsum.audit.attack import REAL_PARTIES, Outcome
 from veilsum.audit.made_up import shares_never_repeat
-from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped
+from veilsum.audit.question import (
+    AuditRehearsal,
+    Holdings,
+    RehearsedAnswer,
+    SkippedAttack,
+)
 from veilsum.consortium.consortium import Consortium, consortium_from
 from veilsum.errors import InvalidInputError, WaitingError
 from veilsum.files.sqlite import BESIDE
-from veilsum.masks.laws import Law
+from veilsum.masks.laws import MaskLaw
 from veilsum.net.drop import DropFolder
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.transcript_file import read_transcript
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.limbs import add, subtract, to_integers
+from veilsum.numbers.limbs import (
+    add_wide_integers,
+    limbs_to_integers,
+    subtract_wide_integers,
+)
 from veilsum.numbers.secrets import Secret
-from veilsum.party.run import Inputs, Joined, prepare_run
+from veilsum.party.run import Joined, PartyInputs, prepare_party_run
 from veilsum.party.run_status import ENDING
-from veilsum.privacy.transcript import Exchange, Transcript
+from veilsum.privacy.transcript import Transcript, TranscriptExchange
 
 # More parties or sums than this take too long to be carried from folder to folder.
 MOST_PARTIES, MOST_SUMS = 8, 12
@@ -72,21 +81,21 @@ Shown: TypeAlias = dict[str, str]
 
 
 def play(
-    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
-) -> Iterator[Outcome | Skipped | str]:
+    question: AuditRehearsal, *, coalition: Sequence[str], seed: int, trials: int
+) -> Iterator[Outcome | SkippedAttack | str]:
     """Let real parties run on two dealings; compare what they leave behind.
 
     The seed repeats the rows only. The auditor looks at everybody's files.
     """
-    if (why := _too_much(question)) is not None:
-        yield Skipped(REAL_PARTIES, why)
+    if (why := _too_much_for_real_parties(question)) is not None:
+        yield SkippedAttack(REAL_PARTIES, why)
         return
     wrong, words = 0, dict[str, None]()
     for trial in range(trials):
         key = (seed, trial, 8)
         held, played = reassignment.deal_spare_rows(question, question.parties, key)
         if len(played.sums) > MOST_SUMS:
-            yield Skipped(
+            yield SkippedAttack(
                 REAL_PARTIES, f"more than {MOST_SUMS} sums take too long by files"
             )
             return
@@ -95,8 +104,8 @@ def play(
             question, held, played, question.parties, chance
         )
         with TemporaryDirectory() as folder:
-            company = Company(question, Path(folder))
-            found = [*_compared(company, held, played, dealt)]
+            company = RealPartyGroup(question, Path(folder))
+            found = [*_compare_real_party_runs(company, held, played, dealt)]
         wrong += bool(found)
         words |= dict.fromkeys(found)
     about = "a share or a row that shows in files, letters, logs or events"
@@ -104,7 +113,7 @@ def play(
     yield from (f"{REAL_PARTIES}: {one}" for one in words)
 
 
-def _too_much(question: Rehearsal) -> str | None:
+def _too_much_for_real_parties(question: AuditRehearsal) -> str | None:
     if len(question.parties) > MOST_PARTIES:
         return f"more than {MOST_PARTIES} parties take too long by files"
     if question.kind.input == "cost" and not question.sound(0)[1].sums:
@@ -112,11 +121,11 @@ def _too_much(question: Rehearsal) -> str | None:
     return None
 
 
-def _compared(
-    company: Company,
+def _compare_real_party_runs(
+    company: RealPartyGroup,
     held: Holdings,
-    played: Played,
-    dealt: tuple[Holdings, Played] | None,
+    played: RehearsedAnswer,
+    dealt: tuple[Holdings, RehearsedAnswer] | None,
 ) -> Iterator[str]:
     """Yield what is wrong with three runs; with one, if no other dealing is there."""
     first = company.run(held)
@@ -131,8 +140,8 @@ def _compared(
             )
         yield from (f"{where} tells of rows" for where in sorted(odd))
     for run, (_, came) in zip(runs, tables, strict=True):
-        yield from _wrong_vectors(run, came)
-    shares = [_text(one) for run in runs for one in run.shares]
+        yield from _wrong_vectors_of_real_parties(run, came)
+    shares = [_audit_numbers_text(one) for run in runs for one in run.shares]
     law, size = played.law, played.plan.size
     if len({*shares}) < len(shares) and shares_never_repeat(law, size, len(shares)):
         yield "a share is there twice"
@@ -154,40 +163,48 @@ def differing_attack_traces(
     }
 
 
-def _wrong_vectors(run: LeftBehind, played: Played) -> Iterator[str]:
+def _wrong_vectors_of_real_parties(
+    run: LeftBehind, played: RehearsedAnswer
+) -> Iterator[str]:
     law, rounds = run.transcript.law, run.transcript.rounds
     if len(rounds) != len(played.sums):
         yield "there are other rounds than in a simulation"
         return
     for exchange, given in zip(rounds, played.given, strict=True):
         for name, own in exchange.own.items():
-            if _signed(own) != given[name]:
+            if _signed_audit_numbers(own) != given[name]:
                 yield "a party masks other numbers than in a simulation"
             if name in exchange.masked:
-                masked = law.wrap(add(own, _mask(law, exchange, name)))
-                if _text(masked) != _text(exchange.masked[name]):
+                masked = law.wrap(
+                    add_wide_integers(own, _mask_of_real_party(law, exchange, name))
+                )
+                if _audit_numbers_text(masked) != _audit_numbers_text(
+                    exchange.masked[name]
+                ):
                     yield "a masked vector is not the party's own one and its mask"
 
 
-def _mask(law: Law, exchange: Exchange, name: str) -> Array[Any]:
+def _mask_of_real_party(
+    law: MaskLaw, exchange: TranscriptExchange, name: str
+) -> Array[Any]:
     size = len(exchange.own[name])
     found: Array[Any] = np.zeros(size, dtype=law.dtype)
     for (sender, receiver), share in exchange.shares.items():
         if sender == name:
-            found = add(found, share)
+            found = add_wide_integers(found, share)
         elif receiver == name:
-            found = subtract(found, share)
+            found = subtract_wide_integers(found, share)
     return found
 
 
-def _signed(numbers: Array[Any]) -> tuple[int, ...]:
+def _signed_audit_numbers(numbers: Array[Any]) -> tuple[int, ...]:
     if numbers.dtype == np.uint64:
         numbers = numbers.view(np.int64)
-    return tuple(int(one) for one in to_integers(numbers).tolist())
+    return tuple(int(one) for one in limbs_to_integers(numbers).tolist())
 
 
-def _text(numbers: Array[Any]) -> str:
-    return ",".join(map(str, to_integers(numbers).tolist()))
+def _audit_numbers_text(numbers: Array[Any]) -> str:
+    return ",".join(map(str, limbs_to_integers(numbers).tolist()))
 
 
 # Parties with folders of their own
@@ -215,7 +232,7 @@ class LeftBehind(Secret):
         """Yield in which kinds of files a share is as it is."""
         needles = set[bytes]()
         for share in self.shares:
-            whole = to_integers(share).tolist()
+            whole = limbs_to_integers(share).tolist()
             wide = (one for one in whole if abs(one).bit_length() >= NEEDLE_BITS)
             if (one := next(wide, None)) is not None:
                 size = max(8, -(-one.bit_length() // 64) * 8)
@@ -228,7 +245,7 @@ class LeftBehind(Secret):
 
 
 @dataclass(eq=False)
-class Company:
+class RealPartyGroup:
     """Made-up parties that keep their keys from run to run.
 
     Attributes:
@@ -236,7 +253,7 @@ class Company:
         readable: kinds of files with secrets that other users of the computer may read.
     """
 
-    question: Rehearsal
+    question: AuditRehearsal
     folder: Path
     runs: int = field(default=0, init=False)
     readable: set[str] = field(default_factory=set, init=False)
@@ -297,24 +314,26 @@ class Company:
         heard: list[Any] = []
         kind = "cost" if self.question.kind.input == "cost" else "data"
         given: dict[str, Any] = {kind: own}
-        with _overheard() as (records, printed):
+        with _overhear_logs_and_output() as (records, printed):
             try:
-                inputs = Inputs(
+                inputs = PartyInputs(
                     drop=DropFolder(base / "letters", once=True),
                     transcript=base / name / "mine",
                     out=base / name / "out",
                     **given,
                 )
                 identity = read_identity(base / name / f"{name}.key")
-                prepared = prepare_run(self.consortium, identity, inputs)
+                prepared = prepare_party_run(self.consortium, identity, inputs)
                 return prepared.run(lambda _page: True, on_event=heard.append)
             except WaitingError:
                 return None
             finally:
-                events = [_without_clocks(asdict(one)) for one in heard]
-                _keep(shown, f"an event/{when}", events)
-                _keep(shown, f"a log record/{when}", records)
-                _keep(shown, f"a printed line/{when}", printed.getvalue())
+                events = [_without_clocks_of_real_parties(asdict(one)) for one in heard]
+                _keep_overheard_values(shown, f"an event/{when}", events)
+                _keep_overheard_values(shown, f"a log record/{when}", records)
+                _keep_overheard_values(
+                    shown, f"a printed line/{when}", printed.getvalue()
+                )
 
     def _look(
         self,
@@ -331,13 +350,15 @@ class Company:
             content = path.read_bytes()
             kind = path.name if path.suffix == ".json" else f"a {path.suffix} file"
             if path.parent.name == "letters":
-                _keep(shown, f"a letter/{when}/{path.name}", len(content))
+                _keep_overheard_values(
+                    shown, f"a letter/{when}/{path.name}", len(content)
+                )
             elif path.suffix == ENDING:
-                told = _without_clocks(json.loads(content))
-                _keep(shown, f"a status/{when}/{path.name}", told)
+                told = _without_clocks_of_real_parties(json.loads(content))
+                _keep_overheard_values(shown, f"a status/{when}/{path.name}", told)
             elif path.name in WRITTEN:
                 where = f"{path.name}/{path.parent.parent.name}"
-                _keep(shown, where, json.loads(content))
+                _keep_overheard_values(shown, where, json.loads(content))
             elif path.suffix in OWN:
                 if os.name == "posix" and path.stat().st_mode & OTHERS_MAY_READ:
                     self.readable.add(kind)
@@ -347,7 +368,7 @@ class Company:
 
 
 @contextmanager
-def _overheard() -> Iterator[tuple[list[Any], io.StringIO]]:
+def _overhear_logs_and_output() -> Iterator[tuple[list[Any], io.StringIO]]:
     """Listen to everything that is logged or printed, however little of it is shown."""
     records: list[Any] = []
 
@@ -370,18 +391,18 @@ def _overheard() -> Iterator[tuple[list[Any], io.StringIO]]:
         log.propagate = spread
 
 
-def _without_clocks(told: Mapping[str, Any]) -> dict[str, Any]:
+def _without_clocks_of_real_parties(told: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in told.items() if key not in CLOCKS}
 
 
-def _keep(shown: Shown, where: str, value: Any) -> None:
+def _keep_overheard_values(shown: Shown, where: str, value: Any) -> None:
     """Keep a value under where it is, every leaf by itself."""
     if isinstance(value, dict):
         for key, one in value.items():
-            _keep(shown, f"{where}/{key}", one)
+            _keep_overheard_values(shown, f"{where}/{key}", one)
     elif isinstance(value, list | tuple):
-        _keep(shown, f"{where}/length", len(value))
+        _keep_overheard_values(shown, f"{where}/length", len(value))
         for place, one in enumerate(value):
-            _keep(shown, f"{where}/{place}", one)
+            _keep_overheard_values(shown, f"{where}/{place}", one)
     else:
         shown[where] = repr(value)

@@ -14,8 +14,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Held, Holdings, Played, Rehearsal, Skipped
-from veilsum.consortium.consortium import Minimisation
+from veilsum.audit.question import (
+    AuditRehearsal,
+    Held,
+    Holdings,
+    RehearsedAnswer,
+    SkippedAttack,
+)
+from veilsum.consortium.consortium import AgreedMinimisation
 from veilsum.consortium.costs import OWN
 from veilsum.tables.frames import load_pandas
 
@@ -38,20 +44,22 @@ def worlds_with_these_totals(
 
 
 def play(
-    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
-) -> tuple[Outcome | Skipped, ...]:
+    question: AuditRehearsal, *, coalition: Sequence[str], seed: int, trials: int
+) -> tuple[Outcome | SkippedAttack, ...]:
     """Guess which of two dealings among honest parties was the true one."""
     honest = question.honest(coalition)
     if len(honest) < 2:
-        return (Skipped(ATTACK, "one honest party alone has nobody to exchange with"),)
+        return (
+            SkippedAttack(ATTACK, "one honest party alone has nobody to exchange with"),
+        )
     chance, told = np.random.default_rng((seed, 2)), 0
     for trial in range(trials):
         held, played = deal_spare_rows(question, honest, (seed, trial))
         if not played.totals:
-            return (Skipped(ATTACK, "the method releases no sums"),)
+            return (SkippedAttack(ATTACK, "the method releases no sums"),)
         other = deal_rows_again(question, held, played, honest, chance)
         if other is None:
-            return (Skipped(ATTACK, NO_OTHER),)
+            return (SkippedAttack(ATTACK, NO_OTHER),)
         worlds = {0: played.totals, 1: other[1].totals}
         told += len(worlds_with_these_totals(played.totals, worlds)) == 1
     what = "rows are" if question.by_row else "holdings are"
@@ -60,26 +68,31 @@ def play(
 
 
 def deal_spare_rows(
-    question: Rehearsal, honest: Sequence[str], seed: Any
-) -> tuple[dict[str, Held], Played]:
+    question: AuditRehearsal, honest: Sequence[str], seed: Any
+) -> tuple[dict[str, Held], RehearsedAnswer]:
     """Return what everybody holds, with enough rows for other dealings, too."""
     return question.sound(seed, dict.fromkeys(honest, question.size[0] * 5 // 4))
 
 
 def deal_rows_again(
-    question: Rehearsal,
+    question: AuditRehearsal,
     held: Holdings,
-    played: Played,
+    played: RehearsedAnswer,
     honest: Sequence[str],
     chance: np.random.Generator,
-) -> tuple[Holdings, Played] | None:
+) -> tuple[Holdings, RehearsedAnswer] | None:
     """Return another dealing and the run on it; as many parties hold each level.
 
     How many hold a level, or rows enough of a cell, is asked first, and no dealing that
     changes these counts is promised to be hidden. So fewer and fewer rows change hands.
     """
     for k in range(DEALINGS):
-        other = {**held, **deal_rows(question, held, honest, chance, part=2.0**-k)}
+        other = {
+            **held,
+            **deal_rows_among_honest_parties(
+                question, held, honest, chance, part=2.0**-k
+            ),
+        }
         found = question.ask(other)
         if found.played is None:
             continue
@@ -93,8 +106,8 @@ def deal_rows_again(
     return None
 
 
-def deal_rows(
-    question: Rehearsal,
+def deal_rows_among_honest_parties(
+    question: AuditRehearsal,
     held: Holdings,
     honest: Sequence[str],
     chance: np.random.Generator,
@@ -110,8 +123,8 @@ def deal_rows(
         chance: decides which.
         part: of the rows that change places, at least four of them.
     """
-    if isinstance(question.asked, Minimisation):
-        return _shifted(question.asked, held, honest, chance)
+    if isinstance(question.asked, AgreedMinimisation):
+        return _shift_costs_between_parties(question.asked, held, honest, chance)
     if not question.by_row:
         turn = 1 + int(chance.integers(len(honest) - 1))
         return {
@@ -135,8 +148,8 @@ def deal_rows(
     }
 
 
-def _shifted(
-    asked: Minimisation,
+def _shift_costs_between_parties(
+    asked: AgreedMinimisation,
     held: Holdings,
     honest: Sequence[str],
     chance: np.random.Generator,

@@ -18,12 +18,17 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veilsum.consortium.consortium import canonical
+from veilsum.consortium.consortium import canonical_agreement_json
 from veilsum.errors import InvalidInputError
-from veilsum.files.output import as_json
-from veilsum.files.safe_read import contents
-from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
-from veilsum.showing import Renderable, Rendering, counted
+from veilsum.files.output import as_strict_json
+from veilsum.files.safe_read import read_file_contents
+from veilsum.net.identity import (
+    Identity,
+    certificate_fingerprint,
+    certificate_name,
+    certificate_public_key,
+)
+from veilsum.showing import Renderable, Rendering, counted_words
 
 if TYPE_CHECKING:
     from veilsum.audit.attack import Scene
@@ -109,7 +114,7 @@ class AuditRecord(Renderable):
                     "edges": topology.edges.tolist(),
                     "weights": topology.weights.tolist(),
                     "law": law.name,
-                    "sigma": _plain(law.masks.sigma),
+                    "sigma": _plain_audit_sigma(law.masks.sigma),
                     "grid": law.masks.grid,
                     "numbers": str(law.dtype),
                     "coefficients": scene.width,
@@ -126,9 +131,11 @@ class AuditRecord(Renderable):
         return Rendering(
             str(found["verdict"]),
             [
-                f"Record of an audit of {counted(len(agreed['parties']), 'party')} "
+                "Record of an audit of "
+                f"{counted_words(len(agreed['parties']), 'party')} "
                 f"under {agreed['law']} masks: {found['executions']} executions, "
-                f"{counted(len(found['outcomes']), 'attack')}, seed {found['seed']}; "
+                f"{counted_words(len(found['outcomes']), 'attack')}, seed "
+                f"{found['seed']}; "
                 f"{'not signed' if signed is None else f'signed by {signed}'}"
             ],
             {"What it says of itself": [f"agreed on: {agreed['file']}"]},
@@ -148,7 +155,7 @@ class AuditRecord(Renderable):
         """Return it with a signature of all that it says."""
         own = {"party": identity.name, "certificate": identity.certificate}
         content = {**self.unsigned, **own}
-        signature = identity.sign(CONTEXT + canonical(content))
+        signature = identity.sign(CONTEXT + canonical_agreement_json(content))
         return AuditRecord({**content, "signature": signature.hex()})
 
     @property
@@ -162,8 +169,8 @@ class AuditRecord(Renderable):
         if not isinstance(signature, str) or not isinstance(certificate, str):
             return False
         try:
-            public_key(certificate).verify(
-                bytes.fromhex(signature), CONTEXT + canonical(content)
+            certificate_public_key(certificate).verify(
+                bytes.fromhex(signature), CONTEXT + canonical_agreement_json(content)
             )
             return certificate_name(certificate) == content.get("party")
         except (InvalidSignature, ValueError):
@@ -179,8 +186,8 @@ class AuditRecord(Renderable):
         if not self.is_signed:
             return False, "the record's signature does not hold: it is nobody's word"
         party, certificate = self.content["party"], self.content["certificate"]
-        print_of = fingerprint(certificate)
-        if party in members and fingerprint(members[party]) != print_of:
+        print_of = certificate_fingerprint(certificate)
+        if party in members and certificate_fingerprint(members[party]) != print_of:
             return False, (
                 f"the record is signed in the name of {party}, but not with the "
                 "certificate that the file has for this party"
@@ -205,14 +212,14 @@ class AuditRecord(Renderable):
 
         Who signed is no part of what they say.
         """
-        return _difference(self.unsigned, other.unsigned, "")
+        return _audit_record_difference(self.unsigned, other.unsigned, "")
 
     def to_json(self) -> str:
         """Return the text of the record's file."""
-        return as_json(self.content) + "\n"
+        return as_strict_json(self.content) + "\n"
 
 
-def check_asked(asked: Mapping[str, Any], where: str) -> None:
+def check_asked_of_audit(asked: Mapping[str, Any], where: str) -> None:
     """Refuse what no audit can be asked, before any work is done."""
     for key, (expected, holds) in {**ASKED, **OF_STUDIES}.items():
         if key in {*asked, *ASKED} and not holds(asked[key]):
@@ -229,10 +236,12 @@ def read_record(path: Path) -> AuditRecord:
         InvalidInputError: it is none, or of another format, or not as it was written:
             what repeats it to the last byte has to have one spelling.
     """
-    text = contents(path, MOST_BYTES, InvalidInputError)
+    text = read_file_contents(path, MOST_BYTES, InvalidInputError)
     try:
         record = AuditRecord(json.loads(text))
-        whole = _has_all(record.content) and record.to_json().encode() == text
+        whole = (
+            _audit_record_has_all(record.content) and record.to_json().encode() == text
+        )
     except (ValueError, RecursionError):
         whole = False
     if not whole:
@@ -241,11 +250,11 @@ def read_record(path: Path) -> AuditRecord:
             "veilsum audit --out writes, unchanged",
             code="not-an-audit-record",
         )
-    check_asked(record.asked, str(path))
+    check_asked_of_audit(record.asked, str(path))
     return record
 
 
-def _has_all(found: Any) -> bool:
+def _audit_record_has_all(found: Any) -> bool:
     keys = {"made_with", "asked", "agreed", "audit", "clock"}
     return (
         isinstance(found, dict)
@@ -273,23 +282,23 @@ def audit_environment() -> dict[str, str]:
     }
 
 
-def _plain(sigma: Any) -> Any:
+def _plain_audit_sigma(sigma: Any) -> Any:
     return sigma if sigma is None or isinstance(sigma, float) else list(sigma)
 
 
-def _difference(one: Any, other: Any, where: str) -> str | None:
+def _audit_record_difference(one: Any, other: Any, where: str) -> str | None:
     """Return where two values first differ; 1, 1.0 and true are different bytes."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in [*one, *(key for key in other if key not in one)]:
             if key not in one or key not in other:
                 return f"{where}{SHOWN.repr(key)} is in one of them only"
-            found = _difference(one[key], other[key], f"{where}{key}/")
+            found = _audit_record_difference(one[key], other[key], f"{where}{key}/")
             if found is not None:
                 return found
         return None
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for k, (a, b) in enumerate(zip(one, other, strict=True)):
-            found = _difference(a, b, f"{where}{k}/")
+            found = _audit_record_difference(a, b, f"{where}{k}/")
             if found is not None:
                 return found
         return None

@@ -18,7 +18,7 @@ import numpy as np
 
 from veilsum.audit.aimed import aims_at_rows
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Rehearsal, Skipped
+from veilsum.audit.question import AuditRehearsal, SkippedAttack
 from veilsum.consortium.consortium import Consortium, consortium_from
 from veilsum.files.ledger import SAME_QUESTIONS, open_ledger
 from veilsum.privacy.accountant import Budget
@@ -30,28 +30,32 @@ SIZES = 64
 
 
 def play(
-    question: Rehearsal,
+    question: AuditRehearsal,
     *,
     coalition: Sequence[str],
     seed: int,
     trials: int,
     ledger: bool = True,
-) -> tuple[Outcome | Skipped, ...]:
+) -> tuple[Outcome | SkippedAttack, ...]:
     """Guess from words, and from absences.
 
     `ledger`: whether the party that receives the files keeps one.
     """
     if question.schema is None:
-        return (Skipped(ATTACK, "no rules refuse what is not about tables"),)
+        return (SkippedAttack(ATTACK, "no rules refuse what is not about tables"),)
 
     def counted(about: str, right: int, times: int, promised: float) -> Outcome:
         return Outcome(ATTACK, tuple(coalition), about, times, right, promised, "words")
 
     guesses, bisected = list[bool](), 0
     for trial in range(trials):
-        guesses += _by_words(question, coalition, (seed, trial))
-        bisected += _by_absences(question, coalition, (seed, trial), ledger=ledger)
-    said: Outcome | Skipped = Skipped(ATTACK, "nothing is refused by its rules")
+        guesses += _guess_by_refusal_words(question, coalition, (seed, trial))
+        bisected += _guess_by_absences(
+            question, coalition, (seed, trial), ledger=ledger
+        )
+    said: Outcome | SkippedAttack = SkippedAttack(
+        ATTACK, "nothing is refused by its rules"
+    )
     if guesses:
         about = "which of two tables is refused by a rule"
         said = counted(about, sum(guesses), len(guesses), 0.0)
@@ -60,7 +64,9 @@ def play(
     return said, counted(about, bisected, trials, 2**SAME_QUESTIONS / SIZES)
 
 
-def _by_words(question: Rehearsal, coalition: Sequence[str], seed: Any) -> list[bool]:
+def _guess_by_refusal_words(
+    question: AuditRehearsal, coalition: Sequence[str], seed: Any
+) -> list[bool]:
     """Say for each column that points at one row whether the words tell of the table.
 
     The other table has rows more, other numbers beside the column, and two rows of the
@@ -77,7 +83,7 @@ def _by_words(question: Rehearsal, coalition: Sequence[str], seed: Any) -> list[
             values = [*table[aim.column]]
             if name == victim:
                 values[row - 1] = values[row]
-            longer[name] = _with(others[name], aim.column, values)
+            longer[name] = _table_with_refused_column(others[name], aim.column, values)
         worlds = [question.ask(one) for one in (aim.held, longer)]
         rules = [getattr(one.error, "rule", None) for one in worlds]
         if rules[0] is None or rules[0] != rules[1]:
@@ -87,20 +93,20 @@ def _by_words(question: Rehearsal, coalition: Sequence[str], seed: Any) -> list[
     return found
 
 
-def _with(table: Any, column: str, values: Any) -> Any:
+def _table_with_refused_column(table: Any, column: str, values: Any) -> Any:
     """Return other rows with this column, and three more of its commonest value."""
     made = table.assign(**{column: values[: len(table)]})
     common = made[made[column] == made[column].mode().iloc[0]]
     return load_pandas().concat([made, common.iloc[[0] * 3]], ignore_index=True)
 
 
-def _by_absences(
-    question: Rehearsal, coalition: Sequence[str], seed: Any, *, ledger: bool
+def _guess_by_absences(
+    question: AuditRehearsal, coalition: Sequence[str], seed: Any, *, ledger: bool
 ) -> bool:
     """Say whether bisection by files finds how many rows a party has."""
     # Not before: who draws a figure would need the packages of real parties.
     from veilsum.party.checks import check_question_at_home
-    from veilsum.party.inputs import OwnTable
+    from veilsum.party.inputs import PartyTableInput
 
     victim = question.honest(coalition)[0]
     first, spread = question.size
@@ -118,8 +124,8 @@ def _by_absences(
             )
         while low < high:
             middle = (low + high) // 2
-            file = _at_most(question.consortium, middle)
-            part = OwnTable(consortium=file, name="own", table=table)
+            file = _audited_rows_at_most(question.consortium, middle)
+            part = PartyTableInput(consortium=file, name="own", table=table)
             if check_question_at_home(part, victim, book).good:
                 high = middle
             else:
@@ -127,7 +133,7 @@ def _by_absences(
     return low == truth
 
 
-def _at_most(consortium: Consortium, rows: int) -> Consortium:
+def _audited_rows_at_most(consortium: Consortium, rows: int) -> Consortium:
     table = consortium.to_table()
     table["schema"] = {**table["schema"], "maximum_rows": rows}
     return replace(consortium_from(table), members=consortium.members)

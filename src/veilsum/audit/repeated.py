@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.audit.attack import Hits, Scene, Sight, Worlds
+from veilsum.audit.attack import CoalitionSight, Hits, Scene, Worlds
 from veilsum.audit.made_up import (
     attack_numbers_as_floats,
     best_chance,
     honest_pair_easiest_to_attack,
-    honest_pieces,
+    honest_pieces_of_scene,
     made_up_holdings,
     made_up_numbers,
-    sigma_of,
-    step_of,
+    sigma_of_scene,
+    step_of_scene,
 )
 from veilsum.errors import InvalidPairError
 from veilsum.numbers.arrays import Array, FloatArray
@@ -38,7 +38,7 @@ RUNS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Repeated:
+class RepeatedRunsAttack:
     """The attack in the hands of one coalition.
 
     Attributes:
@@ -71,9 +71,9 @@ class Repeated:
         either = np.stack([made_up_numbers(self.scene, one) for one in worlds])[:, None]
         return np.broadcast_to(either, (2, self.runs, *either.shape[2:]))
 
-    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+    def play(self, sight: CoalitionSight, worlds: Worlds) -> Hits:
         honest, used = list(sight.honest), len(worlds) * self.runs
-        middle = self.shift[honest] * step_of(self.scene) / 2.0
+        middle = self.shift[honest] * step_of_scene(self.scene) / 2.0
         seen = sight.stripped[:, :used] - self.held[0, 0][honest, None]
         beyond = (
             attack_numbers_as_floats(self.scene, self.scene.law.wrap(seen))
@@ -86,10 +86,10 @@ class Repeated:
     @cached_property
     def _weights(self) -> Float[FloatArray, "n p"]:
         """L_H^+ d / sigma^2, in each piece of G[H]."""
-        topology, sigma = self.scene.topology, sigma_of(self.scene)
-        apart = self.shift * step_of(self.scene)
+        topology, sigma = self.scene.topology, sigma_of_scene(self.scene)
+        apart = self.shift * step_of_scene(self.scene)
         weights = np.zeros_like(apart)
-        for piece in map(list, honest_pieces(topology, self.coalition)):
+        for piece in map(list, honest_pieces_of_scene(topology, self.coalition)):
             if apart[piece].any():
                 unit = DegenerateGaussian(topology.induced(piece), 1.0)
                 weights[piece] = unit.apply_pinv(apart[piece].T).T
@@ -102,7 +102,7 @@ def aim(
     *,
     runs: int = RUNS,
     pair: tuple[Shaped[Array[Any], "n p"], Shaped[Array[Any], "n p"]] | None = None,
-) -> Repeated | None:
+) -> RepeatedRunsAttack | None:
     """Return the attack; None where no two honest parties share masks.
 
     Args:
@@ -119,15 +119,18 @@ def aim(
     colluders = scene.colluders(coalition)
     if pair is not None:
         first, second = pair
-        pieces = honest_pieces(topology, coalition)
+        pieces = honest_pieces_of_scene(topology, coalition)
         if any((second - first)[list(one)].sum(axis=0).any() for one in pieces):
             raise InvalidPairError(
                 "the two worlds differ in the sum of honest parties that hang together,"
                 " which every view reveals: move numbers from one of these to another",
                 code="sums-differ",
             )
-        return Repeated(scene, colluders, first, second - first, runs)
-    sigma, shift = sigma_of(scene), np.zeros((topology.n_parties, scene.width), int)
-    gap = 1 if sigma is None else round(float(sigma[0] / step_of(scene)[0]))
+        return RepeatedRunsAttack(scene, colluders, first, second - first, runs)
+    sigma, shift = (
+        sigma_of_scene(scene),
+        np.zeros((topology.n_parties, scene.width), int),
+    )
+    gap = 1 if sigma is None else round(float(sigma[0] / step_of_scene(scene)[0]))
     shift[list(ends), 0] = gap, -gap
-    return Repeated(scene, colluders, made_up_holdings(scene), shift, runs)
+    return RepeatedRunsAttack(scene, colluders, made_up_holdings(scene), shift, runs)

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from veilsum.audit.attack import (
+    CoalitionSight,
     Drawing,
     Hits,
     Numbers,
     Outcome,
     Scene,
-    Sight,
     Worlds,
-    edge_noise,
+    edge_noise_in_attack,
 )
 from veilsum.audit.made_up import (
     attack_hits_exactly,
@@ -36,14 +36,14 @@ from veilsum.audit.made_up import (
     made_up_numbers,
 )
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import Law
-from veilsum.masks.masking import Shares
+from veilsum.masks.laws import MaskLaw
+from veilsum.masks.masking import MaskShares
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.shapes import Int, Shaped
 
 
 @dataclass(frozen=True, eq=False)
-class Reused:
+class ReusedMasksAttack:
     """The attack in the hands of one coalition.
 
     Attributes:
@@ -75,7 +75,7 @@ class Reused:
             ]
         )
 
-    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+    def play(self, sight: CoalitionSight, worlds: Worlds) -> Hits:
         seen = sight.effective[:, : 2 * len(worlds)]
         told = self.second(seen[:, 0::2], seen[:, 1::2])
         if len(sight.known_edges):
@@ -95,9 +95,12 @@ class Reused:
             attack_hits_exactly(self.scene, found, wanted).all(axis=0), dtype=np.bool_
         )
 
-    def _if_edges_were_alike(self, sight: Sight) -> Numbers:
+    def _if_edges_were_alike(self, sight: CoalitionSight) -> Numbers:
         """Return what parties held, had all hidden edges the shares of a known one."""
-        topology, noise = self.scene.topology, edge_noise(sight.known_shares[0])
+        topology, noise = (
+            self.scene.topology,
+            edge_noise_in_attack(sight.known_shares[0]),
+        )
         hidden = np.ones(topology.n_edges)
         hidden[sight.known_edges] = 0.0
         # How many of them add that noise to a party, less how many take it off.
@@ -106,14 +109,14 @@ class Reused:
         return self.scene.law.wrap(sight.stripped - masks)
 
 
-def aim(scene: Scene, coalition: Sequence[str]) -> Reused | None:
+def aim(scene: Scene, coalition: Sequence[str]) -> ReusedMasksAttack | None:
     """Return the attack; None where no two honest parties share masks."""
     pair = honest_pair_easiest_to_attack(scene.topology, coalition)
     if pair is None or not scene.law.hides:
         return None
     change = np.zeros((scene.topology.n_parties, scene.width), dtype=np.int64)
     change[list(pair)] = [[1], [-1]]
-    return Reused(scene, scene.colluders(coalition), change)
+    return ReusedMasksAttack(scene, scene.colluders(coalition), change)
 
 
 @dataclass(frozen=True)
@@ -124,8 +127,8 @@ class InEpoch:
     epoch: int
 
     def __call__(
-        self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
-    ) -> Shares:
+        self, topology: Topology, law: MaskLaw, root: int, size: int, epoch: int = 0
+    ) -> MaskShares:
         del epoch
         return self.drawn(topology, law, root, size, self.epoch)
 

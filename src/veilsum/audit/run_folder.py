@@ -14,16 +14,16 @@ from pathlib import Path
 
 from veilsum.audit.attack import Outcome
 from veilsum.consortium.consortium import Consortium
-from veilsum.consortium.pem import der_of
+from veilsum.consortium.pem import der_of_pem
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.files.consortiums import read_consortium
 from veilsum.net.identity import Identity, read_identity
 from veilsum.net.receipt import (
-    Finding,
     Receipt,
+    ReceiptFinding,
     ResultFile,
     read_receipt,
-    read_result,
+    read_result_beside_receipt,
     verify_receipts,
 )
 from veilsum.net.transcript_file import is_transcript, read_transcript
@@ -40,7 +40,7 @@ OF_ALL = ("receipts of all parties", "edges are confirmed by both ends")
 
 
 @dataclass(frozen=True)
-class RunFolder:
+class AuditedRunFolder:
     """What is found in a folder; nothing is read before it is asked for."""
 
     folder: Path
@@ -62,14 +62,14 @@ class RunFolder:
         """The answer as a receipt has it; None where it cannot be compared with one."""
         path = self.folder / "result.json"
         try:
-            return read_result(path) if path.exists() else None
+            return read_result_beside_receipt(path) if path.exists() else None
         except InvalidInputError:
             return None
 
     @cached_property
     def agreed(self) -> tuple[Path, Consortium] | None:
         """The consortium file of the run; the only one, if nothing says which run."""
-        found = list(_consortiums(self.files))
+        found = list(_audited_consortium_files(self.files))
         if self.receipt is not None:
             run, digest = self.receipt.run, self.receipt.consortium
             found = [
@@ -99,7 +99,7 @@ class RunFolder:
 
     @cached_property
     def identities(self) -> tuple[Identity, ...]:
-        return tuple(_identities(self.files))
+        return tuple(_audited_identity_files(self.files))
 
     @cached_property
     def transcripts(self) -> tuple[Transcript, ...]:
@@ -112,7 +112,7 @@ class RunFolder:
         )
 
     @cached_property
-    def checks(self) -> tuple[Finding, ...]:
+    def checks(self) -> tuple[ReceiptFinding, ...]:
         """What the receipt comes to beside the other files."""
         if self.receipt is None:
             return ()
@@ -122,7 +122,9 @@ class RunFolder:
         for one in self.transcripts:
             same = one.plan.hex() == self.receipt.plan
             whose = ("" if same else "not that of ") + listed_names(one.corrupted)
-            found.append(Finding("the transcript is of the signed plan", same, whose))
+            found.append(
+                ReceiptFinding("the transcript is of the signed plan", same, whose)
+            )
         return tuple(found)
 
     def look(self) -> tuple[Outcome, ...]:
@@ -168,7 +170,9 @@ class RunFolder:
         return tuple(found)
 
 
-def _consortiums(files: tuple[Path, ...]) -> Iterator[tuple[Path, Consortium]]:
+def _audited_consortium_files(
+    files: tuple[Path, ...],
+) -> Iterator[tuple[Path, Consortium]]:
     for path in files:
         if path.suffix in SUFFIXES:
             try:
@@ -177,7 +181,7 @@ def _consortiums(files: tuple[Path, ...]) -> Iterator[tuple[Path, Consortium]]:
                 continue  # another kind of file
 
 
-def _identities(files: tuple[Path, ...]) -> Iterator[Identity]:
+def _audited_identity_files(files: tuple[Path, ...]) -> Iterator[Identity]:
     seen = set()
     for path in files:
         if path.suffix != ".key":
@@ -186,6 +190,6 @@ def _identities(files: tuple[Path, ...]) -> Iterator[Identity]:
             found = read_identity(path)
         except VeilsumError:
             continue  # somebody else's kind of key
-        if (der := der_of(found.certificate)) not in seen:
+        if (der := der_of_pem(found.certificate)) not in seen:
             seen.add(der)
             yield found

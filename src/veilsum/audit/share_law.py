@@ -26,14 +26,25 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from veilsum.audit.attack import CHANCE, Batch, Outcome, Scene, law_of_many_executions
-from veilsum.audit.made_up import sigma_of
+from veilsum.audit.attack import (
+    CHANCE,
+    AttackedShares,
+    Outcome,
+    Scene,
+    law_of_many_executions,
+)
+from veilsum.audit.made_up import sigma_of_scene
 from veilsum.audit.weak_randomness import repeated_share_rows
 from veilsum.errors import MissingExtraError
-from veilsum.masks.fixed_point import Grid
-from veilsum.masks.masking import ShareStreams, Streams, SystemStreams, draw_shares
+from veilsum.masks.fixed_point import FixedPointGrid
+from veilsum.masks.masking import (
+    MaskStreams,
+    ShareStreams,
+    SystemStreams,
+    draw_mask_shares,
+)
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.limbs import to_integers
+from veilsum.numbers.limbs import limbs_to_integers
 from veilsum.numbers.shapes import Bool, Float, Int, Shaped
 
 ATTACK, SYSTEM = "shares of another law", "shares from the system"
@@ -62,7 +73,9 @@ def play(
     if not scene.law.hides or not scene.topology.n_edges:
         return None
     batch = scene.batch(seed, trials)
-    return _outcome(ATTACK, [*_tests(scene, _arcs(batch), seed)])
+    return _share_law_outcome(
+        ATTACK, [*_share_law_tests(scene, _attacked_share_arcs(batch), seed)]
+    )
 
 
 def attack_system_shares(
@@ -78,7 +91,7 @@ def attack_system_shares(
     )
     try:
         streams = SystemStreams()
-        shares = draw_shares(scene.topology, law, streams, size=size)
+        shares = draw_mask_shares(scene.topology, law, streams, size=size)
         first = [
             streams.stream(epoch=k, sender=0, receiver=1).words(2)
             for k in range(STREAMS)
@@ -86,8 +99,8 @@ def attack_system_shares(
     except MissingExtraError:
         return None
     again = bool(repeated_share_rows(np.array(first)[None]).any())
-    arcs = _arcs(Batch(scene, shares, 0))
-    return _outcome(SYSTEM, [*_tests(scene, arcs, seed), again])
+    arcs = _attacked_share_arcs(AttackedShares(scene, shares, 0))
+    return _share_law_outcome(SYSTEM, [*_share_law_tests(scene, arcs, seed), again])
 
 
 # Number by number
@@ -106,7 +119,7 @@ Spoiling = Callable[[Draws], Draws]
 
 
 @dataclass(frozen=True, eq=False)
-class ByNumber:
+class ShareLawNumbers:
     """Shares as machines draw them, each of their numbers beside its law.
 
     Attributes:
@@ -117,7 +130,7 @@ class ByNumber:
     """
 
     scene: Scene
-    streams: Streams
+    streams: MaskStreams
     seed: int
     spoil: Spoiling | None = None
 
@@ -163,7 +176,7 @@ class ByNumber:
             ends = {"sender": sender, "receiver": receiver}
             epoch = k // len(self.links)
             shares.append(self.streams.share(law, width, weight, epoch=epoch, **ends))
-        drawn: Draws = to_integers(np.stack(shares))
+        drawn: Draws = limbs_to_integers(np.stack(shares))
         if self.spoil is not None:
             drawn = self.spoil(drawn)
         if law.sums_only:
@@ -193,7 +206,7 @@ class ByNumber:
 
     def _unfair(self, bits: Bool[Array[np.bool_], "shares p bits"]) -> Odd:
         ones = bits.sum(axis=0)
-        low, high = _usual(len(bits), 0.5, self.luck)
+        low, high = _usual_share_counts(len(bits), 0.5, self.luck)
         return np.asarray(((ones < low) | (ones > high)).any(axis=-1))
 
     def _deviates(
@@ -202,15 +215,18 @@ class ByNumber:
         own = self.scene
         scene = replace(own, law=own.plan_law, width=own.plan_width)
         chance = np.random.default_rng((self.seed % 2**64, 15))
-        reals = _spread_out(scene, drawn, chance)
-        spread = {one: _deviations(scene, one) for one in np.unique(weights).tolist()}
+        reals = _spread_out_share_numbers(scene, drawn, chance)
+        spread = {
+            one: _share_number_deviations(scene, one)
+            for one in np.unique(weights).tolist()
+        }
         return reals / np.stack([spread[one] for one in weights.tolist()])
 
     def _narrow(self, reals: Float[FloatArray, "shares p"]) -> Odd:
         squares = (reals**2).sum(axis=0)
         odd = squares < 2 * special.gammaincinv(len(reals) / 2, self.luck)
         places = np.minimum((special.ndtr(reals) * PLACES).astype(np.int64), PLACES - 1)
-        low, high = _usual(len(reals), 1 / PLACES, self.luck)
+        low, high = _usual_share_counts(len(reals), 1 / PLACES, self.luck)
         for k in range(PLACES):
             here = (places == k).sum(axis=0)
             odd |= (here < low) | (here > high)
@@ -243,13 +259,13 @@ class ByNumber:
 
     def _least_bit(self, count: int) -> float:
         """Return how often a bit may be 1 and still be found to be too seldom so."""
-        low, _ = _usual(count, 0.5, self.luck)
+        low, _ = _usual_share_counts(count, 0.5, self.luck)
         return float(special.bdtri(low - 1, count, CHANCE)) if low else 0.0
 
 
 def shares_by_number(
     scene: Scene, seed: int, spoil: Spoiling | None = None
-) -> tuple[ByNumber, ...]:
+) -> tuple[ShareLawNumbers, ...]:
     """Return what draws shares as parties do: from a seed, and from the system.
 
     None where there are no masks.
@@ -257,9 +273,9 @@ def shares_by_number(
     law = scene.plan_law
     if not law.hides or not scene.topology.n_edges:
         return ()
-    found = [ByNumber(scene, ShareStreams.from_seed(seed % 2**64), seed, spoil)]
+    found = [ShareLawNumbers(scene, ShareStreams.from_seed(seed % 2**64), seed, spoil)]
     if law.deployable:
-        found.append(ByNumber(scene, SystemStreams(), seed, spoil))
+        found.append(ShareLawNumbers(scene, SystemStreams(), seed, spoil))
     return tuple(found)
 
 
@@ -277,7 +293,7 @@ def shares_with_stuck_bit(drawn: Draws) -> Draws:
     return drawn
 
 
-def _usual(count: int, part: float, luck: float) -> tuple[int, int]:
+def _usual_share_counts(count: int, part: float, luck: float) -> tuple[int, int]:
     """Return between which counts chance stays, but for `luck`; exactly."""
     counts = np.arange(count + 1)
     below = special.bdtr(counts, count, part) <= luck / 2
@@ -285,7 +301,7 @@ def _usual(count: int, part: float, luck: float) -> tuple[int, int]:
     return int(np.count_nonzero(below)), int(count - np.count_nonzero(above[1:]))
 
 
-def _outcome(attack: str, odd: Sequence[bool]) -> Outcome:
+def _share_law_outcome(attack: str, odd: Sequence[bool]) -> Outcome:
     about = "counts of shares that chance would not have made"
     return Outcome(attack, (), about, len(odd), sum(odd), LUCK)
 
@@ -293,17 +309,17 @@ def _outcome(attack: str, odd: Sequence[bool]) -> Outcome:
 Arc = tuple[Numbers, Float[FloatArray, " p"]]
 
 
-def _arcs(batch: Batch) -> list[Arc]:
+def _attacked_share_arcs(batch: AttackedShares) -> list[Arc]:
     found, weights = [], batch.scene.topology.weights.tolist()
     for edge, weight in zip(
-        batch.by_execution(to_integers(batch.shares.values)), weights, strict=True
+        batch.by_execution(limbs_to_integers(batch.shares.values)), weights, strict=True
     ):
-        spread = _deviations(batch.scene, weight)
+        spread = _share_number_deviations(batch.scene, weight)
         found += [(one, spread) for one in edge]
     return found
 
 
-def _step(scene: Scene) -> Float[FloatArray, " p"]:
+def _share_value_step(scene: Scene) -> Float[FloatArray, " p"]:
     """Return how far apart the values of shares are; zero for real ones."""
     law = scene.law
     if law.counted is not None:
@@ -311,20 +327,20 @@ def _step(scene: Scene) -> Float[FloatArray, " p"]:
     masks = law.masks
     if masks.grid is None:
         return np.zeros(scene.width)
-    return np.full(scene.width, Grid(masks.grid, masks.unit).step)
+    return np.full(scene.width, FixedPointGrid(masks.grid, masks.unit).step)
 
 
-def _deviations(scene: Scene, weight: float) -> Float[FloatArray, " p"]:
+def _share_number_deviations(scene: Scene, weight: float) -> Float[FloatArray, " p"]:
     """Return the deviation of each number of a share, in whole steps if it has any."""
-    sigma = sigma_of(scene)
+    sigma = sigma_of_scene(scene)
     if sigma is None:
         return np.zeros(scene.width)
-    step, each = _step(scene), sigma * np.sqrt(weight)
+    step, each = _share_value_step(scene), sigma * np.sqrt(weight)
     whole = np.ceil(each / np.where(step, step, 1.0) * (1 - 1e-12)) * step
     return np.where(step, whole, each)
 
 
-def _tests(scene: Scene, arcs: Sequence[Arc], seed: int) -> Iterator[bool]:
+def _share_law_tests(scene: Scene, arcs: Sequence[Arc], seed: int) -> Iterator[bool]:
     wrap = scene.law.wrap
     chance = np.random.default_rng((seed % 2**64, 14))
 
@@ -333,10 +349,14 @@ def _tests(scene: Scene, arcs: Sequence[Arc], seed: int) -> Iterator[bool]:
     def odd(some: Sequence[Arc], digits: Sequence[int] = (0, last)) -> Iterator[bool]:
         if scene.law.sums_only:
             for k in digits:
-                yield _is_odd(_digits([one for one, _ in some], k), EVEN)
+                yield _share_counts_are_odd(
+                    _share_residue_digits([one for one, _ in some], k), EVEN
+                )
         else:
-            places = np.concatenate([_places(scene, one, chance) for one in some])
-            yield _is_odd(places, _edges(len(places)))
+            places = np.concatenate(
+                [_share_distribution_places(scene, one, chance) for one in some]
+            )
+            yield _share_counts_are_odd(places, _share_bin_edges(len(places)))
 
     yield from odd(arcs, range(last + 1))
     pairs = [*combinations(range(min(len(arcs), MOST_ARCS)), 2)]
@@ -352,34 +372,39 @@ def _tests(scene: Scene, arcs: Sequence[Arc], seed: int) -> Iterator[bool]:
         yield from odd([(apart, np.hypot(spread, spread))])
 
 
-def _places(scene: Scene, arc: Arc, chance: np.random.Generator) -> Uniform:
+def _share_distribution_places(
+    scene: Scene, arc: Arc, chance: np.random.Generator
+) -> Uniform:
     """Return the places of a share's numbers in their distribution.
 
     A discrete Gaussian is spread over its steps; but for parts of 1 / steps^2 it is a
     Gaussian then.
     """
     numbers, spread = arc
-    reals = _spread_out(scene, numbers, chance)
+    reals = _spread_out_share_numbers(scene, numbers, chance)
     return np.asarray(special.ndtr(reals / spread)).ravel()
 
 
-def _spread_out(
+def _spread_out_share_numbers(
     scene: Scene, numbers: Numbers, chance: np.random.Generator
 ) -> Float[FloatArray, "*batch p"]:
     """Return numbers of a law as real ones, each anywhere in its step."""
-    reals, step = np.asarray(scene.law.decode(numbers), dtype=np.float64), _step(scene)
+    reals, step = (
+        np.asarray(scene.law.decode(numbers), dtype=np.float64),
+        _share_value_step(scene),
+    )
     if scene.law.counted is not None:
         reals = reals * step
     return reals + step * chance.uniform(-0.5, 0.5, reals.shape)
 
 
-def _digits(shares: Sequence[Numbers], place: int) -> Uniform:
+def _share_residue_digits(shares: Sequence[Numbers], place: int) -> Uniform:
     """Return a digit of residues to the base of 16, as a number between 0 and 1."""
     digits = [np.asarray((one >> 4 * place) & 15, dtype=np.int64) for one in shares]
     return (np.concatenate([one.ravel() for one in digits]) + 0.5) / CELLS
 
 
-def _is_odd(places: Uniform, edges: Edges) -> bool:
+def _share_counts_are_odd(places: Uniform, edges: Edges) -> bool:
     """Say whether chance alone would not have put these where they are."""
     if len(places) < CELLS * FEWEST:
         return False
@@ -389,7 +414,7 @@ def _is_odd(places: Uniform, edges: Edges) -> bool:
     return bool(told > special.chdtri(len(expected) - 1, THRESHOLD))
 
 
-def _edges(count: int) -> Edges:
+def _share_bin_edges(count: int) -> Edges:
     """Return cells of equal parts, of which the first and the last are cut again."""
     inner = np.arange(1, CELLS) / CELLS
     tails, part = [], 1 / CELLS / 8

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.audit.question import Holdings, Played, Rehearsal
-from veilsum.graphs.connectivity import components
+from veilsum.audit.question import AuditRehearsal, Holdings, RehearsedAnswer
+from veilsum.graphs.connectivity import graph_components
 from veilsum.locale import phrase
-from veilsum.models.leverage import OwnColumns
+from veilsum.models.leverage import LeverageColumns
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import listed_names
 
 
 @dataclass(frozen=True)
-class Remark:
+class AuditRemark:
     """One number about sums, and what it means."""
 
     about: str
@@ -32,34 +32,34 @@ class Remark:
 
 
 def play(
-    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
-) -> tuple[Remark, ...]:
+    question: AuditRehearsal, *, coalition: Sequence[str], seed: int, trials: int
+) -> tuple[AuditRemark, ...]:
     """Return what the question's sums say to a coalition; the worst of some tables."""
     draws = [question.sound((seed, trial)) for trial in range(trials)]
-    return tuple(_remarks(question, coalition, draws))
+    return tuple(_audit_remarks_on_sums(question, coalition, draws))
 
 
-def sum_remarks_for_audit(question: Rehearsal, **how: Any) -> Iterator[str]:
+def sum_remarks_for_audit(question: AuditRehearsal, **how: Any) -> Iterator[str]:
     yield from (one.words for one in play(question, **how))
 
 
-def _remarks(
-    question: Rehearsal,
+def _audit_remarks_on_sums(
+    question: AuditRehearsal,
     coalition: Sequence[str],
-    draws: Sequence[tuple[Holdings, Played]],
-) -> Iterator[Remark]:
+    draws: Sequence[tuple[Holdings, RehearsedAnswer]],
+) -> Iterator[AuditRemark]:
     held, played = draws[0]
-    yield _whose(question, coalition, played)
+    yield _remark_on_parties_of_sums(question, coalition, played)
     numbers = sum(one.numbers for one in played.result.releases)
     if question.schema is None:
         words = phrase("audit", "numbers", numbers=numbers)
-        yield Remark("numbers released", numbers, words)
+        yield AuditRemark("numbers released", numbers, words)
         return
     honest = question.honest(coalition)
     rows = sum(len(held[name]) for name in honest)
     shortest = min(len(held[name]) for name in honest)
     fewest = question.schema.minimum_rows
-    yield Remark(
+    yield AuditRemark(
         about="numbers released for each row of the shortest table",
         number=numbers / shortest,
         words=phrase(
@@ -67,82 +67,84 @@ def _remarks(
         ),
     )
     if question.by_row:
-        yield Remark(
+        yield AuditRemark(
             about="rows that leave one alone",
             number=rows - 1,
             words=phrase("audit", "all_but_one", known=rows - 1, rows=rows),
         )
-    yield _leverage(question, honest, [one for one, _ in draws])
-    yield from _dominance(question, honest, [one for one, _ in draws])
+    yield _remark_on_row_leverage(question, honest, [one for one, _ in draws])
+    yield from _remark_on_row_dominance(question, honest, [one for one, _ in draws])
 
 
-def _whose(question: Rehearsal, coalition: Sequence[str], played: Played) -> Remark:
+def _remark_on_parties_of_sums(
+    question: AuditRehearsal, coalition: Sequence[str], played: RehearsedAnswer
+) -> AuditRemark:
     """Say over how few parties the coalition knows the sums; look, if it is one."""
     honest, topology = question.honest(coalition), question.consortium.topology
     among = topology.induced(topology.indices(honest))
     # Parties that only colluders connect are summed apart.
-    pieces = [among.names(piece) for piece in components(among)]
+    pieces = [among.names(piece) for piece in graph_components(among)]
     fewest = min(pieces, key=len)
     about = "fewest parties whose sum a coalition knows"
     who = listed_names(coalition) or "somebody outside"
     if len(fewest) > 1:
         words = phrase("audit", "over", who=who, fewest=len(fewest))
-        return Remark(about=about, number=len(fewest), words=words)
+        return AuditRemark(about=about, number=len(fewest), words=words)
     if len(honest) == 1:
         given = tuple(each[honest[0]] for each in played.given)
         assert played.rest(coalition) == given
     words = phrase("audit", "alone", who=who, alone=fewest[0])
-    return Remark(about=about, number=1, words=words)
+    return AuditRemark(about=about, number=1, words=words)
 
 
-def _leverage(
-    question: Rehearsal, honest: Sequence[str], draws: Sequence[Holdings]
-) -> Remark:
+def _remark_on_row_leverage(
+    question: AuditRehearsal, honest: Sequence[str], draws: Sequence[Holdings]
+) -> AuditRemark:
     """Return how nearly a combination of columns points at one made-up row."""
     assert question.rules is not None
     found = max(
-        _own_columns(question, held[name]).leverage().largest
+        _audited_design_columns(question, held[name]).leverage().largest
         for held in draws
         for name in honest
     )
     most = question.rules.maximum_leverage
-    return Remark(
+    return AuditRemark(
         about="largest leverage of one row at its party",
         number=found,
         words=phrase("audit", "leverage", found=found, most=most),
     )
 
 
-def _job(question: Rehearsal) -> Any:
+def _audited_question_job(question: AuditRehearsal) -> Any:
     assert question.schema is not None
     return question.kind.job(question.asked, question.schema)
 
 
-def _own_columns(question: Rehearsal, table: Any) -> OwnColumns:
+def _audited_design_columns(question: AuditRehearsal, table: Any) -> LeverageColumns:
     """Return a party's design; where there is none, the columns that are asked about.
 
     A category is as many columns as it has levels.
     """
-    job = _job(question)
+    job = _audited_question_job(question)
     checked = job.schema.check("", table)
     rows = getattr(job.bring(checked), "rows", None)
     if isinstance(rows, Rows):
-        return OwnColumns(rows, None)
+        return LeverageColumns(rows, None)
     columns = [np.ones(checked.n_rows)]
     for one in job.schema.columns:
         values = checked.look(one.name)
         levels = range(1, len(one.categories)) if one.is_category else ()
         columns += [np.asarray(values == level, dtype=float) for level in levels]
         columns += [] if one.is_category else [np.asarray(values, dtype=float)]
-    return OwnColumns(Rows(np.column_stack(columns), np.zeros(checked.n_rows)), 0)
+    return LeverageColumns(Rows(np.column_stack(columns), np.zeros(checked.n_rows)), 0)
 
 
-def _dominance(
-    question: Rehearsal, honest: Sequence[str], draws: Sequence[Holdings]
-) -> Iterator[Remark]:
+def _remark_on_row_dominance(
+    question: AuditRehearsal, honest: Sequence[str], draws: Sequence[Holdings]
+) -> Iterator[AuditRemark]:
     """Yield how much of a column's sum over honest parties is one made-up row's."""
     assert question.rules is not None
-    schema = _job(question).schema
+    schema = _audited_question_job(question).schema
     parts: dict[str, float] = {}
     for held in draws:
         tables = [schema.check(name, held[name]) for name in honest]
@@ -157,7 +159,7 @@ def _dominance(
         return
     column = max(parts, key=lambda name: parts[name])
     most = question.rules.dominance
-    yield Remark(
+    yield AuditRemark(
         about="largest part of a sum that is one row's",
         number=parts[column],
         words=phrase(

@@ -28,35 +28,35 @@ from veilsum.audit.auditing import (
     RUNS,
     STOPPED,
     TAPPED,
+    AttackGains,
     Audit,
     Coalition,
     Depth,
-    Gained,
     audit,
     scene_under,
 )
-from veilsum.audit.late_unmasking import Recorded
+from veilsum.audit.late_unmasking import AuditedLoopback
 from veilsum.audit.made_up import LUCK
-from veilsum.audit.noninterference import same_frames, sends_two_vectors
-from veilsum.audit.question import Rehearsal, Skipped, Witness
-from veilsum.audit.visits import Table, Visits, seeded_browser_chance
+from veilsum.audit.noninterference import interference_same_frames, sends_two_vectors
+from veilsum.audit.question import AuditRehearsal, RehearsalWitness, SkippedAttack
+from veilsum.audit.visits import AuditedVisits, Table, seeded_browser_chance
 from veilsum.consortium.consortium import Consortium
-from veilsum.drivers.arrays import Arrays
+from veilsum.drivers.arrays import ArrayDriver
 from veilsum.drivers.driver import Driver
 from veilsum.drivers.faults import Faults
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import MOST_BYTES, read_consortium
-from veilsum.files.safe_read import contents
-from veilsum.files.scenarios import read_toml
+from veilsum.files.safe_read import read_file_contents
+from veilsum.files.scenarios import read_toml_file
 from veilsum.numbers.arrays import listed_names
 from veilsum.party.own_survey import SUBMISSIONS
-from veilsum.progress import Progress, silent, watched
+from veilsum.progress import Progress, silent_progress, watch_progress
 from veilsum.questions.job_file import question_job_of
 from veilsum.scale.pieces import seed_of_piece
-from veilsum.showing import counted
-from veilsum.surveys.delegate import masked_sums
+from veilsum.showing import counted_words
+from veilsum.surveys.delegate import survey_masked_sums
 from veilsum.surveys.question import SurveyRecipe, SurveyResult
-from veilsum.surveys.submission import Submission, longest_submission
+from veilsum.surveys.submission import SurveySubmission, longest_submission
 from veilsum.surveys.survey_set import closed_survey_set, read_submissions
 from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_tally_of, survey_terms
 
@@ -65,13 +65,13 @@ TRIALS: Mapping[Depth, int] = {"quick": 100, "standard": 200, "deep": 1000}
 # Coalitions of all members but one that are played, beside those that are asked for.
 MOST_GROUPS = 5
 OF_THE_SET = "what the host handed out"
-Play: TypeAlias = Callable[[], Iterable[Outcome | Skipped]]
+Play: TypeAlias = Callable[[], Iterable[Outcome | SkippedAttack]]
 # Stands for the set of guests that are made up.
 NO_SET = "0" * 64
 
 
 @dataclass(frozen=True, eq=False)
-class RehearsedSurvey:
+class AuditedSurvey:
     """A survey's file, as it is played with guests that are nobody.
 
     Attributes:
@@ -89,12 +89,12 @@ class RehearsedSurvey:
         return survey_terms(self.consortium)
 
     @cached_property
-    def visits(self) -> Visits:
-        return Visits.like(self.terms)
+    def visits(self) -> AuditedVisits:
+        return AuditedVisits.like(self.terms)
 
     @cached_property
     def scene(self) -> Scene:
-        witness = Witness(Arrays(seed=0))
+        witness = RehearsalWitness(ArrayDriver(seed=0))
         self.run(self.sent({}, 0), witness)
         assert witness.assignment is not None
         plan = witness.assignment.plan
@@ -111,7 +111,9 @@ class RehearsedSurvey:
         usual = (least,) * (cells - 1) + ((None,) if cells > 1 else (least,))
         return dict.fromkeys(terms.roster, usual) | dict(zip(pair, two, strict=True))
 
-    def sent(self, tables: Mapping[str, Table], seed: int) -> dict[str, Submission]:
+    def sent(
+        self, tables: Mapping[str, Table], seed: int
+    ) -> dict[str, SurveySubmission]:
         """Return what guests send; who has no table of its own fills in the usual."""
         whole = {**self.tables((), ()), **tables}
         return {
@@ -119,7 +121,7 @@ class RehearsedSurvey:
             for name, table in whole.items()
         }
 
-    def run(self, sent: Mapping[str, Submission], driver: Driver) -> SurveyResult:
+    def run(self, sent: Mapping[str, SurveySubmission], driver: Driver) -> SurveyResult:
         """Add up what guests sent, as delegates do; return what everybody knows."""
         made, lines = self.visits, [*sent.values()]
         tally = survey_tally_of(
@@ -130,8 +132,8 @@ class RehearsedSurvey:
         works = {
             name: recipe.contribution(
                 name,
-                shares=partial(_share_sum, made, lines, name),
-                masked=masked_sums(terms, lines),
+                shares=partial(_audited_share_sum, made, lines, name),
+                masked=survey_masked_sums(terms, lines),
             )
             for name in terms.names
         }
@@ -162,7 +164,7 @@ class RehearsedSurvey:
         found = audit(
             scene, coalitions, depth=depth, seed=seed, progress=progress, **options
         )
-        gained, groups = Gained(), self.groups(coalitions)
+        gained, groups = AttackGains(), self.groups(coalitions)
         trials, runs = TRIALS[depth], RUNS[depth]
         steps: list[tuple[str, Play]] = [
             (
@@ -183,12 +185,12 @@ class RehearsedSurvey:
         unplayed = [name for name, _ in steps] if stopped else []
         controls = found.controls
         if not stopped:
-            with watched(progress) as opening:
-                bar = (opening or silent)("guests", len(steps))
+            with watch_progress(progress) as opening:
+                bar = (opening or silent_progress)("guests", len(steps))
                 try:
                     for done, (name, step) in enumerate(steps):
                         unplayed = [name for name, _ in steps[done:]]
-                        gained.take(_played(name, step))
+                        gained.take(_play_survey_attack(name, step))
                         bar(done + 1)
                     unplayed = []
                     controls += tuple(visits.planted_visit_leaks(self.visits, seed))
@@ -215,7 +217,7 @@ class RehearsedSurvey:
 
     def frames(
         self, coalition: Coalition, *, seed: int, trials: int
-    ) -> Iterator[Outcome | Skipped]:
+    ) -> Iterator[Outcome | SkippedAttack]:
         """Compare what machines send in two worlds whose totals are the same."""
         made, guests = self.visits, self.visits.hidden(coalition)
         honest = made.honest(coalition)
@@ -230,7 +232,7 @@ class RehearsedSurvey:
                 name: made.come_moved(first[name], before, after, honest[0])
                 for name, before, after in zip(pair, one, other, strict=True)
             }
-            different += not same_frames(
+            different += not interference_same_frames(
                 partial(self.run, first),
                 partial(self.run, second),
                 coalition,
@@ -246,8 +248,8 @@ class RehearsedSurvey:
             key = seed_of_piece(seed, f"tap/{trial}") % 2**32
             sent = self.sent({}, key)
             chance: dict[str, Any] = {"seed": key, "watched": True}
-            machines = Recorded(faults=Faults(), **chance)
-            ways = (Arrays(**chance), machines)
+            machines = AuditedLoopback(faults=Faults(), **chance)
+            ways = (ArrayDriver(**chance), machines)
             seen = [self.run(sent, way).released.seen for way in ways]
             one, other = (
                 None if each is None else each.transcript(self.terms.names)
@@ -258,7 +260,7 @@ class RehearsedSurvey:
         yield Outcome(TAPPED, self.terms.names, about, trials, different, 0.0, "frames")
 
     @cached_property
-    def submissions(self) -> tuple[Submission, ...]:
+    def submissions(self) -> tuple[SurveySubmission, ...]:
         """Those of a closed survey, which all members have; none if they are not here.
 
         Raises:
@@ -268,15 +270,17 @@ class RehearsedSurvey:
         if terms.set is None or not path.exists():
             return ()
         most = (longest_submission(terms) + 1) * len(terms.guests)
-        lines = read_submissions(contents(path, most, InvalidInputError), terms)
+        lines = read_submissions(
+            read_file_contents(path, most, InvalidInputError), terms
+        )
         closed_survey_set(terms, lines)
         return lines
 
-    def handed_out(self) -> Iterator[Outcome | Skipped]:
+    def handed_out(self) -> Iterator[Outcome | SkippedAttack]:
         if self.submissions:
             yield audit_masked_survey_words(self.terms, self.submissions)
             return
-        yield Skipped(
+        yield SkippedAttack(
             OF_THE_SET,
             "the survey is open"
             if self.terms.set is None
@@ -291,7 +295,7 @@ class RehearsedSurvey:
             beyond = "" if size <= terms.tolerate else ", which nobody checks"
             yield (
                 f"if {size} of {len(terms.names)} members collude, totals are over "
-                f"{counted(few, 'guest')} at worst, of those invited{beyond}"
+                f"{counted_words(few, 'guest')} at worst, of those invited{beyond}"
             )
         yield (
             f"all {len(terms.names)} members together open every share: every number "
@@ -305,7 +309,7 @@ class RehearsedSurvey:
 
 
 def audit_masked_survey_words(
-    terms: SurveyTerms, lines: Sequence[Submission]
+    terms: SurveyTerms, lines: Sequence[SurveySubmission]
 ) -> Outcome:
     """Look for words of masked vectors that chance would not have made."""
     words = np.stack([one.words for one in lines])
@@ -321,14 +325,16 @@ def audit_masked_survey_words(
     return Outcome(OF_THE_SET, (), about, len(lines), int(np.count_nonzero(odd)), LUCK)
 
 
-def _played(name: str, play: Play) -> tuple[Outcome | Skipped, ...]:
+def _play_survey_attack(name: str, play: Play) -> tuple[Outcome | SkippedAttack, ...]:
     try:
         return tuple(play())
     except InvalidInputError as error:
-        return (Skipped(name, str(error)),)
+        return (SkippedAttack(name, str(error)),)
 
 
-def _share_sum(made: Visits, lines: Sequence[Submission], name: str) -> Any:
+def _audited_share_sum(
+    made: AuditedVisits, lines: Sequence[SurveySubmission], name: str
+) -> Any:
     total = made.share(lines[0], name)
     for one in lines[1:]:
         total = total + made.share(one, name)  # wraps around, as it should
@@ -337,16 +343,16 @@ def _share_sum(made: Visits, lines: Sequence[Submission], name: str) -> Any:
 
 def rehearse_attack_target(
     path: Path, question: str | None = None
-) -> Rehearsal | RehearsedSurvey:
+) -> AuditRehearsal | AuditedSurvey:
     """Return what a file asks, as it is played on what is nobody's.
 
     Args:
         path: of the file.
         question: which one, of a study.
     """
-    table = read_toml(path, most_bytes=MOST_BYTES)
+    table = read_toml_file(path, most_bytes=MOST_BYTES)
     if "survey" not in table:
-        return Rehearsal.read(path, question)
+        return AuditRehearsal.read(path, question)
     if "members" not in table:
         raise InvalidInputError(
             f"{path} is the plan of a survey, which has no guests yet: veilsum collect "
@@ -355,4 +361,4 @@ def rehearse_attack_target(
         )
     consortium = read_consortium(path)
     assert isinstance(consortium.questions[0], SurveySpec)
-    return RehearsedSurvey(consortium, path)
+    return AuditedSurvey(consortium, path)

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.late_unmasking import Recorded
-from veilsum.audit.question import Rehearsal, Skipped
+from veilsum.audit.late_unmasking import AuditedLoopback
+from veilsum.audit.question import AuditRehearsal, SkippedAttack
 from veilsum.drivers.faults import Faults
-from veilsum.drivers.loopback import World
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.drivers.loopback import LoopbackWorld
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 
 ATTACK = "timing"
 # A party has so many times the rows of another.
@@ -37,7 +37,7 @@ CLEARLY = 4.0
 
 
 @dataclass(frozen=True)
-class Slope:
+class TimingSlope:
     """How much longer something takes for one row more, as measured here.
 
     Attributes:
@@ -54,7 +54,9 @@ class Slope:
     error: float
 
     @classmethod
-    def of(cls, about: str, rows: Sequence[int], seconds: Sequence[float]) -> Slope:
+    def of(
+        cls, about: str, rows: Sequence[int], seconds: Sequence[float]
+    ) -> TimingSlope:
         """Return the line of least squares through some measurements.
 
         >>> found = Slope.of("a job", [1, 2, 3], [2.0, 4.0, 6.0])
@@ -85,33 +87,42 @@ class Slope:
 
 
 def play_frame_sizes(
-    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
-) -> tuple[Outcome | Skipped, ...]:
+    question: AuditRehearsal, *, coalition: Sequence[str], seed: int, trials: int
+) -> tuple[Outcome | SkippedAttack, ...]:
     """Guess from all frames which honest party has how many rows."""
     honest = question.honest(coalition)
     if len(honest) < 2:
-        return (Skipped(ATTACK, "one honest party alone has nobody to exchange with"),)
+        return (
+            SkippedAttack(ATTACK, "one honest party alone has nobody to exchange with"),
+        )
     n_rows, _ = question.size
     if question.schema is None or question.at_most(TIMES * n_rows) == n_rows:
-        return (Skipped(ATTACK, "all parties have equally many rows, as agreed"),)
+        return (SkippedAttack(ATTACK, "all parties have equally many rows, as agreed"),)
     told = 0
     for trial in range(trials):
         held, _ = question.sound((seed, trial), {honest[0]: TIMES * n_rows})
         turned = {name: held[honest[k - 1]] for k, name in enumerate(honest)}
-        worlds = [_world(question, one, trial) for one in (held, {**held, **turned})]
-        one, other = map(frame_trace, worlds)
+        worlds = [
+            _timed_attack_world(question, one, trial)
+            for one in (held, {**held, **turned})
+        ]
+        one, other = map(timing_frame_trace, worlds)
         told += one != other
     about = "which honest party has more rows, by times and lengths of frames"
     return (Outcome(ATTACK, tuple(coalition), about, trials, told, 0.0, "frames"),)
 
 
-def _world(question: Rehearsal, held: Any, seed: int) -> World:
-    driver = Recorded(seed=seed, faults=Faults())
+def _timed_attack_world(
+    question: AuditRehearsal, held: Any, seed: int
+) -> LoopbackWorld:
+    driver = AuditedLoopback(seed=seed, faults=Faults())
     question.ask(held, driver=driver)
     return driver.worlds[0]
 
 
-def frame_trace(world: World) -> list[tuple[float, str, str | None, int]]:
+def timing_frame_trace(
+    world: LoopbackWorld,
+) -> list[tuple[float, str, str | None, int]]:
     """Return when each frame was sent, from whom to whom, and how long it was."""
     return [
         (event.time, event.party, event.peer, len(event.detail))
@@ -120,7 +131,7 @@ def frame_trace(world: World) -> list[tuple[float, str, str | None, int]]:
     ]
 
 
-def attack_timings(question: Rehearsal, seed: int) -> tuple[Slope, ...]:
+def attack_timings(question: AuditRehearsal, seed: int) -> tuple[TimingSlope, ...]:
     """Time what a party does with tables of some lengths, on this processor."""
     n_rows, spread = question.size
     lengths = [question.at_most(min(k * n_rows, MOST_ROWS)) for k in LENGTHS]
@@ -137,10 +148,12 @@ def attack_timings(question: Rehearsal, seed: int) -> tuple[Slope, ...]:
 
     def sample(place: int) -> Any:
         streams = ShareStreams(place)
-        return draw_shares(topology, played.law, streams, size=size, epoch=0)
+        return draw_mask_shares(topology, played.law, streams, size=size, epoch=0)
 
     return tuple(
-        Slope.of(about, rows, [_quickest(work, k) for k in range(len(rows))])
+        TimingSlope.of(
+            about, rows, [_quickest_attack_time(work, k) for k in range(len(rows))]
+        )
         for about, work in (
             ("checking a table and answering every round", answer),
             ("sampling the masks of a round", sample),
@@ -148,7 +161,7 @@ def attack_timings(question: Rehearsal, seed: int) -> tuple[Slope, ...]:
     )
 
 
-def _quickest(work: Callable[[int], Any], place: int) -> float:
+def _quickest_attack_time(work: Callable[[int], Any], place: int) -> float:
     found = []
     for _ in range(REPEATS):
         start = process_time()

@@ -21,11 +21,11 @@ import numpy as np
 from msgspec import Meta
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Skipped
-from veilsum.consortium.consortium import canonical
+from veilsum.audit.question import SkippedAttack
+from veilsum.consortium.consortium import canonical_agreement_json
 from veilsum.errors import InvalidInputError
 from veilsum.files.output import write_files
-from veilsum.files.safe_read import contents
+from veilsum.files.safe_read import read_file_contents
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.shapes import Int
 
@@ -37,7 +37,7 @@ BETWEEN = 10.0
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Text = Annotated[str, Meta(max_length=10_000)]
 # What came of one attack on sums or frames; a text is what sums say.
-Gain = Outcome | Skipped | str
+Gain = Outcome | SkippedAttack | str
 
 
 class CountedSoFar(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,12 +72,12 @@ class AttackSoFar(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.said:
             return self.said
         if self.why:
-            return Skipped(self.attack, self.why)
+            return SkippedAttack(self.attack, self.why)
         keys = (one for one in self.__struct_fields__ if one not in ("why", "said"))
         return Outcome(**{key: getattr(self, key) for key in keys})
 
 
-class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _UnfinishedAuditContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str
     audit: str
     counted: dict[str, CountedSoFar]
@@ -85,7 +85,7 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(eq=False)
-class Unfinished:
+class UnfinishedAudit:
     """An audit's file, and what is in it.
 
     Attributes:
@@ -104,7 +104,7 @@ class Unfinished:
         self._written = monotonic()
 
     @classmethod
-    def begun(cls, folder: Path, agreed: Mapping[str, Any]) -> Unfinished:
+    def begun(cls, folder: Path, agreed: Mapping[str, Any]) -> UnfinishedAudit:
         """Return what there is of an audit, nothing if it is new.
 
         Args:
@@ -114,13 +114,16 @@ class Unfinished:
         Raises:
             InvalidInputError: another audit was left unfinished here.
         """
-        name = blake2b(canonical(dict(agreed)), digest_size=16).hexdigest()
+        name = blake2b(
+            canonical_agreement_json(dict(agreed)), digest_size=16
+        ).hexdigest()
         path = folder / NAME
         if not path.exists():
             return cls(path, name)
         try:
             kept = msgspec.json.decode(
-                contents(path, MOST_BYTES, InvalidInputError), type=_Content
+                read_file_contents(path, MOST_BYTES, InvalidInputError),
+                type=_UnfinishedAuditContent,
             )
         except (msgspec.DecodeError, RecursionError):
             kept = None
@@ -200,6 +203,8 @@ class Unfinished:
         """Write the file, whole or not at all; not so soon again if it can wait."""
         if not now and monotonic() - self._written < BETWEEN:
             return
-        content = _Content(FORMAT, self.audit, self.counted, self.attacks)
+        content = _UnfinishedAuditContent(
+            FORMAT, self.audit, self.counted, self.attacks
+        )
         write_files(self.path.parent, {NAME: msgspec.json.encode(content)})
         self._written = monotonic()

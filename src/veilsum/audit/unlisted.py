@@ -25,10 +25,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Holdings, Played, Rehearsal, Skipped, attack_total
+from veilsum.audit.question import (
+    AuditRehearsal,
+    Holdings,
+    RehearsedAnswer,
+    SkippedAttack,
+    attack_total,
+)
 from veilsum.errors import VeilsumError
 from veilsum.sums.presence import presence_sum_size
-from veilsum.sums.releases import Release
+from veilsum.sums.releases import SumRelease
 from veilsum.tables.frames import Frame, load_pandas
 
 ATTACK = "numbers beside the list"
@@ -39,8 +45,8 @@ Kind: TypeAlias = tuple[tuple[str, int], ...]
 
 
 def play(
-    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
-) -> Iterator[Outcome | Skipped | str]:
+    question: AuditRehearsal, *, coalition: Sequence[str], seed: int, trials: int
+) -> Iterator[Outcome | SkippedAttack | str]:
     """Compare what parties mask with the list of released numbers.
 
     Every party's vector is compared, with other made-up rows in each trial.
@@ -54,17 +60,17 @@ def play(
         }
         held, played = question.sound((seed, trial, 5), sizes)
         if not played.totals:
-            yield Skipped(ATTACK, "the method releases no sums")
+            yield SkippedAttack(ATTACK, "the method releases no sums")
             return
         chance = np.random.default_rng((seed, trial, 6))
         found = [
-            *_too_many(played, filled),
-            *_unforeseen(played),
-            *_of_parties(question, played),
+            *_unlisted_rounds(played, filled),
+            *_unlisted_audit_numbers(played),
+            *_unlisted_in_party_counts(question, played),
             *_beside_the_job(question, played, held),
             *_not_by_row(question, played, held, chance),
-            *_other_columns(question, played, held, (seed, trial, 7)),
-            *_left_out(question, played, held, filled),
+            *_unlisted_columns_that_matter(question, played, held, (seed, trial, 7)),
+            *_unlisted_in_left_out_rows(question, played, held, filled),
         ]
         wrong += bool(found)
         words |= dict.fromkeys(found)
@@ -73,15 +79,17 @@ def play(
     yield from (f"{ATTACK}: {one}" for one in words)
 
 
-def _releases(played: Played) -> list[Release]:
+def _audited_releases(played: RehearsedAnswer) -> list[SumRelease]:
     return [
         played.result.recipe.release(played.sums[:k]) for k in range(len(played.sums))
     ]
 
 
-def _too_many(played: Played, filled: dict[Kind, set[int]]) -> Iterator[str]:
+def _unlisted_rounds(
+    played: RehearsedAnswer, filled: dict[Kind, set[int]]
+) -> Iterator[str]:
     """Yield rounds with more numbers than are listed; `filled` has earlier runs'."""
-    for release, given in zip(_releases(played), played.given, strict=True):
+    for release, given in zip(_audited_releases(played), played.given, strict=True):
         places = filled.setdefault(tuple(release.statistics.items()), set())
         for vector in given.values():
             places |= {place for place, number in enumerate(vector) if number}
@@ -92,8 +100,8 @@ def _too_many(played: Played, filled: dict[Kind, set[int]]) -> Iterator[str]:
             )
 
 
-def _unforeseen(played: Played) -> Iterator[str]:
-    recipe, shown = played.result.recipe, _releases(played)
+def _unlisted_audit_numbers(played: RehearsedAnswer) -> Iterator[str]:
+    recipe, shown = played.result.recipe, _audited_releases(played)
     if recipe.request(played.sums) is not None:
         yield "the run ended before the last round that its recipe asks for"
     if sum(one.numbers for one in shown) > recipe.most_numbers:
@@ -110,7 +118,9 @@ def _unforeseen(played: Played) -> Iterator[str]:
             yield "a round was not foreseen, or one that was foreseen did not come"
 
 
-def _of_parties(question: Rehearsal, played: Played) -> Iterator[str]:
+def _unlisted_in_party_counts(
+    question: AuditRehearsal, played: RehearsedAnswer
+) -> Iterator[str]:
     """Yield what a first round that counts parties has beside zeros and ones."""
     if not question.screened(played):
         return
@@ -122,7 +132,7 @@ def _of_parties(question: Rehearsal, played: Played) -> Iterator[str]:
 
 
 def _beside_the_job(
-    question: Rehearsal, played: Played, held: Holdings
+    question: AuditRehearsal, played: RehearsedAnswer, held: Holdings
 ) -> Iterator[str]:
     for name, own in held.items():
         direct = question.direct(played, own)
@@ -131,7 +141,10 @@ def _beside_the_job(
 
 
 def _not_by_row(
-    question: Rehearsal, played: Played, held: Holdings, chance: np.random.Generator
+    question: AuditRehearsal,
+    played: RehearsedAnswer,
+    held: Holdings,
+    chance: np.random.Generator,
 ) -> Iterator[str]:
     """Yield parties of whose table two parts do not add up to the whole."""
     if question.schema is None or not question.by_row:
@@ -151,8 +164,8 @@ def _not_by_row(
             yield f"what {name} masks is not a sum over its rows"
 
 
-def _other_columns(
-    question: Rehearsal, played: Played, held: Holdings, seed: Any
+def _unlisted_columns_that_matter(
+    question: AuditRehearsal, played: RehearsedAnswer, held: Holdings, seed: Any
 ) -> Iterator[str]:
     """Yield parties whose vector changes with a column that is not asked about."""
     if question.schema is None:
@@ -169,20 +182,23 @@ def _other_columns(
             yield f"what {name} masks changes with a column that is not asked about"
 
 
-def _left_out(
-    question: Rehearsal, played: Played, held: Holdings, filled: dict[Kind, set[int]]
+def _unlisted_in_left_out_rows(
+    question: AuditRehearsal,
+    played: RehearsedAnswer,
+    held: Holdings,
+    filled: dict[Kind, set[int]],
 ) -> Iterator[str]:
     """Yield what is wrong with rows that have a gap: only their number may show."""
     if question.schema is None:
         return
-    if _dropped(played) not in (None, 0):
+    if _audited_rows_left_out(played) not in (None, 0):
         yield "rows are counted as left out, and all rows are whole"
     column = question.job(played).schema.names[0]
     many = {name: GAPS * (k + 1) for k, name in enumerate(question.parties)}
     runs = [
         question.ask(
             {
-                name: _with_gaps(own, many[name], column, last=last)
+                name: _table_with_gaps_for_audit(own, many[name], column, last=last)
                 for name, own in held.items()
             }
         ).played
@@ -190,21 +206,23 @@ def _left_out(
     ]
     if runs[0] is None or runs[1] is None:
         return  # a rule refuses them, and says so
-    dropped = _dropped(runs[0])
+    dropped = _audited_rows_left_out(runs[0])
     if dropped in (None, 0) or getattr(runs[0].result, "on_own_rows", False):
         return  # such rows are not left out: other columns count
-    yield from _too_many(runs[0], filled)
+    yield from _unlisted_rounds(runs[0], filled)
     if dropped != sum(many.values()):
         yield "the number of rows left out is another one"
     if runs[0].totals != runs[1].totals:
         yield "rows that are left out change a total by more than their number"
 
 
-def _dropped(played: Played) -> int | None:
+def _audited_rows_left_out(played: RehearsedAnswer) -> int | None:
     return getattr(played.result, "dropped", None)
 
 
-def _with_gaps(own: Frame, many: int, column: str, *, last: bool) -> Frame:
+def _table_with_gaps_for_audit(
+    own: Frame, many: int, column: str, *, last: bool
+) -> Frame:
     """Return a table with some rows more, of which one column is missing.
 
     `last`: other columns are copied from the last rows, else from the first.

@@ -30,24 +30,24 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.audit.attack import FALSE_ALARMS, Outcome
-from veilsum.audit.auditing import MORE, Control, attack_rate_in_percent
+from veilsum.audit.auditing import MORE, AuditControl, attack_rate_in_percent
 from veilsum.audit.made_up import LUCK
-from veilsum.audit.question import Skipped
+from veilsum.audit.question import SkippedAttack
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.scale.pieces import seed_of_piece
-from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.delegate import SurveyDelegateStore
 from veilsum.surveys.submission import (
     WORD_BYTES,
-    Submission,
+    SurveySubmission,
     X25519PrivateKey,
-    cell_words,
-    guest_key,
     guest_submission,
     make_submission,
     new_invitation_code,
     open_sealed_share,
+    survey_cell_words,
+    survey_guest_key,
 )
 from veilsum.surveys.survey_set import is_submission_resent
 from veilsum.surveys.terms import SurveyTerms, Words, guest_table_of
@@ -86,7 +86,7 @@ def unspoilt_browser_chance(source: Source, guest: str, number: int) -> Source:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Visits(Secret):
+class AuditedVisits(Secret):
     """A survey with guests that are nobody, and how their program and host behave.
 
     Attributes:
@@ -101,10 +101,12 @@ class Visits(Secret):
     codes: Mapping[str, str]
     keys: Mapping[str, X25519PrivateKey]
     spoil: Spoiling = unspoilt_browser_chance
-    takes: Callable[[Sequence[Submission], Submission], bool] = is_submission_resent
+    takes: Callable[[Sequence[SurveySubmission], SurveySubmission], bool] = (
+        is_submission_resent
+    )
 
     @classmethod
-    def like(cls, terms: SurveyTerms) -> Visits:
+    def like(cls, terms: SurveyTerms) -> AuditedVisits:
         """Return a survey as this one is, of guests and delegates with other keys."""
         each = max(1, MOST_GUESTS // len(terms.names))
         chosen = [
@@ -115,7 +117,9 @@ class Visits(Secret):
             )
         ]
         codes = {guest.name: new_invitation_code() for guest in chosen}
-        public = {name: guest_key(code).public_key() for name, code in codes.items()}
+        public = {
+            name: survey_guest_key(code).public_key() for name, code in codes.items()
+        }
         keys = {name: X25519PrivateKey.generate() for name in terms.names}
         made = replace(
             terms,
@@ -135,13 +139,16 @@ class Visits(Secret):
 
     def come(
         self, guest: str, table: Table, source: Source, number: int = 1
-    ) -> Submission:
+    ) -> SurveySubmission:
         """Return what a guest sends, its chance taken from a source."""
         words = guest_table_of(self.terms, self._cells(table))
-        key, chance = guest_key(self.codes[guest]), self.spoil(source, guest, number)
+        key, chance = (
+            survey_guest_key(self.codes[guest]),
+            self.spoil(source, guest, number),
+        )
         return make_submission(self.terms, guest, key, words, number, chance)
 
-    def come_by_itself(self, guest: str, table: Table) -> Submission:
+    def come_by_itself(self, guest: str, table: Table) -> SurveySubmission:
         """Return what a guest sends, by the call that guests make.
 
         A planted leak is in a source, and has to be handed one.
@@ -164,10 +171,10 @@ class Visits(Secret):
             ).words
         )
 
-    def share(self, sent: Submission, delegate: str) -> Words:
+    def share(self, sent: SurveySubmission, delegate: str) -> Words:
         return open_sealed_share(self.terms, sent, delegate, self.keys[delegate])
 
-    def left(self, sent: Submission, coalition: Coalition) -> Words:
+    def left(self, sent: SurveySubmission, coalition: Coalition) -> Words:
         """Return what a coalition is left with: the rest, and its own shares on it."""
         found = sent.words.copy()
         for name in coalition:
@@ -175,8 +182,8 @@ class Visits(Secret):
         return found
 
     def come_moved(
-        self, sent: Submission, before: Table, after: Table, delegate: str
-    ) -> Submission:
+        self, sent: SurveySubmission, before: Table, after: Table, delegate: str
+    ) -> SurveySubmission:
         """Return what a guest sends with other numbers and shares as likely as those.
 
         One delegate's share is moved by what the table is.
@@ -227,12 +234,15 @@ class Visits(Secret):
             moved[-1] = 0
         empty = (cells - 1,) if cells > 1 else ()
         return (
-            (_table(one, empty), _table(other)),
-            (_table(one + moved, empty), _table(other - moved)),
+            (_audited_guest_table(one, empty), _audited_guest_table(other)),
+            (
+                _audited_guest_table(one + moved, empty),
+                _audited_guest_table(other - moved),
+            ),
         )
 
 
-def _table(counts: Any, empty: tuple[int, ...] = ()) -> Table:
+def _audited_guest_table(counts: Any, empty: tuple[int, ...] = ()) -> Table:
     plain = counts.tolist()
     return tuple(None if k in empty else plain[k] for k in range(len(plain)))
 
@@ -269,10 +279,10 @@ def browser_chance_of_shares(shares: Sequence[bytes]) -> Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Against:
+class VisitsAttack:
     """Who attacks whom: a coalition with the host, and two guests not of theirs."""
 
-    visits: Visits
+    visits: AuditedVisits
     coalition: Coalition
     pair: tuple[str, str]
     seed: int
@@ -294,7 +304,7 @@ class Against:
         )
 
 
-def attack_one_cell(aim: Against) -> Outcome:
+def attack_one_cell(aim: VisitsAttack) -> Outcome:
     """Guess which of two tables a guest has, from all but the honest shares.
 
     What is left over is its number less the honest shares: uniform, if one of those is.
@@ -308,14 +318,18 @@ def attack_one_cell(aim: Against) -> Outcome:
             guest, worlds[world], seeded_browser_chance(aim.seed, "cell", trial)
         )
         seen = visits.value(visits.left(sent, aim.coalition), 0)
-        apart = [abs(_centred(seen - one[0])) for one in worlds if one[0] is not None]
+        apart = [
+            abs(_centred_ring_number(seen - one[0]))
+            for one in worlds
+            if one[0] is not None
+        ]
         hits.append(int(apart[1] < apart[0]) == world)
     return aim.outcome(
         "one guest's number", "which of two, with the host's help", hits, 0.5
     )
 
 
-def attack_weak_shares(aim: Against) -> Outcome:
+def attack_weak_shares(aim: VisitsAttack) -> Outcome:
     """Look for words that chance would not make, in shares drawn from the system.
 
     Every delegate's are looked at: a coalition sees some, and the others are as good.
@@ -358,7 +372,9 @@ def attack_keys_and_codes() -> Outcome:
     keys, codes = list[bytes](), list[str]()
     with TemporaryDirectory() as folder:
         for k in range(STORES):
-            with closing(DelegateStore.open(Path(folder) / f"{k}.surveys")) as store:
+            with closing(
+                SurveyDelegateStore.open(Path(folder) / f"{k}.surveys")
+            ) as store:
                 for _ in range(KEYS_OF_A_STORE):
                     keys.append(store.new_key())
                     codes += [
@@ -373,7 +389,7 @@ def attack_keys_and_codes() -> Outcome:
     return Outcome(KEYS, (), about, len(odd), sum(odd), LUCK)
 
 
-def attack_browser_state(aim: Against) -> Outcome:
+def attack_browser_state(aim: VisitsAttack) -> Outcome:
     """Work out a browser's Math.random from the coalition's shares, then the others.
 
     Success is to name the guest's number in every cell.
@@ -386,19 +402,19 @@ def attack_browser_state(aim: Against) -> Outcome:
         )
         names, n = visits.terms.names, len(sent.words)
         known = {names.index(one): visits.share(sent, one) for one in aim.coalition}
-        state = state_of(known, n, len(names))
+        state = browser_state_of_visit(known, n, len(names))
         if state is None:
             hits.append(False)
             continue
-        source, whole = browsers_chance(state), sent.words.copy()
+        source, whole = browser_chance_of_visit(state), sent.words.copy()
         for _ in names:
-            whole += cell_words(source(n * WORD_BYTES))
+            whole += survey_cell_words(source(n * WORD_BYTES))
         found = [visits.value(whole, cell) for cell in range(len(table))]
         hits.append(found == [(one or 0) % RING for one in table])
     return aim.outcome("a page's Math.random", "all of a guest's table", hits, LUCK)
 
 
-def attack_guest_correction(aim: Against) -> Outcome:
+def attack_guest_correction(aim: VisitsAttack) -> Outcome:
     """Guess how a guest corrected its number, from both submissions."""
     visits, (guest, _), hits = aim.visits, aim.pair, []
     for trial in range(aim.trials):
@@ -410,13 +426,13 @@ def attack_guest_correction(aim: Against) -> Outcome:
             source = seeded_browser_chance(aim.seed, "correction", trial, number)
             sent = visits.come(guest, worlds[world], source, number)
             seen.append(visits.value(visits.left(sent, aim.coalition), 0))
-        changed = abs(_centred(seen[1] - seen[0]))
+        changed = abs(_centred_ring_number(seen[1] - seen[0]))
         size = abs((worlds[1][0] or 0) - (worlds[0][0] or 0))
         hits.append((changed > size // 2 and changed <= 2 * size) == (first != second))
     return aim.outcome("a correction", "whether a number was changed", hits, 0.5)
 
 
-def attack_by_sending_twice(aim: Against) -> Outcome:
+def attack_by_sending_twice(aim: VisitsAttack) -> Outcome:
     """Send one number a second time, with fresh masks; the host must not take both."""
     visits, (guest, _), hits = aim.visits, aim.pair, []
     for trial in range(min(FEW, aim.trials)):
@@ -436,7 +452,7 @@ def attack_by_sending_twice(aim: Against) -> Outcome:
     )
 
 
-def attack_two_guest_worlds(aim: Against) -> Outcome | Skipped:
+def attack_two_guest_worlds(aim: VisitsAttack) -> Outcome | SkippedAttack:
     """Compare all that a coalition has of two guests, in two worlds with equal sums.
 
     In the second world the first honest delegate's shares are moved by what the guests'
@@ -446,7 +462,7 @@ def attack_two_guest_worlds(aim: Against) -> Outcome | Skipped:
     visits, hits = aim.visits, []
     honest = visits.honest(aim.coalition)
     if not honest:
-        return Skipped(TWO_WORLDS, "all delegates together open every share")
+        return SkippedAttack(TWO_WORLDS, "all delegates together open every share")
     for trial in range(min(FEW, aim.trials)):
         one, other = visits.tables(aim.chance(trial, "worlds"))
         sent = [
@@ -463,14 +479,16 @@ def attack_two_guest_worlds(aim: Against) -> Outcome | Skipped:
         except InvalidInputError:  # it takes its shares from elsewhere
             hits.append(True)
             continue
-        hits.append(_seen(aim, sent) != _seen(aim, again))
+        hits.append(
+            _visits_seen_by_attack(aim, sent) != _visits_seen_by_attack(aim, again)
+        )
     return aim.outcome(
         TWO_WORLDS, "a difference in anything that two guests send", hits, 0.0
     )
 
 
 TWO_WORLDS = "submissions of two worlds"
-ATTACKS: Mapping[str, Callable[[Against], Outcome | Skipped]] = {
+ATTACKS: Mapping[str, Callable[[VisitsAttack], Outcome | SkippedAttack]] = {
     "one guest's number": attack_one_cell,
     "weak shares": attack_weak_shares,
     "a page's Math.random": attack_browser_state,
@@ -481,18 +499,18 @@ ATTACKS: Mapping[str, Callable[[Against], Outcome | Skipped]] = {
 
 
 def play(
-    visits: Visits, coalition: Coalition, *, seed: int, trials: int
-) -> Iterator[Outcome | Skipped]:
+    visits: AuditedVisits, coalition: Coalition, *, seed: int, trials: int
+) -> Iterator[Outcome | SkippedAttack]:
     left = visits.hidden(coalition)
     if len(left) < 2:
-        yield Skipped(
+        yield SkippedAttack(
             "one guest's number",
             f"{listed_names(coalition)} leave {len(left)} guests whom they did not "
             "invite, "
             "and one alone is hidden by nobody",
         )
         return
-    aim = Against(
+    aim = VisitsAttack(
         visits=visits,
         coalition=coalition,
         pair=(left[0], left[1]),
@@ -503,7 +521,9 @@ def play(
         yield attack(aim)
 
 
-def _seen(aim: Against, sent: Sequence[Submission]) -> list[Any]:
+def _visits_seen_by_attack(
+    aim: VisitsAttack, sent: Sequence[SurveySubmission]
+) -> list[Any]:
     visits, inside = aim.visits, set(aim.coalition)
     names = visits.terms.names
     found: list[Any] = [
@@ -528,14 +548,14 @@ def _seen(aim: Against, sent: Sequence[Submission]) -> list[Any]:
     return [*found, total.tobytes()]
 
 
-def _centred(number: int) -> int:
+def _centred_ring_number(number: int) -> int:
     return (number + RING // 2) % RING - RING // 2
 
 
 # A browser's generator
 
 
-def browsers_chance(state: int) -> Source:
+def browser_chance_of_visit(state: int) -> Source:
     """Return chance as a page has it that takes Math.random for its shares.
 
     Browsers compute it by xorshift128+, of whose 128 bits a call shows the first half:
@@ -561,7 +581,7 @@ def browsers_chance(state: int) -> Source:
 
 
 @lru_cache(maxsize=4)
-def _forms(calls: int) -> tuple[tuple[int, ...], ...]:
+def _state_bits_seen_in_calls(calls: int) -> tuple[tuple[int, ...], ...]:
     """Return by call which bits of the first state each bit that it shows adds up."""
     high = [1 << 64 + bit for bit in range(64)]
     low = [1 << bit for bit in range(64)]
@@ -580,7 +600,9 @@ def _forms(calls: int) -> tuple[tuple[int, ...], ...]:
     return tuple(found)
 
 
-def state_of(known: Mapping[int, Words], size: int, n_shares: int) -> int | None:
+def browser_state_of_visit(
+    known: Mapping[int, Words], size: int, n_shares: int
+) -> int | None:
     """Return the state from which a browser's generator draws these shares, if any.
 
     All that it shows is linear in the bits of its state: so many equations solve it,
@@ -592,7 +614,7 @@ def state_of(known: Mapping[int, Words], size: int, n_shares: int) -> int | None
         n_shares: how many shares were drawn, one after the other.
     """
     calls = 64 // CALL_BITS
-    forms = _forms(n_shares * size * calls)
+    forms = _state_bits_seen_in_calls(n_shares * size * calls)
     rows: dict[int, int] = {}  # by first bit; the last bit is what it must come to
     for place, share in known.items():
         for word, number in enumerate(share.tolist()):
@@ -625,22 +647,22 @@ def _one_delegate_only(source: Source, guest: str, number: int) -> Source:
     return lambda size: next(shares, bytes)(size)
 
 
-def _math_random(source: Source, guest: str, number: int) -> Source:
+def _visit_by_math_random(source: Source, guest: str, number: int) -> Source:
     del guest, number
-    return browsers_chance(int.from_bytes(source(STATE_BITS // 8), "big"))
+    return browser_chance_of_visit(int.from_bytes(source(STATE_BITS // 8), "big"))
 
 
-def _narrow(source: Source, guest: str, number: int) -> Source:
+def _narrow_guest_randomness(source: Source, guest: str, number: int) -> Source:
     del guest, number
 
     def draw(size: int) -> bytes:
-        words = cell_words(source(size)) & np.uint64(2**32 - 1)
+        words = survey_cell_words(source(size)) & np.uint64(2**32 - 1)
         return words.astype("<u8").tobytes()
 
     return draw
 
 
-def _one_word(source: Source, guest: str, number: int) -> Source:
+def _visit_by_one_random_word(source: Source, guest: str, number: int) -> Source:
     del guest, number
     return lambda size: source(size)[:WORD_BYTES] * (size // WORD_BYTES)
 
@@ -668,25 +690,28 @@ class UsedAgain:
         return draw
 
 
-def _take_both(kept: Sequence[Submission], new: Submission) -> bool:
+def _take_both_visits(kept: Sequence[SurveySubmission], new: SurveySubmission) -> bool:
     del kept, new
     return False
 
 
 # How each is made, and the attack that must find it. Who attacks is everybody but the
 # last delegate.
-PLANTED: Mapping[str, tuple[Callable[[Visits], Visits], str]] = {
+PLANTED: Mapping[str, tuple[Callable[[AuditedVisits], AuditedVisits], str]] = {
     "a share for one delegate only": (
         lambda visits: replace(visits, spoil=_one_delegate_only),
         "one guest's number",
     ),
     "shares from Math.random": (
-        lambda visits: replace(visits, spoil=_math_random),
+        lambda visits: replace(visits, spoil=_visit_by_math_random),
         "a page's Math.random",
     ),
-    "shares of 32 bits": (lambda visits: replace(visits, spoil=_narrow), "weak shares"),
+    "shares of 32 bits": (
+        lambda visits: replace(visits, spoil=_narrow_guest_randomness),
+        "weak shares",
+    ),
     "one share for all cells": (
-        lambda visits: replace(visits, spoil=_one_word),
+        lambda visits: replace(visits, spoil=_visit_by_one_random_word),
         TWO_WORLDS,
     ),
     "a share used again in a correction": (
@@ -694,7 +719,7 @@ PLANTED: Mapping[str, tuple[Callable[[Visits], Visits], str]] = {
         "a correction",
     ),
     "a vector sent twice with fresh masks": (
-        lambda visits: replace(visits, takes=_take_both),
+        lambda visits: replace(visits, takes=_take_both_visits),
         "sent twice",
     ),
 }
@@ -702,7 +727,7 @@ PLANTED: Mapping[str, tuple[Callable[[Visits], Visits], str]] = {
 CONTROLLED = 16
 
 
-def planted_visit_leaks(visits: Visits, seed: int) -> Iterator[Control]:
+def planted_visit_leaks(visits: AuditedVisits, seed: int) -> Iterator[AuditControl]:
     """Return whether each leak that is planted on purpose is found by whom it must."""
     names = visits.terms.names
     one, other = islice(visits.codes, 2)
@@ -712,7 +737,7 @@ def planted_visit_leaks(visits: Visits, seed: int) -> Iterator[Control]:
             continue  # so few numbers that nobody could solve it
         if name == "one share for all cells" and visits.terms.n_cells < 2:
             continue
-        aim = Against(
+        aim = VisitsAttack(
             visits=plant(visits),
             coalition=names[:-1],
             pair=(one, other),
@@ -722,4 +747,6 @@ def planted_visit_leaks(visits: Visits, seed: int) -> Iterator[Control]:
         came = ATTACKS[found_by](aim)
         assert isinstance(came, Outcome)
         holds = came.exceeds(FALSE_ALARMS)
-        yield Control(f"planted: {name}", MORE, attack_rate_in_percent(came), holds)
+        yield AuditControl(
+            f"planted: {name}", MORE, attack_rate_in_percent(came), holds
+        )

@@ -28,13 +28,13 @@ import numpy as np
 from scipy import special
 
 from veilsum.audit.attack import (
+    CoalitionSight,
     Hits,
     Outcome,
     Scene,
-    Sight,
     Worlds,
     law_of_many_executions,
-    sound_shares,
+    sound_shares_for_attack,
 )
 from veilsum.audit.made_up import (
     LUCK,
@@ -44,15 +44,15 @@ from veilsum.audit.made_up import (
     made_up_holdings,
     made_up_numbers,
     most_likely_share_probability,
-    sigma_of,
+    sigma_of_scene,
 )
 from veilsum.audit.planted import SEED_BITS
-from veilsum.masks.laws import Law
+from veilsum.masks.laws import MaskLaw
 from veilsum.masks.masking import ShareStreams
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.limbs import to_integers
+from veilsum.numbers.limbs import limbs_to_integers
 from veilsum.numbers.shapes import Shaped
-from veilsum.privacy.transcript import touching
+from veilsum.privacy.transcript import edges_touching_colluders
 from veilsum.scale.pieces import map_pieces, seed_of_piece
 
 # More trials than any batch has: repetition is looked for among all of them.
@@ -90,7 +90,7 @@ class WeakRandomness:
         held = made_up_numbers(self.scene, made_up_holdings(self.scene))
         return np.broadcast_to(held, (2, self.together, *held.shape))
 
-    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+    def play(self, sight: CoalitionSight, worlds: Worlds) -> Hits:
         trials, known = len(worlds), sight.known_shares
         arcs = known.shape[0] * known.shape[1]
         used = known[:, :, : trials * self.together]
@@ -99,7 +99,9 @@ class WeakRandomness:
         odd = alike | repeated_share_rows(rows) | self._narrow(sight, rows)
         return np.asarray(odd.any(axis=0), dtype=np.bool_)
 
-    def _narrow(self, sight: Sight, rows: Rows) -> Shaped[Array[Any], "arcs trials"]:
+    def _narrow(
+        self, sight: CoalitionSight, rows: Rows
+    ) -> Shaped[Array[Any], "arcs trials"]:
         law, (arcs, _, count) = self.scene.law, rows.shape
         if law.sums_only:
             full = (1 << 8 * law.number_bytes) - 1
@@ -108,7 +110,7 @@ class WeakRandomness:
             ones = np.bitwise_and.reduce(rows, axis=-1) & full
             zeros = ~np.bitwise_or.reduce(rows, axis=-1) & full
             return np.asarray((ones | zeros) != 0, dtype=np.bool_)
-        sigma = sigma_of(self.scene)
+        sigma = sigma_of_scene(self.scene)
         if sigma is None:
             return np.zeros(rows.shape[:2], dtype=np.bool_)
         weights = self.scene.topology.weights[sight.known_edges]
@@ -125,7 +127,10 @@ def aim(scene: Scene, coalition: Sequence[str]) -> WeakRandomness | None:
     """Return the attack; None for a coalition that knows no share, or without masks."""
     topology = scene.topology
     colluders = topology.indices(coalition)
-    known = int(touching(topology, colluders).sum()) * topology.shares_per_edge
+    known = (
+        int(edges_touching_colluders(topology, colluders).sum())
+        * topology.shares_per_edge
+    )
     if not known or not scene.law.hides:
         return None
     # One number is what the others are compared with.
@@ -178,25 +183,25 @@ def attack_small_roots(
     """
     topology, law = scene.topology, scene.law
     colluders = topology.indices(coalition)
-    known = np.flatnonzero(touching(topology, colluders))
+    known = np.flatnonzero(edges_touching_colluders(topology, colluders))
     if not len(known) or not law.hides or len(colluders) == topology.n_parties:
         return None
     executions = executions_per_trial(scene, 2**bits)
     size, edge = executions * scene.width, int(known[0])
     (i, j), weight = topology.edges[edge].tolist(), float(topology.weights[edge])
-    each = _Roots(
+    each = _WeakRandomnessRoots(
         law_of_many_executions(law, scene.width, executions), size, i, j, weight, bits
     )
-    table = _table(each, on)
+    table = _table_of_weak_roots(each, on)
     whole = made_up_holdings(scene)
     truth, right = made_up_numbers(scene, whole), 0
     for trial in range(trials):
         batch = scene.batch(seed_of_piece(seed, trial), executions)
         sight = batch.sight(coalition, truth)
-        guess = table.get(_key(sight.known[0][0].T.ravel()))
+        guess = table.get(_weak_share_key(sight.known[0][0].T.ravel()))
         if guess is None:
             continue
-        again = replace(scene, draw=sound_shares).batch(guess, executions)
+        again = replace(scene, draw=sound_shares_for_attack).batch(guess, executions)
         found = law.wrap(sight.effective - again.masks[list(sight.honest)])
         right += bool(
             attack_hits_exactly(scene, found, truth[list(sight.honest), None]).all()
@@ -206,10 +211,10 @@ def attack_small_roots(
 
 
 @dataclass(frozen=True)
-class _Roots:
+class _WeakRandomnessRoots:
     """Shares on one link from all roots of a few bits: called with some of these."""
 
-    law: Law
+    law: MaskLaw
     size: int
     sender: int
     receiver: int
@@ -226,10 +231,12 @@ class _Roots:
             for root in whole[key * many : (key + 1) * many]
         ]
         shares = self.law.draw_rows(own, self.size, self.weight)
-        return [_key(share) for share in to_integers(shares)]
+        return [_weak_share_key(share) for share in limbs_to_integers(shares)]
 
 
-def _table(roots: _Roots, on: Executor | None) -> dict[int, int]:
+def _table_of_weak_roots(
+    roots: _WeakRandomnessRoots, on: Executor | None
+) -> dict[int, int]:
     """Return the root of every share that so few roots can give."""
     if roots in _TABLES:
         _TABLES.move_to_end(roots)
@@ -241,8 +248,8 @@ def _table(roots: _Roots, on: Executor | None) -> dict[int, int]:
     return _TABLES[roots]
 
 
-_TABLES: OrderedDict[_Roots, dict[int, int]] = OrderedDict()
+_TABLES: OrderedDict[_WeakRandomnessRoots, dict[int, int]] = OrderedDict()
 
 
-def _key(share: Shaped[Array[Any], " size"]) -> int:
+def _weak_share_key(share: Shaped[Array[Any], " size"]) -> int:
     return hash(tuple(share.tolist()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from veilsum.errors import installing
+from veilsum.errors import install_advice
 
 # Objects made since the last collection before the next: modules make many that stay.
 YOUNG = 20_000
@@ -22,6 +22,6 @@ def main() -> None:
         missing = (error.name or "").partition(".")[0]
         if missing not in {"click", "rich"}:
             raise
-        sys.exit(f"Error: the command line needs {missing}: {installing('cli')}")
+        sys.exit(f"Error: the command line needs {missing}: {install_advice('cli')}")
     finally:
         gc.freeze()  # the process ends: nothing is worth a last collection

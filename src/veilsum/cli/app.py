@@ -7,8 +7,8 @@ from importlib import import_module
 import click
 
 import veilsum
-from veilsum.cli.output import on_screen
-from veilsum.cli.question import commands
+from veilsum.cli.output import message_on_screen
+from veilsum.cli.question import question_commands
 from veilsum.errors import InvalidInputError, VeilsumError
 
 # Name and one line each, so that `veilsum --help` imports nothing heavy. Commands of
@@ -42,8 +42,8 @@ COMMANDS = {
 }
 
 
-def summaries() -> dict[str, str]:
-    found = {name: command["summary"] for name, command in commands().items()}
+def command_summaries() -> dict[str, str]:
+    found = {name: command["summary"] for name, command in question_commands().items()}
     return dict(sorted((COMMANDS | found).items()))
 
 
@@ -53,18 +53,18 @@ class BadInput(click.ClickException):
     exit_code = 2
 
 
-class Failure(click.ClickException):
+class CommandFailure(click.ClickException):
     """What the user cannot: a missing package, arithmetic that failed."""
 
     exit_code = 1
 
 
-class _Commands(click.Group):
+class _CommandGroup(click.Group):
     """A group whose commands are imported on demand and whose errors are sentences."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return list(summaries())
+        return list(command_summaries())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
@@ -81,20 +81,24 @@ class _Commands(click.Group):
     ) -> None:
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl(list(summaries().items()))
+            formatter.write_dl(list(command_summaries().items()))
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
             where = "" if error.ctx is None else f" (see {error.ctx.command_path} -h)"
-            raise BadInput(on_screen(f"{error.format_message()}{where}")) from None
+            raise BadInput(
+                message_on_screen(f"{error.format_message()}{where}")
+            ) from None
         except VeilsumError as error:
-            kind = BadInput if isinstance(error, InvalidInputError) else Failure
-            raise kind(on_screen(str(error))) from None
+            kind = BadInput if isinstance(error, InvalidInputError) else CommandFailure
+            raise kind(message_on_screen(str(error))) from None
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_CommandGroup, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(veilsum.__version__, prog_name="veilsum")
 def app() -> None:
     """Minimise a sum of private costs peer to peer: veil every term, keep the sum.

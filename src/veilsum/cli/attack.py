@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import console, json_option, print_json, seed_option, table
+from veilsum.cli.output import (
+    json_option,
+    print_json,
+    seed_option,
+    terminal_console,
+    terminal_table,
+)
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -92,37 +98,54 @@ def float_command(
     Example:
       veilsum attack float --values 0.1,0.2,0.3 --sigma 1000 --out out/float
     """
-    from veilsum.files.output import as_json as written, prepare_folder, write_files
+    from veilsum.files.output import (
+        as_strict_json as written,
+        prepare_output_folder,
+        write_files,
+    )
 
-    folder = None if out is None else prepare_folder(out)
-    values = _values(text)
+    folder = None if out is None else prepare_output_folder(out)
+    values = _parse_values_option(text)
     swapped = values[1], values[0], values[2]
-    floats = _excluded(values, sigma, runs, seed)
-    lattice = _excluded(values, sigma, runs, seed, bits)
+    floats = _excluded_by_attack_command(values, sigma, runs, seed)
+    lattice = _excluded_by_attack_command(values, sigma, runs, seed, bits)
     found = {
         "values": list(values),
         "alternative": list(swapped),
         "sigma": sigma,
         "runs": floats.runs,
-        "float64": {**_counts(floats), "max_sum_error": floats.max_sum_error},
-        "lattice": {"bits": bits, **_counts(lattice)},
+        "float64": {
+            **_attack_command_counts(floats),
+            "max_sum_error": floats.max_sum_error,
+        },
+        "lattice": {"bits": bits, **_attack_command_counts(lattice)},
     }
     if folder is not None:
         from veilsum.report.figures import figure_png_and_svg
 
-        drawn = figure_png_and_svg(_figure(values, sigma, runs, seed, bits))
+        drawn = figure_png_and_svg(
+            _attack_command_figure(values, sigma, runs, seed, bits)
+        )
         files = {f"float_leak.{kind}": content for kind, content in drawn.items()}
         write_files(folder, {"result.json": written(found).encode(), **files})
     if as_json:
         print_json(found)
         return
-    screen = console()
-    screen.print(table(COLUMNS, [_row("float64", floats), _row("lattice", lattice)]))
+    screen = terminal_console()
+    screen.print(
+        terminal_table(
+            COLUMNS,
+            [
+                _attack_command_row("float64", floats),
+                _attack_command_row("lattice", lattice),
+            ],
+        )
+    )
     screen.print()
-    screen.print(_in_words(swapped, floats))
+    screen.print(_attack_command_words(swapped, floats))
 
 
-def _values(text: str) -> Values:
+def _parse_values_option(text: str) -> Values:
     try:
         one, two, three = map(float, text.split(","))
     except ValueError:
@@ -133,20 +156,20 @@ def _values(text: str) -> Values:
     return one, two, three
 
 
-def _excluded(
+def _excluded_by_attack_command(
     values: Values, sigma: float, runs: int, seed: int, bits: int | None = None
 ) -> FloatLeak:
     import numpy as np
 
-    from veilsum.privacy.float_leak import float_exclusions, lattice_exclusions
+    from veilsum.privacy.float_leak import exclusions_by_lattice_view, float_exclusions
 
     how: Any = {"sigma": sigma, "runs": runs, "stream": np.random.default_rng(seed)}
     if bits is None:
         return float_exclusions(*values, **how)
-    return lattice_exclusions(*values, **how, bits=bits)
+    return exclusions_by_lattice_view(*values, **how, bits=bits)
 
 
-def _counts(leak: FloatLeak) -> dict[str, float]:
+def _attack_command_counts(leak: FloatLeak) -> dict[str, float]:
     return {
         "excluded": leak.excluded,
         "rate": leak.rate,
@@ -154,22 +177,30 @@ def _counts(leak: FloatLeak) -> dict[str, float]:
     }
 
 
-def _figure(values: Values, sigma: float, runs: int, seed: int, bits: int) -> Any:
+def _attack_command_figure(
+    values: Values, sigma: float, runs: int, seed: int, bits: int
+) -> Any:
     from veilsum.report.figures import float_leak_figure
 
     sigmas = sorted({*SIGMAS, sigma})
     shown = dict.fromkeys((*EXAMPLES, values))
     curves = {
-        _listed(held): [_excluded(held, s, runs, seed).rate for s in sigmas]
+        _values_with_all_digits(held): [
+            _excluded_by_attack_command(held, s, runs, seed).rate for s in sigmas
+        ]
         for held in shown
     }
     lattice = [
-        max(_excluded(held, s, runs, seed, bits).rate for held in shown) for s in sigmas
+        max(
+            _excluded_by_attack_command(held, s, runs, seed, bits).rate
+            for held in shown
+        )
+        for s in sigmas
     ]
     return float_leak_figure(sigmas, curves, lattice=lattice)
 
 
-def _row(law: str, leak: FloatLeak) -> tuple[str, ...]:
+def _attack_command_row(law: str, leak: FloatLeak) -> tuple[str, ...]:
     return (
         law,
         f"{leak.runs:,}",
@@ -179,19 +210,21 @@ def _row(law: str, leak: FloatLeak) -> tuple[str, ...]:
     )
 
 
-def _in_words(alternative: Values, floats: FloatLeak) -> str:
+def _attack_command_words(alternative: Values, floats: FloatLeak) -> str:
     if floats.excluded == 0:
         return (
-            f"These float64 runs did not rule out {_listed(alternative)}; that is no "
+            "These float64 runs did not rule out "
+            f"{_values_with_all_digits(alternative)}; that is no "
             "proof, since other values and other shares may."
         )
     return (
         f"In {100 * floats.rate:.3g}% of the float64 runs party 3 knows for certain "
-        f"that the values were not {_listed(alternative)}, although the sum is the "
+        f"that the values were not {_values_with_all_digits(alternative)}, although "
+        "the sum is the "
         "same: the divergence is infinite, whatever sigma promises."
     )
 
 
-def _listed(values: Values) -> str:
+def _values_with_all_digits(values: Values) -> str:
     """Return the values with all their digits: nearly equal ones are told apart."""
     return ", ".join(repr(value).removesuffix(".0") for value in values)

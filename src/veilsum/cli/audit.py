@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import json_option, on_option, print_json, say, seed_option
+from veilsum.cli.output import (
+    json_option,
+    on_option,
+    print_json,
+    say_on_terminal,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from veilsum.audit.auditing import Audit
@@ -117,10 +123,10 @@ def command(
       veilsum audit --literature --out out/literature
     """
     from veilsum.audit.question import questions_of
-    from veilsum.audit.record import check_asked, read_record
+    from veilsum.audit.record import check_asked_of_audit, read_record
     from veilsum.audit.unfinished import NAME
     from veilsum.errors import InvalidInputError
-    from veilsum.files.output import prepare_folder, write_files
+    from veilsum.files.output import prepare_output_folder, write_files
     from veilsum.net.identity import read_identity
     from veilsum.report.figures import audit_figure
 
@@ -130,7 +136,7 @@ def command(
             "signs a new one: give one of them",
             code="replay-with-identity",
         )
-    folder = None if out is None else prepare_folder(out)
+    folder = None if out is None else prepare_output_folder(out)
     if literature:
         _beside_the_literature(what, folder, RUNS[depth], seed, as_json=as_json)
         return
@@ -153,16 +159,18 @@ def command(
         asked["question"] = question
     if before is not None:
         asked = before.asked
-    check_asked(asked, "veilsum audit")
+    check_asked_of_audit(asked, "veilsum audit")
     several = {} if what.is_dir() or "question" in asked else questions_of(what)
     records, worst = {}, 0
     for name in several or [""]:
         if name:
             asked = {**asked, "question": name}
-            say(f"question {name}")
+            say_on_terminal(f"question {name}")
         # A replay begins at the beginning, so that it shows what is not so.
-        place = None if folder is None or replay else prepare_folder(folder / name)
-        found, record, members = _audited(what, asked, on, transcripts, place)
+        place = (
+            None if folder is None or replay else prepare_output_folder(folder / name)
+        )
+        found, record, members = _run_audit_command(what, asked, on, transcripts, place)
         here = record.content["made_with"]
         if before is not None:
             record = before.repeated(record)
@@ -171,21 +179,21 @@ def command(
         if folder is not None:
             files = {"audit.json": record.to_json().encode()}
             if found.curves:
-                files |= _drawn("audit", lambda: audit_figure(found))  # noqa: B023
-            write_files(prepare_folder(folder / name), files)
+                files |= _draw_audit_figure("audit", lambda: audit_figure(found))  # noqa: B023
+            write_files(prepare_output_folder(folder / name), files)
             if place is not None and found.is_whole:
                 (place / NAME).unlink(missing_ok=True)
         if not as_json:
             click.echo(str(found))
         if before is not None:
-            _compare(before, record, members, here)
+            _print_audit_replay(before, record, members, here)
         records[name], worst = record.content, max(worst, found.exit_code)
     if as_json:
         print_json({"questions": records} if several else records[""])
     click.get_current_context().exit(worst)
 
 
-def _audited(
+def _run_audit_command(
     what: Path,
     asked: dict[str, Any],
     on: str | None,
@@ -203,20 +211,20 @@ def _audited(
         audit_executions,
         audit_question,
         coalitions_of,
-        scene_of,
+        scene_of_audit,
         scene_of_run,
     )
     from veilsum.audit.record import AuditRecord, audit_environment
-    from veilsum.audit.run_folder import RunFolder
-    from veilsum.audit.surveys import RehearsedSurvey, rehearse_attack_target
-    from veilsum.audit.unfinished import Unfinished
+    from veilsum.audit.run_folder import AuditedRunFolder
+    from veilsum.audit.surveys import AuditedSurvey, rehearse_attack_target
+    from veilsum.audit.unfinished import UnfinishedAudit
     from veilsum.errors import InvalidInputError
-    from veilsum.files.scenarios import read_toml
+    from veilsum.files.scenarios import read_toml_file
     from veilsum.net.transcript_file import read_transcript
     from veilsum.privacy.transcript import Transcript
     from veilsum.scale.workers import workers_on
 
-    ran = RunFolder(what) if what.is_dir() else None
+    ran = AuditedRunFolder(what) if what.is_dir() else None
     file = what if ran is None else ran.file
     question = (
         None if file is None else rehearse_attack_target(file, asked.get("question"))
@@ -229,12 +237,12 @@ def _audited(
     if file is not None and question is not None:
         source, named = file.read_bytes(), question.named
         tolerate = question.consortium.rules.policy.tolerate
-        if isinstance(question, RehearsedSurvey):
+        if isinstance(question, AuditedSurvey):
             # Masks between members hide shares from fewer than all but two of them.
             tolerate = min(tolerate, len(question.terms.names) - 2)
             scene, play = question.scene, question.audit
         else:
-            scene, play = scene_of(question), partial(audit_question, question)
+            scene, play = scene_of_audit(question), partial(audit_question, question)
         if own is not None:
             own_run.check_run_audited(own, scene)
     elif own is not None:
@@ -260,7 +268,7 @@ def _audited(
     if place is not None:
         file_digest = hashlib.sha256(source).hexdigest()
         agreed = {"asked": asked, "file": file_digest, "made_with": audit_environment()}
-        kept = Unfinished.begun(place, agreed)
+        kept = UnfinishedAudit.begun(place, agreed)
     try:
         with workers_on(on or "threads:2") as pool:
             found = play(
@@ -277,7 +285,9 @@ def _audited(
         # Between two attacks there is no answer yet, but what was counted is kept.
         if kept is None or not kept.path.exists():
             raise
-        say(f"stopped: {kept.path} has what was counted, and the same command goes on")
+        say_on_terminal(
+            f"stopped: {kept.path} has what was counted, and the same command goes on"
+        )
         raise click.exceptions.Exit(1) from None
     if own is not None:
         found = replace(
@@ -293,15 +303,17 @@ def _audited(
         )
     if not found.is_whole:
         where = f"stopped after {found.executions:,} of {found.asked:,} executions"
-        say(f"{where}{': the same command goes on from there' if kept else ''}")
+        say_on_terminal(
+            f"{where}{': the same command goes on from there' if kept else ''}"
+        )
     record = AuditRecord.of(found, scene, source=source, asked=asked)
-    if file is None or question is None or "members" not in read_toml(file):
+    if file is None or question is None or "members" not in read_toml_file(file):
         # A plan has stand-ins for certificates, which are nobody's.
         return found, record, {}
     return found, record, question.consortium.certificates
 
 
-def _drawn(name: str, draw: Callable[[], Any]) -> dict[str, bytes]:
+def _draw_audit_figure(name: str, draw: Callable[[], Any]) -> dict[str, bytes]:
     """Return a figure's files; none, which is said, without the extra that draws."""
     from veilsum.errors import MissingExtraError
     from veilsum.report.figures import figure_png_and_svg
@@ -309,7 +321,7 @@ def _drawn(name: str, draw: Callable[[], Any]) -> dict[str, bytes]:
     try:
         drawn = figure_png_and_svg(draw())
     except MissingExtraError as error:
-        say(f"no figure was drawn: {error}")
+        say_on_terminal(f"no figure was drawn: {error}")
         return {}
     return {f"{name}.{kind}": one for kind, one in drawn.items()}
 
@@ -320,8 +332,8 @@ def _beside_the_literature(
     """Print the table at the middle divergence; write all, with their figure."""
     from veilsum.audit.literature import TARGETS, beside_the_literature
     from veilsum.errors import InvalidInputError
-    from veilsum.files.output import as_json as text, write_files
-    from veilsum.progress import silent, watched
+    from veilsum.files.output import as_strict_json as text, write_files
+    from veilsum.progress import silent_progress, watch_progress
     from veilsum.report.figures import literature_figure
 
     if what is not None:
@@ -330,8 +342,8 @@ def _beside_the_literature(
             code="literature-with-file",
         )
     tables = []
-    with watched() as opening:
-        bar = (opening or silent)("divergences", len(TARGETS))
+    with watch_progress() as opening:
+        bar = (opening or silent_progress)("divergences", len(TARGETS))
         for target in TARGETS:
             tables.append(beside_the_literature(seed, runs, target))
             bar(len(tables))
@@ -341,7 +353,7 @@ def _beside_the_literature(
         files = {
             "literature.json": f"{text(document)}\n".encode(),
             "literature.txt": f"{middle}\n".encode(),
-            **_drawn("literature", lambda: literature_figure(tables)),
+            **_draw_audit_figure("literature", lambda: literature_figure(tables)),
         }
         write_files(folder, files)
     if as_json:
@@ -350,7 +362,7 @@ def _beside_the_literature(
         click.echo(str(middle))
 
 
-def _compare(
+def _print_audit_replay(
     before: AuditRecord,
     again: AuditRecord,
     members: dict[str, str],
@@ -358,18 +370,24 @@ def _compare(
 ) -> None:
     """Say whether a replay comes to the same, and whose word the record is."""
     good, words = before.signed_words(members)
-    say(words)
+    say_on_terminal(words)
     there = before.content["made_with"]
     others = [f"{key} {there[key]}" for key in here if there[key] != here[key]]
     if others:
-        say(f"the record says that it was made with {', '.join(others)}; not so here")
+        say_on_terminal(
+            f"the record says that it was made with {', '.join(others)}; not so here"
+        )
     difference = before.difference(again)
     if difference is None:
-        say("the replay has the same bytes; versions and what a clock said are copied")
+        say_on_terminal(
+            "the replay has the same bytes; versions and what a clock said are copied"
+        )
     else:
-        say(f"the replay differs: {difference}")
+        say_on_terminal(f"the replay differs: {difference}")
         first, whole = before.content["audit"], again.content["audit"]
         if first["asked"] == whole["asked"] != first["executions"]:
-            say("fewer executions are in it than were asked for: was it stopped?")
+            say_on_terminal(
+                "fewer executions are in it than were asked for: was it stopped?"
+            )
     if difference is not None or not good:
         click.get_current_context().exit(1)

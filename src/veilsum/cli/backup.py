@@ -152,13 +152,16 @@ def resumed(
       veilsum backup resume keys/surveys.store --closed keys/wages-2026
     """
     from veilsum.errors import InvalidInputError
-    from veilsum.party.backup import resume_party_ledger, resume_surveys
+    from veilsum.party.backup import resume_party_ledger, resume_party_surveys
     from veilsum.party.own_survey import STORE
     from veilsum.surveys.delegate import is_delegate_store_copy
 
     told: dict[str, object] = {"uncounted": list(uncounted)}
     if file.name == STORE or is_delegate_store_copy(file):
-        told |= {"store": str(file), "closed": resume_surveys(file, closed, uncounted)}
+        told |= {
+            "store": str(file),
+            "closed": resume_party_surveys(file, closed, uncounted),
+        }
     elif closed:
         raise InvalidInputError(
             f"--closed is for {STORE}; {file} is no such file", code="wrong-closed-file"

@@ -14,17 +14,17 @@ from veilsum.cli.output import (
     json_option,
     language_option,
     long_option,
-    on_screen,
+    message_on_screen,
     print_json,
 )
-from veilsum.cli.own_table import cut_options, table_options, taken
+from veilsum.cli.own_table import cut_options, table_options, take_table_options
 
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium
     from veilsum.consortium.study import AgreedStudy
     from veilsum.party.consent import Consent
     from veilsum.party.own_rules import OwnRules
-    from veilsum.party.short_page import Part, Standing
+    from veilsum.party.short_page import ConsentPart, Standing
 
 
 @click.command("check")
@@ -79,19 +79,19 @@ def command(
       veilsum check plan.toml --data ward7.csv
       veilsum check consortium.toml --data ward7.csv --ledger hospital-3.ledger
     """
-    from veilsum.consortium.study import runs_of
-    from veilsum.files.consortiums import read_described
+    from veilsum.consortium.study import runs_of_agreement
+    from veilsum.files.consortiums import read_described_file
     from veilsum.party.own_rules import own_rules_in
     from veilsum.party.study_page import study_consent_page
 
-    agreed, drawn = read_described(plan)
+    agreed, drawn = read_described_file(plan)
     page = study_consent_page(agreed, drawn=drawn)
     rules = own_rules_in(plan.parent, own)
-    consortium = runs_of(agreed)[0]
+    consortium = runs_of_agreement(agreed)[0]
     name = consortium.member(party or consortium.members[0].name).name
     files = {"data": data, "cost": cost}
-    words = taken(how)
-    page = at_home(agreed, page, rules, name, files, ledger_file, words)
+    words = take_table_options(how)
+    page = check_command_at_home(agreed, page, rules, name, files, ledger_file, words)
     assert page.standing is not None
     good = page.standing.good
     if as_json:
@@ -99,11 +99,13 @@ def command(
         looked = any(files.values()) or "cut" in words
         print_json({**page.to_dict(), "good": good if looked or not good else None})
     else:
-        click.echo(on_screen(page.text(long=long, language=language)), nl=False)
+        click.echo(message_on_screen(page.text(long=long, language=language)), nl=False)
     click.get_current_context().exit(0 if good else 1)
 
 
-def at_home(agreed: Consortium | AgreedStudy, page: Consent, *given: Any) -> Consent:
+def check_command_at_home(
+    agreed: Consortium | AgreedStudy, page: Consent, *given: Any
+) -> Consent:
     """Return the page with the owner's half, and whether the owner may take part."""
     from veilsum.consortium.study import AgreedStudy
 
@@ -121,14 +123,14 @@ def _study_at_home(
     files: dict[str, Path | None],
     ledger_file: Path | None,
     how: dict[str, Any],
-) -> tuple[tuple[Part, ...], Standing]:
+) -> tuple[tuple[ConsentPart, ...], Standing]:
     from tempfile import TemporaryDirectory
 
     from veilsum.errors import InvalidInputError
     from veilsum.files.ledger import open_ledger
-    from veilsum.party.inputs import OwnTable, party_contribution
-    from veilsum.party.run import own_ledger
-    from veilsum.party.short_page import Part, Standing
+    from veilsum.party.inputs import PartyTableInput, party_contribution
+    from veilsum.party.run import own_party_ledger
+    from veilsum.party.short_page import ConsentPart, Standing
     from veilsum.party.studying import study_at_home
 
     ruled = {
@@ -136,19 +138,19 @@ def _study_at_home(
         for name, one in study.questions.items()
         if (found := own.refusals(one, alone=False))
     }
-    mine = Part("your_rules", own.lines)
+    mine = ConsentPart("your_rules", own.lines)
     if not any(files.values()) and how.get("cut") is None:
         told = [f"- {name}: REFUSED: {why}" for name, why in ruled.items()]
-        verdict = Part("your_rules_say", tuple(told or ["nothing is refused"]))
+        verdict = ConsentPart("your_rules_say", tuple(told or ["nothing is refused"]))
         return (mine, verdict), Standing(refusals=ruled, of=len(study.questions))
     part = party_contribution(
         study.first, data=files["data"], cost=files["cost"], **how
     )
-    assert isinstance(part, OwnTable)
+    assert isinstance(part, PartyTableInput)
     # Without a ledger of one's own, as if nothing had been asked before.
     with TemporaryDirectory() as folder:
         books = (
-            own_ledger(Path(folder) / "none", study.first)
+            own_party_ledger(Path(folder) / "none", study.first)
             if ledger_file is None
             else open_ledger(ledger_file)
         )
@@ -164,8 +166,8 @@ def _study_at_home(
                 lines = (f"- REFUSED: {error}",)
                 rule = getattr(error, "rule", "table")
                 standing = Standing(looked=True, refusals={rule: str(error)})
-    words = Part("your_data", (part.words,))
-    return (words, Part("your_checks", lines), mine), standing
+    words = ConsentPart("your_data", (part.words,))
+    return (words, ConsentPart("your_checks", lines), mine), standing
 
 
 def _run_at_home(
@@ -176,7 +178,7 @@ def _run_at_home(
     files: dict[str, Path | None],
     ledger_file: Path | None,
     how: dict[str, Any],
-) -> tuple[tuple[Part, ...], Standing]:
+) -> tuple[tuple[ConsentPart, ...], Standing]:
     from contextlib import ExitStack
 
     from veilsum.files.ledger import open_ledger
@@ -186,14 +188,14 @@ def _run_at_home(
         consent_price_part,
     )
     from veilsum.party.inputs import on_cut, party_contribution
-    from veilsum.party.short_page import Part, Standing
+    from veilsum.party.short_page import ConsentPart, Standing
     from veilsum.surveys.terms import SurveySpec
 
     refused = own.refusals(consortium, alone=False)
     asked = own.refusals(consortium, alone=True)
     told = [f"REFUSED: {why}" for why in refused]
     told += [f"not with --yes: {why}" for why in asked if why not in refused]
-    verdict = Part("your_rules_say", tuple(told or ["nothing is refused"]))
+    verdict = ConsentPart("your_rules_say", tuple(told or ["nothing is refused"]))
     looked = any(files.values()) or how.get("cut") is not None
     standing = Standing(
         looked=looked,
@@ -201,12 +203,12 @@ def _run_at_home(
         unattended="; ".join(why for why in asked if why not in refused),
     )
     if not looked:
-        return (Part("your_rules", own.lines), verdict), standing
+        return (ConsentPart("your_rules", own.lines), verdict), standing
     (question,) = consortium.questions
     if isinstance(question, SurveySpec) and question.set is None:
         lines, why = _open_survey_at_home(consortium, party, files["data"])
         standing = _with(standing, {"survey": why} if why else {})
-        return (Part("your_checks", lines), verdict), standing
+        return (ConsentPart("your_checks", lines), verdict), standing
     given: dict[str, Any] = {**files, **how}
     part = party_contribution(consortium, **given)
     with ExitStack() as stack:
@@ -237,7 +239,7 @@ def _open_survey_at_home(
 
     from veilsum.errors import InvalidInputError
     from veilsum.party.own_survey import STORE
-    from veilsum.surveys.delegate import DelegateStore
+    from veilsum.surveys.delegate import SurveyDelegateStore
     from veilsum.surveys.terms import survey_terms
 
     try:
@@ -247,7 +249,7 @@ def _open_survey_at_home(
                 "the key of this survey, with --data FOLDER",
                 code="survey-folder-missing",
             )
-        with closing(DelegateStore.open(folder / STORE)) as store:
+        with closing(SurveyDelegateStore.open(folder / STORE)) as store:
             store.check_file(survey_terms(consortium), party)
     except InvalidInputError as error:
         return (f"- REFUSED: {error}",), str(error)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import FILE, json_option, print_json, say
+from veilsum.cli.output import FILE, json_option, print_json, say_on_terminal
 from veilsum.errors import InvalidInputError
-from veilsum.locale import languages
+from veilsum.locale import catalogue_languages
 
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium
-    from veilsum.surveys.collection import GuestCollection
-    from veilsum.surveys.delegate import DelegateStore
+    from veilsum.surveys.collection import SurveyGuestCollection
+    from veilsum.surveys.delegate import SurveyDelegateStore
     from veilsum.surveys.terms import SurveyTerms
 
 LISTEN = "127.0.0.1:8470"
@@ -95,7 +95,7 @@ def delegate(
     Example:
       veilsum collect delegate keys/alice.key --guests firms.txt
     """
-    from veilsum.files.output import prepare_folder, write_files
+    from veilsum.files.output import prepare_output_folder, write_files
     from veilsum.net.identity import read_identity
     from veilsum.party.own_survey import STORE
     from veilsum.party.surveying import (
@@ -103,11 +103,11 @@ def delegate(
         make_survey_part,
         read_guest_names,
     )
-    from veilsum.surveys.delegate import DelegateStore
+    from veilsum.surveys.delegate import SurveyDelegateStore
 
     identity = read_identity(key)
     guests = () if names is None else read_guest_names(names)
-    place = prepare_folder(folder or key.parent)
+    place = prepare_output_folder(folder or key.parent)
     file = out or place / f"{identity.name}.part.json"
     stem = file.name.removesuffix(".json").removesuffix(".part")
     codes = file.with_name(f"{stem}.codes.csv")
@@ -118,7 +118,7 @@ def delegate(
                 "another name",
                 code="file-exists",
             )
-    with closing(DelegateStore.open(place / STORE)) as store:
+    with closing(SurveyDelegateStore.open(place / STORE)) as store:
         part, made = make_survey_part(identity, store, guests)
     if made:
         write_files(
@@ -197,7 +197,7 @@ def new(
       veilsum collect new plan.toml -o wages.veil \\
           --part alice.part.json --part bob.part.json --part carol.part.json
     """
-    from veilsum.cli.consortium import addresses_in, certificates_in
+    from veilsum.cli.consortium import addresses_in_option, certificates_in_option
     from veilsum.files.consortiums import write_consortium
     from veilsum.net.trust import check_certificate_dates, check_certificates
     from veilsum.party.surveying import draft_survey, read_survey_part
@@ -206,8 +206,8 @@ def new(
     drafted, terms, left_out = draft_survey(
         plan,
         [read_survey_part(one) for one in parts],
-        certificates=certificates_in(files),
-        addresses=addresses_in(places),
+        certificates=certificates_in_option(files),
+        addresses=addresses_in_option(places),
         organiser=organiser,
     )
     page_survey(terms)  # which guests could not be asked otherwise
@@ -260,7 +260,7 @@ def new(
 )
 @click.option(
     "--language",
-    type=click.Choice(languages("survey")),
+    type=click.Choice(catalogue_languages("survey")),
     default="en",
     show_default=True,
     help="Of the letters; the page has both.",
@@ -306,9 +306,9 @@ def invite(
     )
     from veilsum.surveys.submission import submission_sha256
     from veilsum.web.fetching import survey_page_address
-    from veilsum.web.guest_page import page_survey, single_file
+    from veilsum.web.guest_page import guest_page_as_single_file, page_survey
 
-    consortium, _ = _read(survey)
+    consortium, _ = _read_survey_argument(survey)
     page = survey_page_address(address)
     given = read_invitation_codes(codes)
     named = codes.with_name(f"{codes.name.removesuffix('.codes.csv')}.key")
@@ -318,9 +318,9 @@ def invite(
             code="missing-key",
         )
     identity = read_identity(key or named)
-    with closing(_store(folder or (key or named).parent)) as store:
+    with closing(_open_store_argument(folder or (key or named).parent)) as store:
         terms = check_survey(consortium, identity, store)
-    single = single_file(page_survey(terms), f"{page}/submissions")
+    single = guest_page_as_single_file(page_survey(terms), f"{page}/submissions")
     page_hash = submission_sha256(single.encode())
     member = identity.name
     content = survey_member_letters(
@@ -388,31 +388,33 @@ def serve(
       veilsum collect serve wages.veil --listen 0.0.0.0:443 \\
           --tls page.crt page.key --public https://survey.example.org
     """
-    from veilsum.cli.join import set_up
-    from veilsum.consortium.addresses import Address, is_loopback
-    from veilsum.web.collecting import SurveyHost
+    from veilsum.cli.join import set_up_command_logging
+    from veilsum.consortium.addresses import Address, is_loopback_address
+    from veilsum.web.collecting import SurveyWebHost
     from veilsum.web.fetching import survey_page_address
     from veilsum.web.pages import PageServer, listening_page_socket
 
-    consortium, terms = _read(survey)
+    consortium, terms = _read_survey_argument(survey)
     place = Address.of(listen)
-    if tls is None and not is_loopback(place.host):
+    if tls is None and not is_loopback_address(place.host):
         raise InvalidInputError(
             f"without --tls the page is for this computer, found {place}: listen at "
             "127.0.0.1 behind a reverse proxy, or give --tls CERT KEY",
             code="tls-missing",
         )
     known = None if public is None else survey_page_address(public)
-    set_up(style="json" if as_json else "text")
-    collection = _collection(_folder(survey, folder), terms)
+    set_up_command_logging(style="json" if as_json else "text")
+    collection = _open_collection_argument(
+        _collect_command_folder(survey, folder), terms
+    )
     listener = listening_page_socket(place)
     address = Address(place.host, listener.getsockname()[1])
     page = known or f"{'http' if tls is None else 'https'}://{address}"
     token = secrets.token_urlsafe(24)
-    host = SurveyHost(
+    host = SurveyWebHost(
         consortium,
         collection,
-        _folder(survey, folder),
+        _collect_command_folder(survey, folder),
         address=address,
         public=page,
         token=token,
@@ -427,17 +429,17 @@ def serve(
     if as_json:
         print_json({"page": page, "page_sha256": host.page_hash, "own_page": own})
     else:
-        say(f"page                  {page}")
-        say(f"SHA-256 of page.html  {host.page_hash}")
-        say(f"for the host itself   {own}")
-        say("Ctrl-C or SIGTERM ends it")
+        say_on_terminal(f"page                  {page}")
+        say_on_terminal(f"SHA-256 of page.html  {host.page_hash}")
+        say_on_terminal(f"for the host itself   {own}")
+        say_on_terminal("Ctrl-C or SIGTERM ends it")
     try:
-        asyncio.run(_until_told(server))
+        asyncio.run(_serve_collection_until_told(server))
     finally:
         collection.close()
 
 
-async def _until_told(server: Any) -> None:
+async def _serve_collection_until_told(server: Any) -> None:
     loop = asyncio.get_running_loop()
     with suppress(NotImplementedError):  # where there are none, Ctrl-C ends it at once
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -456,8 +458,12 @@ def status(*, survey: Path, folder: Path | None, as_json: bool) -> None:
     Example:
       veilsum collect status wages.veil
     """
-    _, terms = _read(survey)
-    with closing(_collection(_folder(survey, folder), terms, new=False)) as collection:
+    _, terms = _read_survey_argument(survey)
+    with closing(
+        _open_collection_argument(
+            _collect_command_folder(survey, folder), terms, new=False
+        )
+    ) as collection:
         found, came = collection.progress(), set(collection.came())
     absent = [name for name in terms.roster if name not in came]
     if as_json:
@@ -501,16 +507,16 @@ def close(
       veilsum collect close wages.veil
     """
     from veilsum.consortium.consortium import consortium_from
-    from veilsum.files.consortiums import read_consortium, toml_of
+    from veilsum.files.consortiums import read_consortium, toml_text_of_table
     from veilsum.files.output import write_files
     from veilsum.surveys.survey_set import submissions_digest, write_submissions
     from veilsum.surveys.terms import survey_closing_entries, survey_terms
     from veilsum.surveys.words import survey_released_words
     from veilsum.web.fetching import CLOSED, RESULT, SENT as SUBMISSIONS
 
-    consortium, terms = _read(survey)
-    place = _folder(survey, folder)
-    with closing(_collection(place, terms, new=False)) as collection:
+    consortium, terms = _read_survey_argument(survey)
+    place = _collect_command_folder(survey, folder)
+    with closing(_open_collection_argument(place, terms, new=False)) as collection:
         found, used = collection.close_survey(without)
     if (place / RESULT).exists():
         added = survey_terms(read_consortium(place / CLOSED)).set
@@ -524,7 +530,7 @@ def close(
     agreed = consortium.to_table()
     agreed["survey"] |= survey_closing_entries(terms, found.digest, found.tally)
     whole = consortium_from(agreed)
-    closed = toml_of(whole.to_table()).encode()
+    closed = toml_text_of_table(whole.to_table()).encode()
     # Whoever sees the closed file finds its submissions.
     write_files(
         place, {SUBMISSIONS: write_submissions(used), CLOSED: closed}, private=True
@@ -592,13 +598,13 @@ def fetch(
     Example:
       veilsum collect fetch wages.veil https://survey.example.org -o keys
     """
-    from veilsum.cli.join import only_key
+    from veilsum.cli.join import only_key_in_working_folder
     from veilsum.net.identity import read_identity
     from veilsum.surveys.survey_set import submissions_digest
     from veilsum.web.fetching import CLOSED, fetch_closed
 
-    consortium, terms = _read(survey)
-    identity = read_identity(key or only_key(out, where=f"in {out}"))
+    consortium, terms = _read_survey_argument(survey)
+    identity = read_identity(key or only_key_in_working_folder(out, where=f"in {out}"))
     found = fetch_closed(consortium, page, out, identity=identity, ca=ca)
     listed = submissions_digest(found.submissions)
     if as_json:
@@ -639,10 +645,10 @@ def show_set(*, closed: Path, guest: str | None, as_json: bool) -> None:
     from veilsum.files.consortiums import read_consortium
     from veilsum.surveys.survey_set import submissions_digest
     from veilsum.surveys.terms import survey_terms
-    from veilsum.web.fetching import read_closed
+    from veilsum.web.fetching import read_fetched_survey
 
     terms = survey_terms(read_consortium(closed))
-    found = read_closed(terms, closed.parent)
+    found = read_fetched_survey(terms, closed.parent)
     document: dict[str, Any] = {"survey": terms.digest, "set": found.digest}
     if guest is None:
         document["submissions"] = list(found.submissions)
@@ -660,7 +666,7 @@ def show_set(*, closed: Path, guest: str | None, as_json: bool) -> None:
         print_json(document)
     elif guest is None:
         click.echo("\n".join(found.submissions))
-        say(f"list  {document['submissions_sha256']}")
+        say_on_terminal(f"list  {document['submissions_sha256']}")
     else:
         click.echo(document["line"] or f"{guest} is not in the set: it was left out")
 
@@ -696,20 +702,20 @@ def result(
       veilsum collect result wages.veil out --receipt bob.json --receipt carol.json
     """
     from veilsum.files.consortiums import read_consortium
-    from veilsum.files.output import as_json as written, write_files
+    from veilsum.files.output import as_strict_json as written, write_files
     from veilsum.net.receipt import read_receipt
     from veilsum.party.surveying import published_survey_run
     from veilsum.surveys.terms import survey_terms
-    from veilsum.web.fetching import CLOSED, RESULT, read_closed
+    from veilsum.web.fetching import CLOSED, RESULT, read_fetched_survey
 
-    _, terms = _read(survey)
-    place = _folder(survey, folder)
+    _, terms = _read_survey_argument(survey)
+    place = _collect_command_folder(survey, folder)
     closed = read_consortium(place / CLOSED)
     if survey_terms(closed).digest != terms.digest:
         raise InvalidInputError(
             f"{place / CLOSED} is of another survey than {survey}", code="other-survey"
         )
-    taken = read_closed(survey_terms(closed), place)
+    taken = read_fetched_survey(survey_terms(closed), place)
     found = published_survey_run(
         closed, taken, run, [read_receipt(one) for one in receipts]
     )
@@ -748,7 +754,7 @@ def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
             abort=True,
             err=True,
         )
-    with closing(_store(folder)) as store:
+    with closing(_open_store_argument(folder)) as store:
         members = store.finish(terms)
     if not members:
         raise InvalidInputError(
@@ -761,7 +767,7 @@ def erase(*, survey: Path, folder: Path, yes: bool, as_json: bool) -> None:
     click.echo(f"the key of {', '.join(members)} for this survey is erased")
 
 
-def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
+def _read_survey_argument(survey: Path) -> tuple[Consortium, SurveyTerms]:
     from veilsum.files.consortiums import read_consortium
     from veilsum.surveys.terms import survey_terms
 
@@ -776,9 +782,9 @@ def _read(survey: Path) -> tuple[Consortium, SurveyTerms]:
     return found, terms
 
 
-def _store(folder: Path) -> DelegateStore:
+def _open_store_argument(folder: Path) -> SurveyDelegateStore:
     from veilsum.party.own_survey import STORE
-    from veilsum.surveys.delegate import DelegateStore
+    from veilsum.surveys.delegate import SurveyDelegateStore
 
     if not (folder / STORE).exists():
         raise InvalidInputError(
@@ -786,18 +792,18 @@ def _store(folder: Path) -> DelegateStore:
             "of a survey: give the folder with --folder",
             code="survey-store-missing",
         )
-    return DelegateStore.open(folder / STORE)
+    return SurveyDelegateStore.open(folder / STORE)
 
 
-def _folder(survey: Path, given: Path | None) -> Path:
+def _collect_command_folder(survey: Path, given: Path | None) -> Path:
     return given or survey.with_suffix(".collected")
 
 
-def _collection(
+def _open_collection_argument(
     folder: Path, terms: SurveyTerms, *, new: bool = True
-) -> GuestCollection:
-    from veilsum.files.output import prepare_folder
-    from veilsum.surveys.collection import GuestCollection
+) -> SurveyGuestCollection:
+    from veilsum.files.output import prepare_output_folder
+    from veilsum.surveys.collection import SurveyGuestCollection
 
     if not new and not (folder / SENT).exists():
         raise InvalidInputError(
@@ -805,4 +811,4 @@ def _collection(
             "give --folder if it is elsewhere",
             code="no-submissions",
         )
-    return GuestCollection.open(prepare_folder(folder) / SENT, terms)
+    return SurveyGuestCollection.open(prepare_output_folder(folder) / SENT, terms)

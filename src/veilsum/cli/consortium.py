@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from veilsum.consortium.addresses import Address
     from veilsum.consortium.consortium import Consortium
     from veilsum.consortium.study import AgreedStudy
-    from veilsum.net.amendment import Amendment, Change
+    from veilsum.net.amendment import Amendment, CertificateChange
 
 PATH = click.Path(path_type=Path)
 
@@ -90,27 +90,29 @@ def new(
       veilsum consortium new plan.toml -o study.veil \\
           --certificate hospital-1.crt --address hospital-1=ward7.example.org:8443
     """
-    from veilsum.consortium.study import runs_of
+    from veilsum.consortium.study import runs_of_agreement
     from veilsum.files.consortiums import draft_consortium, write_consortium
     from veilsum.net.trust import check_certificate_dates, check_certificates
     from veilsum.sums.kinds import check_agreed_file
 
     drafted, left_out = draft_consortium(
         plan,
-        certificates=certificates_in(files),
-        addresses=addresses_in(places),
+        certificates=certificates_in_option(files),
+        addresses=addresses_in_option(places),
         organiser=organiser,
     )
-    for one in runs_of(drafted):
+    for one in runs_of_agreement(drafted):
         check_certificates(one.certificates)
         check_certificate_dates(one.certificates)
         check_agreed_file(one)
     write_consortium(out, drafted)
     if as_json:
-        print_json({**_document(drafted), "left_out": list(left_out)})
+        print_json(
+            {**_consortium_command_document(drafted), "left_out": list(left_out)}
+        )
         return
-    _print(out, drafted, long=False, language="en")
-    _print_lines("Left out of the file, since it is public:", left_out)
+    _print_consortium_file(out, drafted, long=False, language="en")
+    _print_lines_under_heading("Left out of the file, since it is public:", left_out)
 
 
 @command.command("show")
@@ -128,16 +130,16 @@ def show(*, file: Path, long: bool, language: str, as_json: bool) -> None:
     Example:
       veilsum consortium show study.veil
     """
-    from veilsum.consortium.study import runs_of
+    from veilsum.consortium.study import runs_of_agreement
     from veilsum.files.consortiums import read_agreement
     from veilsum.net.trust import check_certificates
 
     found = read_agreement(file)
-    check_certificates(runs_of(found)[0].certificates)
+    check_certificates(runs_of_agreement(found)[0].certificates)
     if as_json:
-        print_json(_document(found))
+        print_json(_consortium_command_document(found))
     else:
-        _print(file, found, long=long, language=language)
+        _print_consortium_file(file, found, long=long, language=language)
 
 
 @command.command("amend")
@@ -177,11 +179,15 @@ def amend(
       veilsum consortium amend study.veil --renewal hospital-3.renewal.json -o next.veil
     """
     from veilsum.files.consortiums import read_agreement, write_consortium
-    from veilsum.net.amendment import Amendment, amend_agreement, read_renewal
+    from veilsum.net.amendment import (
+        Amendment,
+        amend_agreement,
+        read_certificate_renewal,
+    )
     from veilsum.net.trust import check_certificate_dates, check_certificates
 
     former = read_agreement(file)
-    willing = tuple(map(read_renewal, renewals))
+    willing = tuple(map(read_certificate_renewal, renewals))
     for one in willing:
         if former.certificates.get(one.name) != one.former:
             raise InvalidInputError(
@@ -189,7 +195,7 @@ def amend(
                 "renewed: ask for the renewal of that one",
                 code="other-certificate",
             )
-    given = certificates_in(files)
+    given = certificates_in_option(files)
     certificates = {one.name: one.certificate for one in willing} | given
     if len(certificates) != len(willing) + len(given) or not certificates:
         raise InvalidInputError(
@@ -207,9 +213,14 @@ def amend(
     write_consortium(out, new)
     beside = found.write(out)
     if as_json:
-        print_json({**_document(new), **_amended(found, changes, new)})
+        print_json(
+            {
+                **_consortium_command_document(new),
+                **_amended_file_as_json(found, changes, new),
+            }
+        )
         return
-    _print_lines("Certificates that change:", map(str, changes))
+    _print_lines_under_heading("Certificates that change:", map(str, changes))
     click.echo(
         f"\nSend {out} and {beside} to every member: each runs\n"
         f"  veilsum consortium agree {out} --former {file}"
@@ -262,7 +273,7 @@ def agree(
     Example:
       veilsum consortium agree next.veil --former study.veil --identity hospital-1.key
     """
-    from veilsum.cli.join import only_key
+    from veilsum.cli.join import only_key_in_working_folder
     from veilsum.files.consortiums import read_agreement
     from veilsum.net.amendment import amendment_file, read_amendment
     from veilsum.net.identity import read_identity
@@ -272,7 +283,7 @@ def agree(
     found = found.with_those_of(map(read_amendment, others), new)
     changes = found.changes(before, new)
     if not as_json:
-        _print_lines("Certificates that change:", map(str, changes))
+        _print_lines_under_heading("Certificates that change:", map(str, changes))
     if yes and (odd := [one.name for one in changes if not one.renewed]):
         raise InvalidInputError(
             f"the former key of {', '.join(odd)} did not sign the new certificate, and "
@@ -282,19 +293,21 @@ def agree(
         )
     if not yes:
         click.confirm("\nDo you take the new file for the former one?", abort=True)
-    identity = read_identity(key or only_key(file.parent))
+    identity = read_identity(key or only_key_in_working_folder(file.parent))
     found = found.signed_by(identity, new)
     beside = found.write(file)
     if as_json:
-        print_json(_amended(found, changes, new))
+        print_json(_amended_file_as_json(found, changes, new))
         return
     missing = found.missing(new)
     ends = f"still missing: {', '.join(missing)}" if missing else "everybody has signed"
     click.echo(f"\n{beside} has {identity.name}'s signature; {ends}.")
 
 
-def _amended(
-    found: Amendment, changes: Iterable[Change], new: Consortium | AgreedStudy
+def _amended_file_as_json(
+    found: Amendment,
+    changes: Iterable[CertificateChange],
+    new: Consortium | AgreedStudy,
 ) -> dict[str, Any]:
     return {
         "former": found.former,
@@ -304,14 +317,14 @@ def _amended(
     }
 
 
-def certificates_in(files: Iterable[Path]) -> dict[str, str]:
+def certificates_in_option(files: Iterable[Path]) -> dict[str, str]:
     """Return the certificates in files, by the names in them."""
-    from veilsum.files.consortiums import read_certificate
+    from veilsum.files.consortiums import read_certificate_file
     from veilsum.net.identity import certificate_name
 
     found: dict[str, str] = {}
     for file in files:
-        text = read_certificate(file)
+        text = read_certificate_file(file)
         name = certificate_name(text)
         if found.setdefault(name, text) != text:
             raise InvalidInputError(
@@ -321,7 +334,7 @@ def certificates_in(files: Iterable[Path]) -> dict[str, str]:
     return found
 
 
-def addresses_in(places: Iterable[str]) -> dict[str, Address | None]:
+def addresses_in_option(places: Iterable[str]) -> dict[str, Address | None]:
     """Return what NAME=HOST:PORT says, one after the other."""
     from veilsum.consortium.addresses import Address
 
@@ -337,12 +350,12 @@ def addresses_in(places: Iterable[str]) -> dict[str, Address | None]:
     return found
 
 
-def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
-    from veilsum.consortium.study import runs_of
-    from veilsum.net.identity import certificate_out_of_date, fingerprint
+def _consortium_command_document(found: Consortium | AgreedStudy) -> dict[str, Any]:
+    from veilsum.consortium.study import runs_of_agreement
+    from veilsum.net.identity import certificate_fingerprint, certificate_out_of_date
     from veilsum.party.study_page import study_consent_page
 
-    one_run = runs_of(found)[0]
+    one_run = runs_of_agreement(found)[0]
     return {
         "run": found.run,
         "title": found.title,
@@ -354,7 +367,7 @@ def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
             {
                 "name": one.name,
                 "address": None if one.address is None else str(one.address),
-                "fingerprint": fingerprint(one.certificate),
+                "fingerprint": certificate_fingerprint(one.certificate),
                 "problem": certificate_out_of_date(one.certificate),
             }
             for one in one_run.members
@@ -367,33 +380,37 @@ def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
     }
 
 
-def _print(
+def _print_consortium_file(
     file: Path, found: Consortium | AgreedStudy, *, long: bool, language: str
 ) -> None:
-    from veilsum.consortium.study import runs_of
+    from veilsum.consortium.study import runs_of_agreement
     from veilsum.net.identity import fingerprint_in_groups
     from veilsum.party.study_page import study_consent_page
 
-    document = _document(found)
+    document = _consortium_command_document(found)
     click.echo(f"{document['title']}\n\nfile    {file}\nrun     {found.run}")
     first, second = in_two_lines(fingerprint_in_groups(found.digest))
     click.echo(f"digest  {first}\n        {second}")
     if document["dictionary"] is not None:
         click.echo(f"\ndictionary, SHA-256 of its content: {document['dictionary']}")
-    _print_lines("Members:", _member_lines(document["members"]))
+    _print_lines_under_heading("Members:", _print_member_lines(document["members"]))
     click.echo(
         "\nCompare each fingerprint with its party on the telephone: who can change "
         "this\nfile could put a certificate of their own in it."
     )
-    one = runs_of(found)[0]
-    _print_lines("Links:", [_link(one, a, b) for a, b in one.links])
+    one = runs_of_agreement(found)[0]
+    _print_lines_under_heading(
+        "Links:", [_print_consortium_link(one, a, b) for a, b in one.links]
+    )
     relays = () if one.relays is None else one.relays.places
-    _print_lines("Relays, where a call does not get through:", map(str, relays))
+    _print_lines_under_heading(
+        "Relays, where a call does not get through:", map(str, relays)
+    )
     page = study_consent_page(found)
     click.echo(f"\n{page.text(long=long, language=language)}", nl=False)
 
 
-def _member_lines(members: Collection[dict[str, Any]]) -> list[str]:
+def _print_member_lines(members: Collection[dict[str, Any]]) -> list[str]:
     called = any(one["address"] for one in members)
     alone = "only dials" if called else "through files (join --drop)"
     lines = []
@@ -405,7 +422,7 @@ def _member_lines(members: Collection[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _link(found: Consortium, dials: str, answers: str) -> str:
+def _print_consortium_link(found: Consortium, dials: str, answers: str) -> str:
     if found.by_files:
         return f"{dials} and {answers}"
     address = found.member(answers).address
@@ -414,7 +431,7 @@ def _link(found: Consortium, dials: str, answers: str) -> str:
     return f"{dials} dials {answers} at {address}"
 
 
-def _print_lines(heading: str, lines: Iterable[str]) -> None:
+def _print_lines_under_heading(heading: str, lines: Iterable[str]) -> None:
     rows = [f"  {line}" for line in lines]
     if rows:
         click.echo("\n".join(["", heading, *rows]))

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import FILE, console, json_option, on_screen, print_json, table
-from veilsum.cli.own_table import table_options, taken
+from veilsum.cli.output import (
+    FILE,
+    json_option,
+    message_on_screen,
+    print_json,
+    terminal_console,
+    terminal_table,
+)
+from veilsum.cli.own_table import table_options, take_table_options
 
 if TYPE_CHECKING:
     from veilsum.files.ledger import Ledger
@@ -79,16 +86,18 @@ def add(
     from veilsum.privacy.accountant import Budget
 
     place = _ledger_file(ledger_file, new=file.with_suffix(".ledger"))
-    source = TableSource.read(file, taken(how))
+    source = TableSource.read(file, take_table_options(how))
     with open_ledger(place, create=None if place.exists() else Budget()) as ledger:
         cut = register_cut(ledger, source, name, id_column)
         facts = _facts(ledger, cut)
     if as_json:
         print_json(facts)
         return
-    click.echo(on_screen(_line(facts)))
+    click.echo(message_on_screen(_line(facts)))
     folder = f"{place.name}-cuts"
-    click.echo(on_screen(phrase("consent", "cut.copied", folder=folder, name=name)))
+    click.echo(
+        message_on_screen(phrase("consent", "cut.copied", folder=folder, name=name))
+    )
     if not cut.id_column:
         click.echo(phrase("consent", "cut.by_content"))
 
@@ -114,13 +123,17 @@ def list_cuts(*, ledger_file: Path | None, as_json: bool) -> None:
     columns = ("name", "rows", "ids", "added", "questions", "copy")
     rows = [
         (
-            *(on_screen(one["name"]), str(one["rows"]), on_screen(one["id"] or "none")),
+            *(
+                message_on_screen(one["name"]),
+                str(one["rows"]),
+                message_on_screen(one["id"] or "none"),
+            ),
             *(one["added"], str(one["questions"])),
             "here" if one["has_rows"] else "forgotten",
         )
         for one in found
     ]
-    console().print(table(columns, rows))
+    terminal_console().print(terminal_table(columns, rows))
 
 
 @command.command("show")
@@ -150,8 +163,8 @@ def show(*, name: str, ledger_file: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
-    click.echo(on_screen(_line(facts)))
-    click.echo(on_screen(f"columns: {', '.join(cut.columns)}"))
+    click.echo(message_on_screen(_line(facts)))
+    click.echo(message_on_screen(f"columns: {', '.join(cut.columns)}"))
     if before is None:
         click.echo("it is the first cut")
     elif found is None:
@@ -185,7 +198,9 @@ def forget(*, name: str, ledger_file: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(facts)
     else:
-        click.echo(on_screen(f"the rows of {name} are removed; fingerprints stay"))
+        click.echo(
+            message_on_screen(f"the rows of {name} are removed; fingerprints stay")
+        )
 
 
 def _ledger_file(given: Path | None, *, new: Path | None = None) -> Path:

@@ -7,8 +7,14 @@ from typing import Any
 
 import click
 
-from veilsum.cli.output import FILE, json_option, on_screen, print_json, say
-from veilsum.cli.own_table import table_options, taken
+from veilsum.cli.output import (
+    FILE,
+    json_option,
+    message_on_screen,
+    print_json,
+    say_on_terminal,
+)
+from veilsum.cli.own_table import table_options, take_table_options
 
 out_option = click.option(
     "-o",
@@ -53,7 +59,7 @@ def draft(
     from veilsum.tables.dictionaries import merge_dictionaries
     from veilsum.tables.drafts import TELLS, draft_dictionary
 
-    words = taken(how)
+    words = take_table_options(how)
     drafts = {
         str(path): draft_dictionary(table_to_draft(path, **words)) for path in tables
     }
@@ -68,7 +74,7 @@ def draft(
         toml = merged.toml_with(TELLS)
         columns = {one.name: one for one in merged.schema.columns}
         remarks |= {name: one.reason for name, one in merged.conflicts.items()}
-    _deliver(
+    _print_or_write_dictionary(
         toml,
         out,
         {
@@ -81,7 +87,9 @@ def draft(
         },
         as_json=as_json,
     )
-    say("a draft to edit; its first lines list what to check and what readers learn")
+    say_on_terminal(
+        "a draft to edit; its first lines list what to check and what readers learn"
+    )
 
 
 @command.command("merge")
@@ -110,7 +118,7 @@ def merge(*, dictionaries: tuple[Path, ...], out: Path | None, as_json: bool) ->
         name: {"reason": one.reason, "line": one.line or None}
         for name, one in merged.conflicts.items()
     }
-    _deliver(
+    _print_or_write_dictionary(
         merged.toml,
         out,
         {
@@ -122,11 +130,11 @@ def merge(*, dictionaries: tuple[Path, ...], out: Path | None, as_json: bool) ->
         as_json=as_json,
     )
     for name, one in merged.conflicts.items():
-        say(f"left out: {name}: {one.reason}")
+        say_on_terminal(f"left out: {name}: {one.reason}")
         if one.line:
-            say(f"  {one.line}")
+            say_on_terminal(f"  {one.line}")
     for name, note in merged.notes.items():
-        say(f"{name}: {note}")
+        say_on_terminal(f"{name}: {note}")
 
 
 @command.command("check")
@@ -149,30 +157,32 @@ def check(*, dictionary: Path, table: Path, as_json: bool, **how: Any) -> None:
     """
     from veilsum.files.scenarios import read_dictionary
     from veilsum.files.tables import table_with_problems
-    from veilsum.tables.mending import report_lines, table_report
+    from veilsum.tables.mending import table_report, table_report_lines
     from veilsum.tables.schema import changed_values_lines
 
     schema = read_dictionary(dictionary)
-    frame, problems = table_with_problems(table, schema, **taken(how))
+    frame, problems = table_with_problems(table, schema, **take_table_options(how))
     report = table_report(schema, frame, problems)
     if as_json:
         print_json({"digest": schema.digest, **report.to_dict()})
     else:
-        for line in report_lines(report):
-            click.echo(on_screen(line))
+        for line in table_report_lines(report):
+            click.echo(message_on_screen(line))
         for line in changed_values_lines(*schema.changes(frame)):
-            say(line)
+            say_on_terminal(line)
         verdict = (
             "the table passes"
             if report.good
             else "correct the table, or agree with the others on these lines: they may "
             "hold values of your table"
         )
-        say(f"{verdict}. SHA-256 of the dictionary's content: {schema.digest}")
+        say_on_terminal(
+            f"{verdict}. SHA-256 of the dictionary's content: {schema.digest}"
+        )
     click.get_current_context().exit(0 if report.good else 1)
 
 
-def _deliver(
+def _print_or_write_dictionary(
     toml: str, out: Path | None, content: dict[str, Any], *, as_json: bool
 ) -> None:
     """Print a dictionary, or write it into a new file."""
@@ -184,6 +194,6 @@ def _deliver(
     if as_json:
         print_json({**content, "toml": toml})
     elif out is None:
-        click.echo(on_screen(toml), nl=False)
+        click.echo(message_on_screen(toml), nl=False)
     else:
-        say(f"written: {out}")
+        say_on_terminal(f"written: {out}")

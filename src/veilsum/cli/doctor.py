@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import json_option, optional_graph_option, print_json, say
+from veilsum.cli.output import (
+    json_option,
+    optional_graph_option,
+    print_json,
+    say_on_terminal,
+)
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.net.doctor import Checkup
+    from veilsum.net.doctor import NetworkCheckup
 
 # How a person reads the state of a check.
 MARKS = {"good": "ok", "bad": "NOT ok", "open": "not seen"}
@@ -88,9 +93,9 @@ def command(
     on_graph = spec is not None or tolerate is not None or allocate
     on_network = any(value is not None for value in how.values())
     if agreed is not None and not on_graph:
-        _look_around(agreed, as_json=as_json, **how)
+        _print_network_doctor(agreed, as_json=as_json, **how)
     elif spec is not None and tolerate is not None and not (agreed or on_network):
-        _examine(spec, tolerate, allocate=allocate, as_json=as_json)
+        _print_graph_diagnosis(spec, tolerate, allocate=allocate, as_json=as_json)
     else:
         raise click.UsageError(
             "give either --graph SPEC and --tolerate T, or --network CONSORTIUM, with "
@@ -99,7 +104,7 @@ def command(
         )
 
 
-def _look_around(
+def _print_network_doctor(
     file: Path,
     *,
     key: Path | None,
@@ -109,16 +114,16 @@ def _look_around(
     as_json: bool,
 ) -> None:
     """Print what a party's doctor finds on the network."""
-    from veilsum.cli.join import only_key
+    from veilsum.cli.join import only_key_in_working_folder
     from veilsum.consortium.addresses import Address
-    from veilsum.consortium.study import runs_of
+    from veilsum.consortium.study import runs_of_agreement
     from veilsum.files.consortiums import read_agreement
-    from veilsum.net.doctor import Check, Health, check_network_health
+    from veilsum.net.doctor import NetworkCheck, NetworkHealth, check_network_health
     from veilsum.net.relay_tokens import own_token
     from veilsum.net.trust import check_certificates
     from veilsum.party.own_rules import own_rules_in
 
-    consortium = runs_of(read_agreement(file))[0]
+    consortium = runs_of_agreement(read_agreement(file))[0]
     check_certificates(consortium.certificates)
     if consortium.by_files:
         raise InvalidInputError(
@@ -126,12 +131,12 @@ def _look_around(
             "to look at; veilsum join --drop FOLDER --once says what is waited for",
             code="no-addresses",
         )
-    key_file = key or only_key(file.parent)
+    key_file = key or only_key_in_working_folder(file.parent)
     rules = own_rules_in(key_file.parent)
     place = None if listen is None else Address.of(listen)
     seconds = WAIT if wait is None else wait
     if not as_json:
-        say(f"calling the neighbours, and listening for {seconds:g} s")
+        say_on_terminal(f"calling the neighbours, and listening for {seconds:g} s")
     relays = consortium.relays
     shown = None if relays is None else own_token(relays, token, key_file.parent)
     found = asyncio.run(
@@ -141,17 +146,17 @@ def _look_around(
     )
     own = sum(check.about == found.party for check in found.checks)
     allowed = rules.constants_sentence(consortium)
-    constants = Check(found.party, "constants", Health.GOOD, allowed)
+    constants = NetworkCheck(found.party, "constants", NetworkHealth.GOOD, allowed)
     checks = (*found.checks[:own], constants, *found.checks[own:])
     found = replace(found, checks=checks)
     if as_json:
         print_json(found.to_dict())
     else:
-        _print_checks(found)
+        _print_doctor_checks(found)
     click.get_current_context().exit(0 if found.good else 1)
 
 
-def _print_checks(found: Checkup) -> None:
+def _print_doctor_checks(found: NetworkCheckup) -> None:
     click.echo(f"run     {found.run}\ndigest  {found.consortium}")
     about = ""
     for check in found.checks:
@@ -164,7 +169,9 @@ def _print_checks(found: Checkup) -> None:
     click.echo(f"\n{found.summary}")
 
 
-def _examine(spec: str, tolerate: int, *, allocate: bool, as_json: bool) -> None:
+def _print_graph_diagnosis(
+    spec: str, tolerate: int, *, allocate: bool, as_json: bool
+) -> None:
     """Print why a graph fails, and what mends it."""
     from veilsum.files.graphs import topology_from
     from veilsum.privacy.allocation import allocate_noise

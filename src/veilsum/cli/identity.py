@@ -60,17 +60,20 @@ def new(*, name: str, folder: Path, days: int, passphrase: bool, as_json: bool) 
     from veilsum.net.identity import new_identity
 
     made = new_identity(
-        name, folder, days=days, passphrase=_chosen() if passphrase else None
+        name,
+        folder,
+        days=days,
+        passphrase=_prompt_for_new_passphrase() if passphrase else None,
     )
     document = {
-        **_described(made.certificate),
+        **_certificate_as_json(made.certificate),
         "key_file": str(made.key_file),
         "certificate_file": str(made.certificate_file),
     }
     if as_json:
         print_json(document)
         return
-    _print(document)
+    _print_certificate(document)
     click.echo(
         f"\n{made.key_file} is the key: keep it here, show it to nobody.\n"
         f"{made.certificate_file} is public: send it to whoever writes the consortium "
@@ -103,18 +106,20 @@ def renewed(*, key: Path, days: int, passphrase: bool, as_json: bool) -> None:
     Example:
       veilsum identity renew keys/hospital-3.key
     """
-    from veilsum.net.amendment import renew_identity
+    from veilsum.net.amendment import renew_signing_identity
     from veilsum.net.identity import read_identity
 
-    made = renew_identity(
-        read_identity(key), days=days, passphrase=_chosen() if passphrase else None
+    made = renew_signing_identity(
+        read_identity(key),
+        days=days,
+        passphrase=_prompt_for_new_passphrase() if passphrase else None,
     )
     file = key.with_name(f"{made.name}.renewal.json")
-    document = {**_described(made.certificate), "renewal_file": str(file)}
+    document = {**_certificate_as_json(made.certificate), "renewal_file": str(file)}
     if as_json:
         print_json(document)
         return
-    _print(document)
+    _print_certificate(document)
     click.echo(f"\n{file} is public: send it to the organiser.")
 
 
@@ -131,10 +136,12 @@ def passphrase(*, key: Path, remove: bool, as_json: bool) -> None:
     Example:
       veilsum identity passphrase keys/hospital-3.key
     """
-    from veilsum.net.identity import change_passphrase, read_identity
+    from veilsum.net.identity import change_identity_passphrase, read_identity
 
     identity = read_identity(key)
-    change_passphrase(identity, None if remove else _chosen())
+    change_identity_passphrase(
+        identity, None if remove else _prompt_for_new_passphrase()
+    )
     if as_json:
         print_json({"key_file": str(key), "passphrase": not remove})
         return
@@ -142,7 +149,7 @@ def passphrase(*, key: Path, remove: bool, as_json: bool) -> None:
     click.echo(f"{key} {ends}.")
 
 
-def _chosen() -> str:
+def _prompt_for_new_passphrase() -> str:
     from veilsum.net.passphrase import check_passphrase_strength
 
     return check_passphrase_strength(
@@ -163,36 +170,36 @@ def show(*, file: Path, as_json: bool) -> None:
     Example:
       veilsum identity show keys/hospital-3.crt
     """
-    from veilsum.files.consortiums import read_certificate
+    from veilsum.files.consortiums import read_certificate_file
     from veilsum.net.identity import read_identity
 
     is_key = file.suffix == ".key"
-    found = read_identity(file).certificate if is_key else read_certificate(file)
+    found = read_identity(file).certificate if is_key else read_certificate_file(file)
     if as_json:
-        print_json(_described(found))
+        print_json(_certificate_as_json(found))
     else:
-        _print(_described(found))
+        _print_certificate(_certificate_as_json(found))
 
 
-def _described(certificate: str) -> dict[str, Any]:
+def _certificate_as_json(certificate: str) -> dict[str, Any]:
     from veilsum.net.identity import (
+        certificate_fingerprint,
         certificate_name,
         certificate_out_of_date,
         certificate_validity,
-        fingerprint,
     )
 
     start, end = certificate_validity(certificate)
     return {
         "name": certificate_name(certificate),
-        "fingerprint": fingerprint(certificate),
+        "fingerprint": certificate_fingerprint(certificate),
         "good_from": start.isoformat(),
         "good_until": end.isoformat(),
         "problem": certificate_out_of_date(certificate),
     }
 
 
-def _print(document: dict[str, Any]) -> None:
+def _print_certificate(document: dict[str, Any]) -> None:
     click.echo(f"name         {document['name']}")
     first, second = in_two_lines(document["fingerprint"])
     click.echo(f"fingerprint  {first}\n             {second}")

@@ -25,9 +25,9 @@ from veilsum.cli.output import (
     log_option,
     long_option,
     print_json,
-    say,
+    say_on_terminal,
 )
-from veilsum.cli.own_table import cut_options, table_options, taken
+from veilsum.cli.own_table import cut_options, table_options, take_table_options
 from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+def log_record_fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return what was said beside the event's name."""
     return {key: v for key, v in vars(record).items() if key not in _USUAL}
 
@@ -50,12 +50,12 @@ class ForPeople(logging.Formatter):
     """The time, the event, then its fields as name=value."""
 
     def format(self, record: logging.LogRecord) -> str:
-        found = (f"{key}={value}" for key, value in fields_of(record).items())
-        words = (timed(record.created), record.getMessage(), *found)
+        found = (f"{key}={value}" for key, value in log_record_fields(record).items())
+        words = (printed_utc_time(record.created), record.getMessage(), *found)
         return printable(f"  {' '.join(words)}")
 
 
-def timed(seconds: float) -> str:
+def printed_utc_time(seconds: float) -> str:
     """Return a time for people, UTC.
 
     >>> timed(0.0)
@@ -73,12 +73,12 @@ class ForMachines(logging.Formatter):
             "time": time.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
-            **fields_of(record),
+            **log_record_fields(record),
         }
         return json.dumps(line, default=str)
 
 
-def set_up(*, style: str) -> None:
+def set_up_command_logging(*, style: str) -> None:
     """Send the network's events, and the event loop's own, to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(ForMachines() if style == "json" else ForPeople())
@@ -224,16 +224,16 @@ def command(
     from veilsum.cli.study import report_study
     from veilsum.consortium.addresses import Address
     from veilsum.files.consortiums import read_agreement
-    from veilsum.files.output import prepare_folder
+    from veilsum.files.output import prepare_output_folder
     from veilsum.net.drop import DropFolder
     from veilsum.net.identity import read_identity
     from veilsum.party.own_rules import own_rules_in
-    from veilsum.party.run import Inputs
-    from veilsum.party.studying import PreparedStudy, prepare_party
+    from veilsum.party.run import PartyInputs
+    from veilsum.party.studying import PreparedPartyStudy, prepare_party
     from veilsum.tables.frames import load_pandas_alone
 
-    set_up(style=style)
-    with _told(style):
+    set_up_command_logging(style=style)
+    with _log_ending_in_style(style):
         if as_json and not yes:
             raise BadInput(
                 "--json asks no questions: add --yes to take part without any"
@@ -243,11 +243,11 @@ def command(
         if data is not None and data.suffix != ".parquet" and not data.is_dir():
             load_pandas_alone()
         agreed = read_agreement(consortium)
-        identity = read_identity(key or only_key(consortium.parent))
-        inputs = Inputs(
+        identity = read_identity(key or only_key_in_working_folder(consortium.parent))
+        inputs = PartyInputs(
             data=data,
             cost=cost,
-            how=taken(how),
+            how=take_table_options(how),
             alone=yes,
             rules=own_rules_in(identity.key_file.parent, how["own"]),
             ledger=how["ledger_file"],
@@ -255,7 +255,7 @@ def command(
             listen=None if how["listen"] is None else Address.of(how["listen"]),
             drop=None
             if how["drop"] is None
-            else DropFolder(prepare_folder(how["drop"]), once=how["once"]),
+            else DropFolder(prepare_output_folder(how["drop"]), once=how["once"]),
             relay_token=how["relay_token"],
             transcript=how["transcript"],
             file=consortium,
@@ -263,31 +263,31 @@ def command(
             without=without,
         )
         how_shown: dict[str, Any] = {"long": long, "language": language}
-        consent = partial(_agree, yes=yes, style=style, **how_shown)
-        listen = _teller(style)
+        consent = partial(_agree_on_join_page, yes=yes, style=style, **how_shown)
+        listen = _printer_of_run_events(style)
         try:
             ready = prepare_party(agreed, identity, inputs)
-            if isinstance(ready, PreparedStudy):
-                tell = partial(_tell_question, style=style, as_json=as_json)
+            if isinstance(ready, PreparedPartyStudy):
+                tell = partial(_print_question_status, style=style, as_json=as_json)
                 study = ready.run(consent, on_event=listen, tell=tell).status
                 report_study(study, out, as_json=as_json)
             found = ready.run(consent, on_event=listen)
         except InvalidInputError as error:
-            _warn(getattr(error, "__notes__", ()), style)
+            _warn_of_similar_files(getattr(error, "__notes__", ()), style)
             raise
-        _report(out, found, style=style, as_json=as_json)
+        _print_join_result(out, found, style=style, as_json=as_json)
 
 
 @contextmanager
-def _told(style: str) -> Iterator[None]:
+def _log_ending_in_style(style: str) -> Iterator[None]:
     """Say in the log's own form how it ended otherwise."""
     try:
         with ended_like_ctrl_c():
             yield
     except KeyboardInterrupt:
-        _end(style, INTERRUPTED, 1)
+        _end_join_command(style, INTERRUPTED, 1)
     except WaitingError as error:
-        _end(style, str(error), WAITING)
+        _end_join_command(style, str(error), WAITING)
     except (VeilsumError, click.ClickException) as error:
         if style != "json":
             raise
@@ -295,7 +295,7 @@ def _told(style: str) -> Iterator[None]:
         words, name = str(error), ""
         if isinstance(error, VeilsumError):
             words, name = error.plain, error.code
-        _end(style, words, 2 if isinstance(error, MENDABLE) else 1, name)
+        _end_join_command(style, words, 2 if isinstance(error, MENDABLE) else 1, name)
 
 
 @contextmanager
@@ -317,50 +317,54 @@ def ended_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _end(style: str, words: str, status: int, code: str = "") -> NoReturn:
+def _end_join_command(style: str, words: str, status: int, code: str = "") -> NoReturn:
     if style == "json":
         extra = {"reason": words, "code": code} if code else {"reason": words}
         LOG.error("ended", extra=extra)
     else:
-        say(f"  {words}")
+        say_on_terminal(f"  {words}")
     raise Exit(status)
 
 
-def _agree(page: Consent, *, yes: bool, style: str, **how_shown: Any) -> bool:
+def _agree_on_join_page(
+    page: Consent, *, yes: bool, style: str, **how_shown: Any
+) -> bool:
     from veilsum.party.checks import ASKED_BEFORE
 
     if not yes:
-        ask(page, **how_shown)
+        ask_on_terminal(page, **how_shown)
         return True
     for part in page.own:
         if part.key == ASKED_BEFORE:
-            _warn(part.lines, style)
+            _warn_of_similar_files(part.lines, style)
     return True
 
 
-def _warn(lines: Sequence[str], style: str) -> None:
+def _warn_of_similar_files(lines: Sequence[str], style: str) -> None:
     """Point out files that differ in bounds only, where no page is shown."""
     if not lines:
         return
     if style == "json":
         LOG.warning("asked before", extra={"files": len(lines) - 1})
     else:
-        say("\n".join(f"  {printable(line)}" for line in lines))
+        say_on_terminal("\n".join(f"  {printable(line)}" for line in lines))
 
 
-def _tell_question(
+def _print_question_status(
     found: QuestionStatus, joined: Joined | None, *, style: str, as_json: bool
 ) -> None:
     if style == "json":
         about = {"question": found.name, "stage": found.stage}
         LOG.info("question over", extra=about)
         return
-    say(f"  {found.name}: {found.stage}")
+    say_on_terminal(f"  {found.name}: {found.stage}")
     if joined is not None and not as_json:
         click.echo(f"\n{found.name}\n{joined.result.summary()}\n")
 
 
-def only_key(folder: Path, *, where: str = "beside the consortium file") -> Path:
+def only_key_in_working_folder(
+    folder: Path, *, where: str = "beside the consortium file"
+) -> Path:
     from veilsum.net.identity import LOST_KEY, NEXT
 
     not_in_force = (".former", NEXT)
@@ -383,7 +387,7 @@ ADD_YES = (
 )
 
 
-def ask(
+def ask_on_terminal(
     page: Consent,
     *,
     unanswered: str = ADD_YES,
@@ -392,40 +396,40 @@ def ask(
 ) -> None:
     """Show what is about to happen, and go on only if a person agrees."""
     # Where the question is, so that nobody is asked about what went into a file.
-    say(page.text(**how_shown))
+    say_on_terminal(page.text(**how_shown))
     try:
         agrees = click.confirm("\nproceed?", default=False, err=True)
     except click.Abort:
-        say("")  # so that what is said next has a line of its own
+        say_on_terminal("")  # so that what is said next has a line of its own
         raise BadInput(f"nobody answered, and nothing was sent; {unanswered}") from None
     if not agrees:
         raise BadInput(f"nothing was sent; {declined}")
 
 
-def _stage(event: RunEvent) -> str:
+def _printed_run_stage(event: RunEvent) -> str:
     from veilsum.party.run_status import STAGES
 
-    return f"{STAGES[event.phase]}{_where(event)}"
+    return f"{STAGES[event.phase]}{_printed_epoch_and_round(event)}"
 
 
-def _withheld(event: RunEvent) -> str:
+def _printed_withheld_words(event: RunEvent) -> str:
     from veilsum.protocol.losing import withheld_words
 
     return withheld_words(event.names)
 
 
-def _teller(style: str) -> Callable[[RunEvent], None]:
+def _printer_of_run_events(style: str) -> Callable[[RunEvent], None]:
     told = [monotonic()]
 
     def listen(event: RunEvent) -> None:
         if style == "json":
-            _log(event)
+            _log_run_event(event)
             return
         quiet = monotonic() - told[0] > REMIND_SECONDS
         if event.what in SAID or (quiet and event.what in NOW_AND_THEN):
             told[0] = monotonic()
             words = {**SAID, **NOW_AND_THEN}[event.what](event)
-            say(f"  {timed(time())} {words}")
+            say_on_terminal(f"  {printed_utc_time(time())} {words}")
 
     return listen
 
@@ -433,13 +437,13 @@ def _teller(style: str) -> Callable[[RunEvent], None]:
 # What a person is told of events.
 SAID: dict[str, Callable[[RunEvent], str]] = {
     "agreed": lambda event: f"what was agreed to is in {event.file}, for you alone",
-    "phase": _stage,
+    "phase": _printed_run_stage,
     "evidence": lambda event: (
         f"{event.names[0]} contradicted itself: the evidence is in {event.file}, for "
         "you alone (it may hold the answer, or what tells it to who tries); "
         "veilsum verify says what it proves"
     ),
-    "withheld": _withheld,
+    "withheld": _printed_withheld_words,
     "transcript": lambda event: (
         f"the transcript is in {event.file}, for who has your key alone"
         f"{'; it grew too long, and its end is not in it' if event.reason else ''}"
@@ -450,22 +454,22 @@ SAID: dict[str, Callable[[RunEvent], str]] = {
 # And what only after a while without another word.
 NOW_AND_THEN: dict[str, Callable[[RunEvent], str]] = {
     "resent": lambda event: f"still waiting for {', '.join(event.names) or 'nobody'}",
-    "round": lambda event: f"going on{_where(event)}",
+    "round": lambda event: f"going on{_printed_epoch_and_round(event)}",
 }
 
 
-def _where(event: RunEvent) -> str:
+def _printed_epoch_and_round(event: RunEvent) -> str:
     counts = {"epoch": event.epoch, "round": event.round}
     told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
     return f" ({told})" if told else ""
 
 
-def _log(event: RunEvent) -> None:
+def _log_run_event(event: RunEvent) -> None:
     if event.what == "phase":
         where = {"phase": event.phase, "epoch": event.epoch, "round": event.round}
         LOG.info("phase", extra=where)
     elif event.what == "withheld":
-        about = {"epoch": event.epoch, "reason": _withheld(event)}
+        about = {"epoch": event.epoch, "reason": _printed_withheld_words(event)}
         LOG.info("masked vector withheld", extra=about)
     elif event.what == "evidence":
         about = {"party": event.names[0], "file": event.file}
@@ -475,11 +479,13 @@ def _log(event: RunEvent) -> None:
         LOG.info("transcript is kept", extra=extra)
 
 
-def _report(folder: Path, found: Joined, *, style: str, as_json: bool) -> None:
+def _print_join_result(
+    folder: Path, found: Joined, *, style: str, as_json: bool
+) -> None:
     if found.was_over and style == "json":
         LOG.info("was over", extra={"reason": WAS_OVER})
     elif found.was_over:
-        say(f"  {WAS_OVER}")
+        say_on_terminal(f"  {WAS_OVER}")
     if as_json:
         cut = {} if found.cut is None else {"cut": found.cut.to_dict()}
         print_json({**found.to_dict(), **cut})

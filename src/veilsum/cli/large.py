@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import FILE, json_option, print_json, say, seed_option
-from veilsum.cli.privacy import names
-from veilsum.cli.ranks import Here, carried_out, ranks_option
+from veilsum.cli.output import (
+    FILE,
+    json_option,
+    print_json,
+    say_on_terminal,
+    seed_option,
+)
+from veilsum.cli.privacy import parse_names_option
+from veilsum.cli.ranks import CommandRank, command_carried_out, ranks_option
 
 if TYPE_CHECKING:
     from veilsum.minimise.large_graphs import LargeMethod, LargeRun
@@ -123,15 +129,15 @@ def command(
       veilsum large regular:1000000:6 --iterations 100 --checkpoint out/large.npz
       veilsum large geometric:1000000:6 --on mpi:4
     """
-    from veilsum.minimise.large_graphs import read_targets
+    from veilsum.minimise.large_graphs import read_large_graph_targets
 
     if where is not None and corrupted:
         raise click.UsageError("ranks work out no epsilon: leave --corrupted out")
     if where is not None and engine is not None:
         raise click.UsageError("ranks are an engine themselves: leave --engine out")
-    with carried_out(where) as here:
+    with command_carried_out(where) as here:
         how: dict[str, Any] = {
-            "targets": None if targets is None else read_targets(targets),
+            "targets": None if targets is None else read_large_graph_targets(targets),
             "dim": dim,
             "method": method,
             "iterations": iterations,
@@ -143,10 +149,15 @@ def command(
             "every": every,
         }
         if where is None:
-            how |= {"engine": engine or "numba", "corrupted": names(corrupted)}
-            found: Any = _here(graph, how, certify=not no_certificate)
+            how |= {
+                "engine": engine or "numba",
+                "corrupted": parse_names_option(corrupted),
+            }
+            found: Any = _large_run_in_this_process(
+                graph, how, certify=not no_certificate
+            )
         else:
-            found = _on_ranks(here, graph, how)
+            found = _large_run_on_ranks(here, graph, how)
         if not here.speaks:
             return
         if as_json:
@@ -155,7 +166,9 @@ def command(
             click.echo(str(found))
 
 
-def _here(graph: str, how: dict[str, Any], *, certify: bool) -> LargeRun:
+def _large_run_in_this_process(
+    graph: str, how: dict[str, Any], *, certify: bool
+) -> LargeRun:
     from veilsum.minimise.large_graphs import large
 
     try:
@@ -164,11 +177,11 @@ def _here(graph: str, how: dict[str, Any], *, certify: bool) -> LargeRun:
         nothing = "nothing is kept; with --checkpoint FILE, iterations are"
         if how["checkpoint"] is not None:
             nothing = "before the first iteration, so there is nothing new to keep"
-        say(f"stopped: {str(stopped) or nothing}")
+        say_on_terminal(f"stopped: {str(stopped) or nothing}")
         raise click.exceptions.Exit(1) from None
 
 
-def _on_ranks(here: Here, graph: str, how: dict[str, Any]) -> RanksRun:
+def _large_run_on_ranks(here: CommandRank, graph: str, how: dict[str, Any]) -> RanksRun:
     from veilsum.files.graphs import topology_from
     from veilsum.minimise.ranks import large_on_ranks
 

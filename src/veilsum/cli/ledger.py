@@ -11,17 +11,17 @@ import click
 from rich.markup import escape
 
 from veilsum.cli.app import BadInput
-from veilsum.cli.output import console, json_option, print_json, table
+from veilsum.cli.output import json_option, print_json, terminal_console, terminal_table
 from veilsum.errors import LedgerError, printable
 
 if TYPE_CHECKING:
     from veilsum.privacy.accountant import (
-        Account,
+        AccountCopied,
+        AccountHistory,
+        AccountReservation,
+        AccountResumed,
         Budget,
-        Copied,
-        History,
-        Reservation,
-        Resumed,
+        PrivacyAccount,
     )
     from veilsum.privacy.composition import Charge
 
@@ -50,19 +50,21 @@ def command(*, file: Path, as_json: bool) -> None:
     except LedgerError as error:
         raise BadInput(str(error)) from None
     if as_json:
-        print_json(_document(history))
+        print_json(_ledger_command_document(history))
     else:
-        _print(file, history)
+        _print_ledger_file(file, history)
 
 
-def _document(history: History) -> dict[str, Any]:
-    from veilsum.privacy.accountant import account_numbers, accounts
+def _ledger_command_document(history: AccountHistory) -> dict[str, Any]:
+    from veilsum.privacy.accountant import account_numbers, accounts_of_data_sets
 
     numbers = account_numbers(history)
     return {
         "budget": asdict(history.budget),
         "earlier_budgets": [asdict(old) for old in history.budgets[:-1]],
-        "charges": [_charge(one, numbers[one.data]) for one in history.charges],
+        "charges": [
+            _ledger_charge_as_json(one, numbers[one.data]) for one in history.charges
+        ],
         "releases": [
             {
                 "statistic": one.statistic,
@@ -77,7 +79,7 @@ def _document(history: History) -> dict[str, Any]:
             for one in history.releases
         ],
         "reservations": [
-            _reservation(one, numbers[one.data], history.pending)
+            _ledger_reservation_as_json(one, numbers[one.data], history.pending)
             for one in history.reservations
         ],
         "refusals": [
@@ -91,11 +93,11 @@ def _document(history: History) -> dict[str, Any]:
         ],
         "copies": [asdict(one) for one in history.copies],
         "copied": history.copied,
-        "data_sets": [account.to_dict() for account in accounts(history)],
+        "data_sets": [account.to_dict() for account in accounts_of_data_sets(history)],
     }
 
 
-def _charge(charge: Charge, number: int) -> dict[str, Any]:
+def _ledger_charge_as_json(charge: Charge, number: int) -> dict[str, Any]:
     return {
         "epoch": charge.epoch,
         "data_set": number,
@@ -115,8 +117,8 @@ def _charge(charge: Charge, number: int) -> dict[str, Any]:
     }
 
 
-def _reservation(
-    one: Reservation, number: int, pending: dict[str, int]
+def _ledger_reservation_as_json(
+    one: AccountReservation, number: int, pending: dict[str, int]
 ) -> dict[str, Any]:
     return {
         "run": one.run,
@@ -132,45 +134,47 @@ def _reservation(
     }
 
 
-def _copy(one: Copied | Resumed) -> str:
-    from veilsum.privacy.accountant import Copied
+def _printed_ledger_copy(one: AccountCopied | AccountResumed) -> str:
+    from veilsum.privacy.accountant import AccountCopied
 
-    if isinstance(one, Copied):
+    if isinstance(one, AccountCopied):
         return f"A copy of {one.when}: what was recorded later elsewhere is not here."
     missing = "".join(f", {run} is not counted" for run in one.uncounted)
     return f"Its owner said on {one.when}: {one.statement!r}{missing}."
 
 
-def _print(file: Path, history: History) -> None:
+def _print_ledger_file(file: Path, history: AccountHistory) -> None:
     from veilsum.numbers.arrays import listed_names
-    from veilsum.privacy.accountant import account_numbers, accounts
+    from veilsum.privacy.accountant import account_numbers, accounts_of_data_sets
 
-    numbers, found = account_numbers(history), accounts(history)
-    console().print(f"{escape(str(file))}: {_promise(history.budget)}")
+    numbers, found = account_numbers(history), accounts_of_data_sets(history)
+    terminal_console().print(
+        f"{escape(str(file))}: {_printed_ledger_budget(history.budget)}"
+    )
     for one in history.copies:
-        console().print(escape(printable(_copy(one))))
-    _print_table(
+        terminal_console().print(escape(printable(_printed_ledger_copy(one))))
+    _print_ledger_table(
         ("epoch", "data set", "parties", "against", "status", "epsilon"),
         [
             (
                 escape(charge.epoch),
                 str(numbers[charge.data]),
-                _few(charge.parties),
+                _printed_column_names(charge.parties),
                 escape(one.against),
                 one.status,
-                _number(one.epsilon),
+                _printed_ledger_number(one.epsilon),
             )
             for charge in history.charges
             for one in charge.exposures
         ],
     )
-    _print_table(
+    _print_ledger_table(
         ("exact aggregate", "data set", "numbers", "parties", "point"),
         [
             (
                 *(escape(one.statistic), str(numbers[one.data]), str(one.numbers)),
                 *(
-                    _few(one.parties),
+                    _printed_column_names(one.parties),
                     listed_names([f"{x:.4g}" for x in one.point], most=3),
                 ),
             )
@@ -178,7 +182,7 @@ def _print(file: Path, history: History) -> None:
         ],
     )
     pending = history.pending
-    _print_table(
+    _print_ledger_table(
         ("run", "data set", "numbers at most", "still reserved"),
         [
             (escape(one.run), str(numbers[one.data]), str(one.numbers), left)
@@ -186,27 +190,29 @@ def _print(file: Path, history: History) -> None:
             for left in [str(pending.get(one.run, 0))]
         ],
     )
-    _print_table(
+    _print_ledger_table(
         ("refused", "data set", "reason"),
         [
             (one.when or "", str(numbers[one.data]), escape(printable(one.reason)))
             for one in history.refusals
         ],
     )
-    _print_table(ACCOUNT, [_account_row(account) for account in found])
+    _print_ledger_table(ACCOUNT, [_printed_account_row(account) for account in found])
     for account in found:
         if account.total.reason is not None:
             words = f"\nData set {account.data_set} has no bound: "
-            console().print(words + escape(account.total.reason))
+            terminal_console().print(words + escape(account.total.reason))
 
 
-def _print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    screen = console()
+def _print_ledger_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    screen = terminal_console()
     screen.print()
-    screen.print(table(columns, rows) if rows else f"{columns[0]}: none so far")
+    screen.print(
+        terminal_table(columns, rows) if rows else f"{columns[0]}: none so far"
+    )
 
 
-def _promise(budget: Budget) -> str:
+def _printed_ledger_budget(budget: Budget) -> str:
     epsilon = "no limit of" if budget.epsilon is None else f"{budget.epsilon:.6g} of"
     fraction = budget.release_fraction
     numbers = (
@@ -221,26 +227,26 @@ def _promise(budget: Budget) -> str:
     )
 
 
-def _account_row(account: Account) -> tuple[str, ...]:
+def _printed_account_row(account: PrivacyAccount) -> tuple[str, ...]:
     return (
         str(account.data_set),
         str(account.versions),
         str(account.runs),
         str(account.resent),
-        _number(account.total.epsilon),
-        _number(account.epsilon_left),
+        _printed_ledger_number(account.total.epsilon),
+        _printed_ledger_number(account.epsilon_left),
         str(account.numbers),
         str(account.reserved),
-        _number(account.numbers_left),
+        _printed_ledger_number(account.numbers_left),
         str(account.refusals),
     )
 
 
-def _few(names: tuple[str, ...]) -> str:
+def _printed_column_names(names: tuple[str, ...]) -> str:
     from veilsum.numbers.arrays import listed_names
 
     return escape(listed_names(names, most=5))
 
 
-def _number(value: float | None) -> str:
+def _printed_ledger_number(value: float | None) -> str:
     return "none" if value is None else f"{value:.6g}"

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from veilsum.cli.app import BadInput
-from veilsum.cli.output import say
+from veilsum.cli.output import say_on_terminal
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -52,11 +52,11 @@ def shown_page(
         yield
         return
     from veilsum.cli.join import ForPeople
-    from veilsum.report.run_report import report
+    from veilsum.report.run_report import report_of_run
     from veilsum.web.live import TOKEN_FILE, LiveServer, LogLines, live_page_address
 
     def content(out: Path, receipts: Sequence[Path]) -> bytes:
-        return report(out, receipts=receipts).content
+        return report_of_run(out, receipts=receipts).content
 
     log, lines = logging.getLogger("veilsum.net"), LogLines(ForPeople())
     address = live_page_address(place, opened=opened)
@@ -67,7 +67,7 @@ def shown_page(
                 about = {"address": str(shown.address), "token": TOKEN_FILE}
                 log.info("page", extra=about)
             else:
-                say(f"  the page is at {shown.url}")
+                say_on_terminal(f"  the page is at {shown.url}")
             yield
         finally:
             log.removeHandler(lines)

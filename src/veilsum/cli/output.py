@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from veilsum.errors import printable
-from veilsum.locale import languages
+from veilsum.locale import catalogue_languages
 
 if TYPE_CHECKING:  # a result that is plain text does without rich
     from rich.console import Console
@@ -32,7 +32,7 @@ long_option = click.option(
 )
 language_option = click.option(
     "--language",
-    type=click.Choice(languages("page")),
+    type=click.Choice(catalogue_languages("page")),
     default="en",
     show_default=True,
     help="Language of the page; the file's own words and refusals stay as they are.",
@@ -77,7 +77,7 @@ class _FilePath(click.Path):
 FILE = _FilePath(path_type=Path)
 
 
-def on_screen(message: str) -> str:
+def message_on_screen(message: str) -> str:
     """Return a message in which a terminal finds nothing to obey, line by line.
 
     It may quote a file or a table that somebody else wrote.
@@ -86,17 +86,17 @@ def on_screen(message: str) -> str:
 
 
 def print_json(data: Any) -> None:
-    from veilsum.files.output import as_json
+    from veilsum.files.output import as_strict_json
 
-    click.echo(as_json(data))
+    click.echo(as_strict_json(data))
 
 
-def console() -> Console:
-    return _screen()(highlight=False, emoji=False)
+def terminal_console() -> Console:
+    return _terminal_screen_class()(highlight=False, emoji=False)
 
 
 @cache
-def _screen() -> type[Console]:
+def _terminal_screen_class() -> type[Console]:
     from rich.console import Console
 
     class Screen(Console):
@@ -104,12 +104,12 @@ def _screen() -> type[Console]:
 
         def render_str(self, text: str, **options: Any) -> Text:
             """Return text to print; what cannot be seen is written as its code."""
-            return super().render_str(on_screen(text), **options)
+            return super().render_str(message_on_screen(text), **options)
 
     return Screen
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+def terminal_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Return a plain table; the first column is text, the rest are figures."""
     from rich.table import Table
 
@@ -121,6 +121,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     return made
 
 
-def say(message: str) -> None:
+def say_on_terminal(message: str) -> None:
     """Tell a person something that is not the result."""
-    click.echo(on_screen(message), err=True)
+    click.echo(message_on_screen(message), err=True)

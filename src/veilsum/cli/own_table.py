@@ -81,15 +81,15 @@ def cut_options(command: Command) -> Command:
     return command
 
 
-def taken(given: dict[str, Any]) -> dict[str, Any]:
+def take_table_options(given: dict[str, Any]) -> dict[str, Any]:
     """Take these options out of a command's: they are what `agreed_table` is told."""
-    from veilsum.files.tables import query_in
+    from veilsum.files.tables import query_in_file
 
     found = {name: given.pop(name) for name in _NAMES}
     found["new_data"] = given.pop("new_data", False)
     found |= {name: given.pop(name, None) for name in ("id", "cut")}
     if found["query"] is not None:
-        found["query"] = query_in(found["query"])
+        found["query"] = query_in_file(found["query"])
     # What was not said is what it does by itself.
     return {
         name: value

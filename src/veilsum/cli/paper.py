@@ -48,7 +48,7 @@ def command(
     Example:
       veilsum paper --out out/paper --executions 100000
     """
-    from veilsum.files.output import prepare_folder, write_files
+    from veilsum.files.output import prepare_output_folder, write_files
     from veilsum.minimise.paper import reproduce
     from veilsum.report.figures import (
         convergence_figure,
@@ -56,7 +56,7 @@ def command(
         figure_png_and_svg,
     )
 
-    folder = prepare_folder(out)
+    folder = prepare_output_folder(out)
     report = reproduce(executions=executions, seed=seed, on=on)
     drawn = {
         "fig1_convergence": convergence_figure(report),

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import json_option, on_option, print_json, say, seed_option
+from veilsum.cli.output import (
+    json_option,
+    on_option,
+    print_json,
+    say_on_terminal,
+    seed_option,
+)
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -110,7 +116,7 @@ def command(
       veilsum plan --page --graph petersen --tolerate 2
     """
     if page is not None:
-        records = _record_distance(
+        records = _record_distance_option(
             columns, response, model, distance, intercept=intercept
         )
         given = {
@@ -120,7 +126,9 @@ def command(
             "law": None if law == "gaussian" else law,
         }
         graph = spec or (None if parties is None else f"ring:{parties}")
-        _show_page(page, graph, {k: v for k, v in given.items() if v is not None})
+        _print_planner_page_address(
+            page, graph, {k: v for k, v in given.items() if v is not None}
+        )
         return
     if tolerate is None:
         raise InvalidInputError(
@@ -128,7 +136,9 @@ def command(
         )
     from veilsum.privacy.planner import plan
 
-    records = _record_distance(columns, response, model, distance, intercept=intercept)
+    records = _record_distance_option(
+        columns, response, model, distance, intercept=intercept
+    )
     found = plan(
         parties,
         tolerate=tolerate,
@@ -137,7 +147,7 @@ def command(
         distance=records.distance if records else distance,
         law=law,
         degree=degree,
-        graph=_graph(spec),
+        graph=_parse_graph_option(spec),
         seed=seed,
         on=on,
     )
@@ -156,7 +166,9 @@ def command(
     click.echo(str(found))
 
 
-def _show_page(listen: str, spec: str | None, given: dict[str, Any]) -> None:
+def _print_planner_page_address(
+    listen: str, spec: str | None, given: dict[str, Any]
+) -> None:
     """Serve the planner page until somebody says to stop."""
     import asyncio
 
@@ -173,13 +185,13 @@ def _show_page(listen: str, spec: str | None, given: dict[str, Any]) -> None:
         given["drawn"] = planner_drawing(topology_from(spec))
 
     def opened(url: str) -> None:
-        say(f"  open {url}")
-        say("  Ctrl-C ends it")
+        say_on_terminal(f"  open {url}")
+        say_on_terminal("  Ctrl-C ends it")
 
     asyncio.run(serve_planner(address, opened=opened, start=given))
 
 
-def _graph(spec: str | None) -> Topology | str | None:
+def _parse_graph_option(spec: str | None) -> Topology | str | None:
     """Return the graph a person named; a family keeps its name in the plan."""
     from pathlib import Path
 
@@ -191,7 +203,7 @@ def _graph(spec: str | None) -> Topology | str | None:
     return found if Path(spec).is_file() else spec
 
 
-def _record_distance(
+def _record_distance_option(
     columns: str | None,
     response: str | None,
     model: Model | None,
@@ -214,18 +226,18 @@ def _record_distance(
         )
     from veilsum.privacy.records import record_exchange_distance
 
-    ranges = dict(map(_range, columns.split(",")))
+    ranges = dict(map(_parse_range_option, columns.split(",")))
     if len(ranges) < len(columns.split(",")):
         raise InvalidInputError(
             "two columns have one name; give each its own", code="duplicate-column"
         )
-    answer = _range(response)[1] if response is not None else None
+    answer = _parse_range_option(response)[1] if response is not None else None
     return record_exchange_distance(
         ranges, model=model, response=answer, intercept=intercept
     )
 
 
-def _range(text: str) -> tuple[str, Range]:
+def _parse_range_option(text: str) -> tuple[str, Range]:
     name, *bounds = text.strip().split(":")
     try:
         low, high = map(float, bounds)

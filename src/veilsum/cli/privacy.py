@@ -66,10 +66,10 @@ def command(
     """
     from veilsum.files.graphs import topology_from
     from veilsum.masks.laws import Masks
-    from veilsum.privacy.guarantee import against
-    from veilsum.privacy.worst_case import against_any
-    from veilsum.progress import staged, watched
-    from veilsum.scale.workers import shared_by
+    from veilsum.privacy.guarantee import guarantee_against_coalition
+    from veilsum.privacy.worst_case import guarantee_against_any_coalition
+    from veilsum.progress import staged_progress, watch_progress
+    from veilsum.scale.workers import workers_shared_by
 
     if corrupted is not None and tolerate is not None:
         raise InvalidInputError(
@@ -80,17 +80,19 @@ def command(
     topology = topology_from(spec, weight=weight)
     masks = Masks(law, sigma, grid)
     if tolerate is None:
-        colluders = names(corrupted)
-        found = against(topology, masks, corrupted=colluders, distance=distance)
+        colluders = parse_names_option(corrupted)
+        found = guarantee_against_coalition(
+            topology, masks, corrupted=colluders, distance=distance
+        )
     else:
-        with watched() as opening, shared_by(on) as workers:
-            found = against_any(
+        with watch_progress() as opening, workers_shared_by(on) as workers:
+            found = guarantee_against_any_coalition(
                 topology,
                 masks,
                 tolerate=tolerate,
                 distance=distance,
                 on=workers,
-                progress=staged(opening, "coalitions"),
+                progress=staged_progress(opening, "coalitions"),
             )
     if as_json:
         print_json(found.to_dict())
@@ -98,5 +100,5 @@ def command(
         click.echo(str(found))
 
 
-def names(text: str | None) -> list[str]:
+def parse_names_option(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]

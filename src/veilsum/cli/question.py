@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import on_screen, print_json, say
+from veilsum.cli.output import message_on_screen, print_json, say_on_terminal
 from veilsum.distributions import entry_points
 from veilsum.errors import MissingExtraError, printable
 from veilsum.locale import command_words
-from veilsum.progress import show_activity
+from veilsum.progress import show_progress_activity
 
 if TYPE_CHECKING:
     from veilsum.showing import Rendering
@@ -24,21 +24,21 @@ DRIVERS = ("vectorised", "loopback")
 
 
 @cache
-def commands() -> Mapping[str, Mapping[str, Any]]:
+def question_commands() -> Mapping[str, Mapping[str, Any]]:
     """Return the commands of all questions; built-in ones load no question."""
     found = dict(command_words())
     # Looked up here, without loading the modules that read files.
     if others := entry_points("veilsum.questions"):
-        from veilsum.consortium.kinds import BUILT_IN, kind_of
+        from veilsum.consortium.kinds import BUILT_IN, kind_of_question_heading
 
         for name in {other.name for other in others} - {*BUILT_IN}:
-            found[name] = {**kind_of(name).command, "heading": name}
+            found[name] = {**kind_of_question_heading(name).command, "heading": name}
     return found
 
 
 def question_command(name: str) -> click.Command | None:
     """Return the command of a question; None if there is none of this name."""
-    words = command_words().get(name) or commands().get(name)
+    words = command_words().get(name) or question_commands().get(name)
     return None if words is None else build_command(name, words)
 
 
@@ -62,7 +62,7 @@ def build_command(name: str, words: Mapping[str, Any]) -> click.Command:
                 shown[key] = given[key]
             elif given[key] is not None:
                 instead[key] = given[key]
-        _run(
+        _run_question_command(
             scenario,
             words["heading"],
             driver=driver,
@@ -103,7 +103,7 @@ def build_command(name: str, words: Mapping[str, Any]) -> click.Command:
     return click.Command(name, params=params, callback=command, help=words["help"])
 
 
-def _run(
+def _run_question_command(
     scenario: Path,
     heading: str,
     *,
@@ -115,50 +115,64 @@ def _run(
     instead: Mapping[str, Any],
 ) -> None:
     """Read a question, run it, and show or write its result and figures."""
-    with show_activity(f"Reading {printable(scenario.name)}"):
+    with show_progress_activity(f"Reading {printable(scenario.name)}"):
         import msgspec
 
-        from veilsum.files.output import as_json as text, prepare_folder, write_files
+        from veilsum.files.output import (
+            as_strict_json as text,
+            prepare_output_folder,
+            write_files,
+        )
         from veilsum.numbers.arrays import listed_names
         from veilsum.questions.job_file import read_job
-        from veilsum.showing import counted
+        from veilsum.showing import counted_words
         from veilsum.sums.kinds import question_kind_of
 
-        folder = None if out is None else prepare_folder(out)
+        folder = None if out is None else prepare_output_folder(out)
         job = read_job(scenario, heading, alone=True)
     if instead:
         job = replace(job, question=msgspec.structs.replace(job.question, **instead))
     for section in job.ignored:
-        say(f"[{section}] is for real parties: this simulates and ignores it")
-    with show_activity(f"Running {counted(len(job.tables), 'party')}"):
+        say_on_terminal(
+            f"[{section}] is for real parties: this simulates and ignores it"
+        )
+    with show_progress_activity(f"Running {counted_words(len(job.tables), 'party')}"):
         result = job.run(driver=driver)
-    with show_activity("Searching for the worst coalition"):
+    with show_progress_activity("Searching for the worst coalition"):
         _ = result.guarantee  # kept by the result, which shows it below
     if folder is not None:
         write_files(folder, {"result.json": text(result.to_dict()).encode()})
         try:
             write_files(
                 folder,
-                _figures(question_kind_of(job.question), result, job.title, shown),
+                _draw_command_figures(
+                    question_kind_of(job.question), result, job.title, shown
+                ),
             )
         except MissingExtraError as error:
-            say(f"no figure was drawn: {error}")
+            say_on_terminal(f"no figure was drawn: {error}")
     if as_json:
         print_json(result.to_dict())
         return
     for line in job.changes:
-        say(line)
+        say_on_terminal(line)
     if refused := job.refused_by_default():
         every = len(refused) == len(job.tables)
         who = f"all {len(refused)} parties" if every else listed_names(refused, most=12)
-        say(f"this file changes minimum_rows; by default would be refused: {who}")
+        say_on_terminal(
+            f"this file changes minimum_rows; by default would be refused: {who}"
+        )
     if job.title:
-        click.echo(f"{on_screen(job.title)}\n")
+        click.echo(f"{message_on_screen(job.title)}\n")
     showing = result.showing(**shown)
-    click.echo((showing if limits else _briefer(showing, result.foremost)).text())
+    click.echo(
+        (
+            showing if limits else _briefer_command_output(showing, result.foremost)
+        ).text()
+    )
 
 
-def _briefer(showing: Rendering, first: tuple[str, ...]) -> Rendering:
+def _briefer_command_output(showing: Rendering, first: tuple[str, ...]) -> Rendering:
     """Return the same with some limits only, and a line that says where the rest is."""
     more = len(showing.folded.get("Limits", ())) - len(first)
     if more < 2:
@@ -167,7 +181,7 @@ def _briefer(showing: Rendering, first: tuple[str, ...]) -> Rendering:
     return showing.also(folded={"Limits": (*first, rest)})
 
 
-def _figures(
+def _draw_command_figures(
     kind: Any, result: Any, title: str, shown: Mapping[str, Any]
 ) -> dict[str, bytes]:
     from veilsum.report import figures

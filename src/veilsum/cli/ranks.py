@@ -25,10 +25,10 @@ from typing import Any
 
 import click
 
-from veilsum.cli.app import Failure
-from veilsum.cli.output import on_screen
+from veilsum.cli.app import CommandFailure
+from veilsum.cli.output import message_on_screen
 from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
-from veilsum.progress import Progress, Report, staged, watched
+from veilsum.progress import Progress, Report, staged_progress, watch_progress
 
 ranks_option = click.option(
     "--on",
@@ -59,7 +59,7 @@ LAUNCHED, BEGUN = "VEILSUM_LAUNCHED", "veilsum: ranks have started"
 
 
 @dataclass(frozen=True)
-class Here:
+class CommandRank:
     """This process among those that carry a command out.
 
     Attributes:
@@ -83,7 +83,11 @@ class Here:
         """Whom to tell how far it is: one who looks, or who started the ranks."""
         if not self.speaks:
             return False
-        return _tell if self.comm is not None and WATCHED in os.environ else None
+        return (
+            _print_rank_progress
+            if self.comm is not None and WATCHED in os.environ
+            else None
+        )
 
     def seed(self, given: int | None) -> int | None:
         """Return a seed for all ranks: the one given, or a fresh one."""
@@ -97,7 +101,7 @@ class Here:
 
 
 @contextmanager
-def carried_out(where: str | None) -> Iterator[Here]:
+def command_carried_out(where: str | None) -> Iterator[CommandRank]:
     """Do something alone, or as one of several ranks; start them if asked to.
 
     What all ranks fail over is said once. What one fails over alone ends them all: the
@@ -108,7 +112,7 @@ def carried_out(where: str | None) -> Iterator[Here]:
             message gives the reason as far as it is known.
     """
     if where is None:
-        yield Here()
+        yield CommandRank()
         return
     asked = re.fullmatch(r"mpi(?::(\d{1,6}))?", where)
     if asked is None or not 1 <= int(asked[1] or 1) <= MOST_RANKS:
@@ -116,20 +120,20 @@ def carried_out(where: str | None) -> Iterator[Here]:
             f"--on takes mpi:N with 1 to {MOST_RANKS:,} ranks, or mpi; found {where!r}"
         )
     if asked[1] is not None:
-        raise click.exceptions.Exit(_started(where, int(asked[1])))
-    from veilsum.minimise.engines.mpi import all_ranks
+        raise click.exceptions.Exit(_launch_command_as_ranks(where, int(asked[1])))
+    from veilsum.minimise.engines.mpi import all_mpi_ranks
 
-    comm = all_ranks()
+    comm = all_mpi_ranks()
     if comm.rank == 0 and LAUNCHED in os.environ:
         click.echo(BEGUN, err=True)
     ending = comm.Dup()
     try:
-        yield Here(comm)
+        yield CommandRank(comm)
     except Exception as error:
         ours = isinstance(error, VeilsumError | click.ClickException)
-        if not _all_arrive(ending):
+        if not _all_command_ranks_arrive(ending):
             said = str(error) if ours else f"{type(error).__name__}: {error}"
-            said = on_screen(f"Error: rank {comm.rank} of {comm.size}: {said}")
+            said = message_on_screen(f"Error: rank {comm.rank} of {comm.size}: {said}")
             click.echo(said, err=True)
             # The launcher passes lines on, and drops those that it has not read.
             time.sleep(PASSED_ON)
@@ -143,11 +147,11 @@ def carried_out(where: str | None) -> Iterator[Here]:
         raise
 
 
-def _tell(done: int, total: int) -> None:
+def _print_rank_progress(done: int, total: int) -> None:
     click.echo(TOLD.format(done, total), err=True)
 
 
-def launcher() -> str:
+def find_mpi_launcher() -> str:
     """Return the mpiexec beside this Python, or else the first on the path."""
     beside = Path(sys.executable).with_name("mpiexec")
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
@@ -160,18 +164,26 @@ def launcher() -> str:
     return found
 
 
-def _started(where: str, count: int) -> int:
+def _launch_command_as_ranks(where: str, count: int) -> int:
     """Run this very command as so many ranks; return how it ended."""
     words = [
         word.removesuffix(f":{count}") if word in {where, f"--on={where}"} else word
         for word in sys.argv[1:]
     ]
-    command = [launcher(), "-n", str(count), sys.executable, "-m", "veilsum", *words]
+    command = [
+        find_mpi_launcher(),
+        "-n",
+        str(count),
+        sys.executable,
+        "-m",
+        "veilsum",
+        *words,
+    ]
     with (
         TemporaryFile("w+", encoding="utf-8", errors="replace") as printed,
-        watched() as opening,
+        watch_progress() as opening,
     ):
-        report = staged(opening, "iterations")
+        report = staged_progress(opening, "iterations")
         names = (*THREADS, LAUNCHED, *((WATCHED,) if report else ()))
         settings = dict.fromkeys(names, "1")
         job = subprocess.Popen(  # noqa: S603 - this command, as it was typed
@@ -183,7 +195,7 @@ def _started(where: str, count: int) -> int:
             errors="replace",
             env=settings | os.environ,
         )
-        heard = _repeat(job, report)
+        heard = _repeat_launcher_output(job, report)
         printed.seek(0)
         output = printed.read()
     if job.returncode == 0:
@@ -192,11 +204,11 @@ def _started(where: str, count: int) -> int:
     if heard.explained:
         # Whatever else the launcher has to say, a rank has said more.
         return job.returncode if job.returncode in {1, 2} else 1
-    raise Failure(lost(count, job.returncode, output, heard))
+    raise CommandFailure(lost_rank_message(count, job.returncode, output, heard))
 
 
 @dataclass
-class Heard:
+class LauncherOutput:
     """The output of a launcher and its ranks on their standard error.
 
     Attributes:
@@ -212,14 +224,16 @@ class Heard:
     words: list[str] = field(default_factory=list)
 
 
-def _repeat(job: subprocess.Popen[str], report: Report | None) -> Heard:
+def _repeat_launcher_output(
+    job: subprocess.Popen[str], report: Report | None
+) -> LauncherOutput:
     """Repeat the output of ranks until they have ended, and return it in brief.
 
     Once one did, or somebody ends this, the launcher has a while to end the others: it
     would wait for ever for hosts that are cut off.
     """
     assert job.stderr is not None
-    lines, heard = job.stderr, Heard()
+    lines, heard = job.stderr, LauncherOutput()
     told = re.compile(TOLD.format(r"(\d+)", r"(\d+)"))
 
     def hurry() -> None:
@@ -265,7 +279,7 @@ def _repeat(job: subprocess.Popen[str], report: Report | None) -> Heard:
     return heard
 
 
-def lost(count: int, code: int, output: str, heard: Heard) -> str:
+def lost_rank_message(count: int, code: int, output: str, heard: LauncherOutput) -> str:
     """Return why there is no result, as far as the launcher knows it."""
     # Not its process or host: MPICH may name another one, which it ended itself.
     printed = "\n".join([output, *heard.words])
@@ -294,7 +308,7 @@ def lost(count: int, code: int, output: str, heard: Heard) -> str:
     )
 
 
-def _all_arrive(comm: Any) -> bool:
+def _all_command_ranks_arrive(comm: Any) -> bool:
     """Say whether all ranks come here, within a while."""
     here, until = comm.Ibarrier(), time.monotonic() + SECONDS
     while not here.Test():

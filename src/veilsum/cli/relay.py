@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from veilsum.cli.output import FILE, json_option, print_json, say
+from veilsum.cli.output import FILE, json_option, print_json, say_on_terminal
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ def serve(
           --certificate relay.crt --key relay.key --metrics 127.0.0.1:9100
       veilsum relay serve --listen 127.0.0.1:8080 --admit 6f1c... --behind-proxy
     """
-    from veilsum.cli.join import set_up
-    from veilsum.consortium.addresses import Address, is_loopback
+    from veilsum.cli.join import set_up_command_logging
+    from veilsum.consortium.addresses import Address, is_loopback_address
     from veilsum.net.entrance import tls_for_any_caller
     from veilsum.net.relay import RelayLimits, RelayServer
 
@@ -146,7 +146,7 @@ def serve(
                 code="malformed-token-digest",
             )
     place = Address.of(listen)
-    if behind_proxy and not is_loopback(place.host):
+    if behind_proxy and not is_loopback_address(place.host):
         raise InvalidInputError(
             f"--behind-proxy listens without TLS, on this machine only, found {place}: "
             "listen at 127.0.0.1, or give --certificate and --key",
@@ -162,20 +162,20 @@ def serve(
     if certificate is not None and key is not None and not behind_proxy:
         context = tls_for_any_caller(certificate, key)
     limits = RelayLimits(**{k: v for k, v in bounds.items() if v is not None})
-    set_up(style="json" if as_json else "text")
+    set_up_command_logging(style="json" if as_json else "text")
     _allow_many_files()
     told = None if metrics is None else Address.of(metrics)
 
     async def run() -> None:
         server = RelayServer(digests, limits, context)
-        await _until_told(server, place, told, grace)
+        await _serve_relay_until_told(server, place, told, grace)
 
     if not as_json:
-        say(f"relay at {place}; Ctrl-C or SIGTERM ends it")
+        say_on_terminal(f"relay at {place}; Ctrl-C or SIGTERM ends it")
     asyncio.run(run())
 
 
-async def _until_told(
+async def _serve_relay_until_told(
     server: RelayServer, place: Address, metrics: Address | None, grace: float
 ) -> None:
     """Serve until a signal comes; a second one ends links at once."""
@@ -187,10 +187,10 @@ async def _until_told(
         await server.start(place, metrics)
     except OSError as error:
         from veilsum.net.links import (
-            listening_refused,  # which a relay needs for no more
+            connection_listening_refused,  # which a relay needs for no more
         )
 
-        raise listening_refused(place, error) from None
+        raise connection_listening_refused(place, error) from None
     await over.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from veilsum.cli.app import BadInput
-from veilsum.cli.output import FILE, json_option, print_json, say
-from veilsum.locale import languages
+from veilsum.cli.output import FILE, json_option, print_json, say_on_terminal
+from veilsum.locale import catalogue_languages
 
 # What each form is called at the end of a file's name.
 ENDINGS = {
@@ -53,7 +53,7 @@ FOR_READERS = ("html", "pdf")
 )
 @click.option(
     "--language",
-    type=click.Choice(languages()),
+    type=click.Choice(catalogue_languages()),
     default="en",
     show_default=True,
     help="Of what an officer is given.",
@@ -92,7 +92,7 @@ def command(
       veilsum report out --format pdf
       veilsum report consortium.toml --for dpo --language de
     """
-    from veilsum.files.output import prepare_folder, write_files
+    from veilsum.files.output import prepare_output_folder, write_files
     from veilsum.report.printing import report_pdf
 
     if reader == "reader" and form not in FOR_READERS:
@@ -102,8 +102,8 @@ def command(
             "a report is in English; other languages are for an officer: add --for dpo"
         )
     target = out or Path(f"report.{ENDINGS[form]}")
-    prepare_folder(target.parent)
-    content, good = _made(what, reader, form, language, receipts)
+    prepare_output_folder(target.parent)
+    content, good = _make_report_file(what, reader, form, language, receipts)
     if form == "pdf":
         content = report_pdf(content)
     write_files(target.parent, {target.name: content}, private=True)
@@ -112,11 +112,13 @@ def command(
     else:
         click.echo(f"{target} ({len(content):,} bytes), which only you can read")
     if not good:
-        say("not everything that was signed holds: the file says what does not")
+        say_on_terminal(
+            "not everything that was signed holds: the file says what does not"
+        )
     click.get_current_context().exit(0 if good else 1)
 
 
-def _made(
+def _make_report_file(
     what: Path, reader: str, form: str, language: str, receipts: tuple[Path, ...]
 ) -> tuple[bytes, bool]:
     """Return a file's content, and whether what it was made of is in order."""
@@ -125,7 +127,7 @@ def _made(
 
         written = "html" if form == "pdf" else form
         return officer.officer_document(what, format=written, language=language), True
-    from veilsum.report.run_report import report
+    from veilsum.report.run_report import report_of_run
 
-    found = report(what, receipts=receipts)
+    found = report_of_run(what, receipts=receipts)
     return found.content, found.good

@@ -13,11 +13,17 @@ import click
 
 from veilsum.cli.app import BadInput
 from veilsum.cli.live_page import page_options, shown_page
-from veilsum.cli.output import FILE, json_option, log_option, print_json, say
-from veilsum.cli.own_table import cut_options, table_options, taken
+from veilsum.cli.output import (
+    FILE,
+    json_option,
+    log_option,
+    print_json,
+    say_on_terminal,
+)
+from veilsum.cli.own_table import cut_options, table_options, take_table_options
 
 if TYPE_CHECKING:
-    from veilsum.party.serving import Household, PartyServer
+    from veilsum.party.serving import PartyHousehold, PartyServer
 
 
 @click.command("serve")
@@ -117,40 +123,44 @@ def command(
       veilsum serve inbox --identity ward7.key --refuse inbox/ages.toml
       veilsum serve inbox --identity ward7.key --data ward7.csv --page
     """
-    from veilsum.cli.join import only_key, set_up
+    from veilsum.cli.join import only_key_in_working_folder, set_up_command_logging
     from veilsum.consortium.addresses import Address
     from veilsum.net.identity import read_identity
-    from veilsum.party.serving import Household, PartyServer
+    from veilsum.party.serving import PartyHousehold, PartyServer
 
     if not folder.is_dir():
         raise BadInput(f"expected a folder to watch, found {folder}; make it first")
-    home = Household(
-        identity=read_identity(key or only_key(folder, where=f"in {folder}")),
+    home = PartyHousehold(
+        identity=read_identity(
+            key or only_key_in_working_folder(folder, where=f"in {folder}")
+        ),
         listen=None if listen is None else Address.of(listen),
-        how=taken(how),
+        how=take_table_options(how),
         **how,
     )
     if asked is not None and declined is not None:
         raise BadInput("--agree FILE asks, --refuse FILE says no: give one of them")
     if declined is not None:
-        _refuse(home, declined)
+        _refuse_on_serve_page(home, declined)
         return
     if asked is not None:
-        _agree(home, asked, as_json=as_json)
+        _agree_on_serve_page(home, asked, as_json=as_json)
         return
-    set_up(style=style)
+    set_up_command_logging(style=style)
     logging.getLogger("veilsum.net.serving").setLevel(logging.INFO)
     serving = PartyServer(folder, home)
     beside = home.identity.key_file.parent
     with shown_page(beside, page, opened=page_open, style=style):
-        _serve(serving, shown_at, once=once)
+        _serve_command_loop(serving, shown_at, once=once)
     if as_json:
         from msgspec import structs
 
         print_json([structs.asdict(one) for one in serving.statuses()])
 
 
-def _serve(serving: PartyServer, shown_at: str | None, *, once: bool) -> None:
+def _serve_command_loop(
+    serving: PartyServer, shown_at: str | None, *, once: bool
+) -> None:
     """Look, again and again, until somebody says to stop."""
     from veilsum.net.metrics import MetricsServer, loopback_address
     from veilsum.party.serving import LOOK_SECONDS
@@ -171,10 +181,10 @@ def _serve(serving: PartyServer, shown_at: str | None, *, once: bool) -> None:
                 serving.look()
 
 
-def _agree(home: Household, file: Path, *, as_json: bool) -> None:
+def _agree_on_serve_page(home: PartyHousehold, file: Path, *, as_json: bool) -> None:
     """Show a page, ask, and write down what a person has agreed to."""
-    from veilsum.cli.check import at_home
-    from veilsum.cli.join import ask
+    from veilsum.cli.check import check_command_at_home
+    from veilsum.cli.join import ask_on_terminal
     from veilsum.files.consortiums import read_agreement
     from veilsum.party.serving import survey_section_of
     from veilsum.party.study_page import study_consent_page
@@ -184,7 +194,7 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
     agreed, name = read_agreement(file), home.identity.name
     books = home.ledger or home.identity.key_file.with_suffix(".ledger")
     page = study_consent_page(agreed)
-    page = at_home(
+    page = check_command_at_home(
         agreed,
         page,
         home.rules,
@@ -198,19 +208,21 @@ def _agree(home: Household, file: Path, *, as_json: bool) -> None:
     )
     assert page.standing is not None
     if page.standing.bars_all:  # of a study, others may be joined
-        say(page.text())
+        say_on_terminal(page.text())
         raise BadInput("REFUSED: you may not take part, and nothing was sent")
-    ask(
+    ask_on_terminal(
         page,
         unanswered="only a person can agree here",
         declined="the file still waits: the same command asks again, and --refuse in "
         "place of --agree says no for good",
     )
     home.agree(agreed)
-    say(f"  agreed to; a party that serves {name} joins the run {agreed.run}")
+    say_on_terminal(
+        f"  agreed to; a party that serves {name} joins the run {agreed.run}"
+    )
 
 
-def _refuse(home: Household, file: Path) -> None:
+def _refuse_on_serve_page(home: PartyHousehold, file: Path) -> None:
     """Write down a person's no, which whoever serves keeps to."""
     from time import time
 
@@ -218,7 +230,7 @@ def _refuse(home: Household, file: Path) -> None:
 
     agreed = read_agreement(file)
     home.decline(agreed, file, now=time())
-    say(
+    say_on_terminal(
         f"  refused; nothing was sent, and {home.identity.name} does not join the run "
         f"{agreed.run}. Tell the other members: they are told nothing by this program"
     )

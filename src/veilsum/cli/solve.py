@@ -10,12 +10,12 @@ from rich.markup import escape
 
 from veilsum.cli.output import (
     LAWS,
-    console,
     json_option,
     print_json,
-    say,
+    say_on_terminal,
+    terminal_console,
 )
-from veilsum.cli.ranks import carried_out, ranks_option
+from veilsum.cli.ranks import command_carried_out, ranks_option
 from veilsum.minimise.methods.settings import METHODS
 
 if TYPE_CHECKING:
@@ -67,14 +67,14 @@ def command(
       veilsum solve examples/rendezvous.toml --out out/rendezvous
       veilsum solve examples/rendezvous.toml --method one-shot --law lattice --sigma 1e9
     """
-    from veilsum.files.output import prepare_folder
+    from veilsum.files.output import prepare_output_folder
     from veilsum.files.scenarios import read_scenario
     from veilsum.minimise.solve import run_scenario
 
     if where is not None and driver != "vectorised":
         raise click.UsageError("--on mpi shares arrays: use --driver vectorised")
-    with carried_out(where) as here:
-        folder = prepare_folder(out) if out is not None and here.speaks else None
+    with command_carried_out(where) as here:
+        folder = prepare_output_folder(out) if out is not None and here.speaks else None
         described = read_scenario(scenario)
         described = described.altered(
             law=law,
@@ -85,21 +85,23 @@ def command(
             seed=here.seed(described.seed),
         )
         for section in described.ignored if here.speaks else ():
-            say(f"[{section}] is for real parties: solve simulates and ignores it")
+            say_on_terminal(
+                f"[{section}] is for real parties: solve simulates and ignores it"
+            )
         run = run_scenario(described, driver=driver, progress=here.progress)
         if not here.speaks:
             return
         if folder is not None:
-            _write(folder, described, run)
+            _write_solve_output(folder, described, run)
         if as_json:
             print_json(run.to_dict())
         else:
-            console().print(f"{escape(described.title)}\n")
+            terminal_console().print(f"{escape(described.title)}\n")
             click.echo(str(run))
 
 
-def _write(folder: Path, described: Scenario, run: Run) -> None:
-    from veilsum.files.output import as_json, write_files
+def _write_solve_output(folder: Path, described: Scenario, run: Run) -> None:
+    from veilsum.files.output import as_strict_json, write_files
     from veilsum.report.figures import error_figure, figure_png_and_svg
 
     # One exchange and a local solve leave no curve to draw.
@@ -107,4 +109,6 @@ def _write(folder: Path, described: Scenario, run: Run) -> None:
         figure_png_and_svg(error_figure(run, described.title)) if run.iterations else {}
     )
     files = {f"errors.{kind}": content for kind, content in drawn.items()}
-    write_files(folder, {"result.json": as_json(run.to_dict()).encode(), **files})
+    write_files(
+        folder, {"result.json": as_strict_json(run.to_dict()).encode(), **files}
+    )

@@ -12,7 +12,13 @@ import click
 
 from veilsum.cli.app import BadInput
 from veilsum.cli.live_page import page_options, shown_page
-from veilsum.cli.output import FILE, console, json_option, print_json, table
+from veilsum.cli.output import (
+    FILE,
+    json_option,
+    print_json,
+    terminal_console,
+    terminal_table,
+)
 
 if TYPE_CHECKING:
     from veilsum.party.run_status import RunStatus
@@ -41,7 +47,7 @@ def command(*, folder: Path, page: str | None, page_open: bool, as_json: bool) -
     from msgspec import structs
 
     if page is not None or page_open:
-        _show(folder, page, opened=page_open)
+        _show_status_page(folder, page, opened=page_open)
         return
     from veilsum.party.run_status import run_status_advice, run_statuses_in
 
@@ -55,15 +61,17 @@ def command(*, folder: Path, page: str | None, page_open: bool, as_json: bool) -
         click.echo(f"no runs in {folder}")
         return
     columns = ("run", "party", "state", "phase", "epoch", "round", "waits for", "moved")
-    screen = console()
-    screen.print(table(columns, (_row(one, now) for one in found)))
+    screen = terminal_console()
+    screen.print(
+        terminal_table(columns, (_printed_status_row(one, now) for one in found))
+    )
     for one in found:
         if line := run_status_advice(one, now):
             # Commands to copy: no line break in the middle of a path.
             screen.print(f"{one.run[-8:]}: {line}", markup=False, soft_wrap=True)
 
 
-def _show(folder: Path, page: str | None, *, opened: bool) -> None:
+def _show_status_page(folder: Path, page: str | None, *, opened: bool) -> None:
     from veilsum.cli.join import ended_like_ctrl_c
 
     if not folder.is_dir():
@@ -73,7 +81,7 @@ def _show(folder: Path, page: str | None, *, opened: bool) -> None:
         Event().wait()
 
 
-def _row(one: RunStatus, now: float) -> tuple[str, ...]:
+def _printed_status_row(one: RunStatus, now: float) -> tuple[str, ...]:
     from rich.markup import escape
 
     state = "silent" if one.is_silent(now) else one.state

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from veilsum.cli.app import BadInput
-from veilsum.cli.output import FILE, json_option, on_screen, print_json
+from veilsum.cli.output import FILE, json_option, message_on_screen, print_json
 
 if TYPE_CHECKING:
     from veilsum.party.studying import StudyStatus
@@ -70,14 +70,14 @@ def extend(*, study: Path, more: Path, out: Path, as_json: bool) -> None:
     """
     from veilsum.consortium.study import AgreedStudy, study_from
     from veilsum.files.consortiums import read_agreement, write_consortium
-    from veilsum.files.scenarios import read_toml
+    from veilsum.files.scenarios import read_toml_file
     from veilsum.net.amendment import amendment_file, read_amendment
     from veilsum.sums.kinds import check_agreed_file
 
     before = read_agreement(study)
     if not isinstance(before, AgreedStudy):
         raise BadInput(f"{study} is the file of one question, and no study")
-    added = read_toml(more)
+    added = read_toml_file(more)
     if [*added] != ["question"] or not isinstance(added["question"], list):
         raise BadInput(
             f"{more} must have [[question]] entries and nothing else, found "
@@ -105,11 +105,11 @@ def report_study(found: StudyStatus, folder: Path, *, as_json: bool) -> NoReturn
         click.get_current_context().exit(0 if found.good else 1)
     rows = found.stages.values()
     done = sum(one.stage == "finished" for one in rows)
-    click.echo(on_screen(f"{found.title or found.run}, {found.party}"))
+    click.echo(message_on_screen(f"{found.title or found.run}, {found.party}"))
     for one in rows:
         where = folder / one.name / "result.json"
         told = f"{where}" if one.stage == "finished" else one.reason
         line = f"  {one.name:<24}{one.stage:<10}{told}".rstrip()
-        click.echo(on_screen(" ".join(line.split("\n"))))
+        click.echo(message_on_screen(" ".join(line.split("\n"))))
     click.echo(f"{done} of {len(rows)} questions have a result")
     click.get_current_context().exit(0 if found.good else 1)

@@ -13,7 +13,7 @@ from veilsum.cli.output import (
     json_option,
     on_option,
     print_json,
-    say,
+    say_on_terminal,
 )
 from veilsum.minimise.methods.settings import METHODS
 
@@ -123,22 +123,24 @@ def command(
     """
     from dataclasses import replace
 
-    from veilsum.files.output import prepare_folder
+    from veilsum.files.output import prepare_output_folder
     from veilsum.files.scenarios import read_scenario
     from veilsum.minimise.sweeps import sweep
 
     if figure is not None:
-        _check_kind(figure)
-        prepare_folder(figure.parent)
+        _check_figure_option(figure)
+        prepare_output_folder(figure.parent)
     described = read_scenario(scenario)
     for section in described.ignored:
-        say(f"[{section}] is for real parties: sweep simulates and ignores it")
+        say_on_terminal(
+            f"[{section}] is for real parties: sweep simulates and ignores it"
+        )
     changes: dict[str, Any] = {"bounds_from_costs": True} if bounds_from_costs else {}
     if iterations is not None:
         changes["iterations"] = iterations
     found = sweep(
         described,
-        graphs={name: _graph(name) for name in graphs} or None,
+        graphs={name: _parse_sweep_graph(name) for name in graphs} or None,
         sigmas=sigmas or None,
         laws=laws or None,
         methods=methods or None,
@@ -151,29 +153,31 @@ def command(
         on=on,
     )
     if figure is not None:
-        _write(figure, found)
+        _write_sweep_figure(figure, found)
     if as_json:
         print_json(found.to_dict())
     else:
         click.echo(str(found))
     if found.interrupted:
         left = found.asked - len(found.rows)
-        say(f"stopped with {left:,} lines to go: the same command goes on with --out")
+        say_on_terminal(
+            f"stopped with {left:,} lines to go: the same command goes on with --out"
+        )
         raise click.exceptions.Exit(1)
 
 
-def _graph(name: str) -> Topology:
+def _parse_sweep_graph(name: str) -> Topology:
     from veilsum.files.graphs import topology_from
 
     return topology_from(name)
 
 
-def _check_kind(figure: Path) -> None:
+def _check_figure_option(figure: Path) -> None:
     if figure.suffix.lower() not in (".png", ".svg"):
         raise click.UsageError(f"--figure takes a .png or .svg file, found {figure}")
 
 
-def _write(figure: Path, found: Any) -> None:
+def _write_sweep_figure(figure: Path, found: Any) -> None:
     from veilsum.files.output import write_files
     from veilsum.report.figures import figure_png_and_svg
 

@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from rich.markup import escape
 
-from veilsum.cli.app import Failure
-from veilsum.cli.output import FILE, console, json_option, print_json, say
+from veilsum.cli.app import CommandFailure
+from veilsum.cli.output import (
+    FILE,
+    json_option,
+    print_json,
+    say_on_terminal,
+    terminal_console,
+)
 
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium
-    from veilsum.party.local import LocalRun
+    from veilsum.party.local import LocalPartyRun
 
 
 @click.command("up")
@@ -44,46 +50,46 @@ def command(*, scenario: Path, out: Path | None, as_json: bool) -> None:
       veilsum up examples/diabetes.toml --out out/hospitals
     """
     if out is not None:
-        _run(scenario, out, as_json=as_json)
+        _run_up_command(scenario, out, as_json=as_json)
         if not as_json:
             place = quote(str(out))
             where = f"{place}/NAME/out; its log is beside"
-            say(f"result, receipt and page of a party: {where}")
-            say(f"to read it: veilsum report {place} -o report.html")
+            say_on_terminal(f"result, receipt and page of a party: {where}")
+            say_on_terminal(f"to read it: veilsum report {place} -o report.html")
         return
     with tempfile.TemporaryDirectory(prefix="veilsum-") as place:
-        _run(scenario, Path(place) / "up", as_json=as_json)
+        _run_up_command(scenario, Path(place) / "up", as_json=as_json)
     if not as_json:
-        say(
+        say_on_terminal(
             "the parties' folders are gone; --out FOLDER keeps them, with results and "
             "receipts, for veilsum report and veilsum verify"
         )
 
 
-def _run(scenario: Path, folder: Path, *, as_json: bool) -> None:
+def _run_up_command(scenario: Path, folder: Path, *, as_json: bool) -> None:
     from veilsum.party.processes import party_process_context
 
     party_process_context()  # it loads at the same time as what follows
     from veilsum.party.local import local_run
 
     for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, _leave)
+        signal.signal(ending, _leave_up_command)
     with local_run(scenario, folder) as run:
         for line in run.left_out:
-            say(f"left out: {line}")
+            say_on_terminal(f"left out: {line}")
         run.start_all()
-        codes = run.wait(_phases(run))
-        _check(run, codes)
-        _report(run, as_json=as_json)
+        codes = run.wait(_print_up_phases(run))
+        _check_exit_codes(run, codes)
+        _report_up_command(run, as_json=as_json)
 
 
-def _leave(number: int, frame: object) -> NoReturn:
+def _leave_up_command(number: int, frame: object) -> NoReturn:
     """Be ended in good order: parties first, then their folders."""
     del frame
     sys.exit(128 + number)
 
 
-def _phases(run: LocalRun) -> Callable[[], None]:
+def _print_up_phases(run: LocalPartyRun) -> Callable[[], None]:
     seen: dict[str, str] = {}
     read: dict[str, int] = {}
 
@@ -96,18 +102,18 @@ def _phases(run: LocalRun) -> Callable[[], None]:
             if size == read.get(name):
                 continue  # nothing new: of many parties most say nothing just now
             read[name] = size
-            phase = phase_of(run.last_words(name))
+            phase = phase_of_log_line(run.last_words(name))
             if phase and seen.get(name) != phase:
                 seen[name] = phase
-                say(f"  {name}: {phase}")
+                say_on_terminal(f"  {name}: {phase}")
 
     return look
 
 
-def phase_of(line: str) -> str | None:
+def phase_of_log_line(line: str) -> str | None:
     """Return the phase that a line of a party's log announces, if it does.
 
-    >>> phase_of('{"event": "phase", "phase": "sharing"}')
+    >>> phase_of_log_line('{"event": "phase", "phase": "sharing"}')
     'sharing'
     """
     try:
@@ -117,25 +123,25 @@ def phase_of(line: str) -> str | None:
     return found.get("phase") if found.get("event") == "phase" else None
 
 
-def _check(run: LocalRun, codes: dict[str, int]) -> None:
+def _check_exit_codes(run: LocalPartyRun, codes: dict[str, int]) -> None:
     failed = [name for name, code in codes.items() if code]
     if failed:
         lines = "; ".join(f"{name}: {run.last_words(name)}" for name in failed)
-        raise Failure(
+        raise CommandFailure(
             f"{len(failed)} of {len(codes)} parties did not finish; {lines} (all logs "
             "are kept with --out FOLDER)"
         )
 
 
-def _report(run: LocalRun, *, as_json: bool) -> None:
+def _report_up_command(run: LocalPartyRun, *, as_json: bool) -> None:
     from veilsum.consortium.study import AgreedStudy
 
     if not isinstance(agreed := run.consortium, AgreedStudy):
         outs = [seat.out for seat in run.seats.values()]
-        _report_run(run, agreed, outs, as_json=as_json)
+        _print_up_run(run, agreed, outs, as_json=as_json)
         return
     found = {
-        name: _report_run(
+        name: _print_up_run(
             run,
             one,
             [seat.out / name for seat in run.seats.values()],
@@ -147,8 +153,8 @@ def _report(run: LocalRun, *, as_json: bool) -> None:
         print_json({"questions": found, "parties": list(run.seats)})
 
 
-def _report_run(
-    run: LocalRun, agreed: Consortium, outs: list[Path], *, as_json: bool | None
+def _print_up_run(
+    run: LocalPartyRun, agreed: Consortium, outs: list[Path], *, as_json: bool | None
 ) -> dict[str, Any]:
     """Print what a run found, or, of several, return it; refuse what is not one."""
     from veilsum.net.receipt import read_receipt, verify_receipts
@@ -158,40 +164,40 @@ def _report_run(
     ]
     receipts = [read_receipt(out / "receipt.json") for out in outs]
     verdict = verify_receipts(receipts, agreed)
-    same = one_answer(results)
+    same = is_one_printed_answer(results)
     document = {**results[0], "verified": verdict.good and same}
     if as_json:
         print_json({**document, "parties": list(run.seats)})
     elif as_json is False:
         if agreed.title:
-            console().print(f"\n{escape(agreed.title)}")
+            terminal_console().print(f"\n{escape(agreed.title)}")
         if agreed.study:
-            console().print(f"\nquestion {agreed.run[:-33]}")
-        _print(results, same=same, good=verdict.good)
+            terminal_console().print(f"\nquestion {agreed.run[:-33]}")
+        _print_up_results(results, same=same, good=verdict.good)
     wrong = [f"{one.check}: {one.detail}" for one in verdict.findings if not one.good]
     if not same:
         wrong.insert(0, "the parties' answers differ")
     if wrong:
-        raise Failure(f"do not use this result: {'; '.join(wrong)}")
+        raise CommandFailure(f"do not use this result: {'; '.join(wrong)}")
     return document
 
 
-def one_answer(results: list[dict[str, Any]]) -> bool:
+def is_one_printed_answer(results: list[dict[str, Any]]) -> bool:
     return all(one["minimiser"] == results[0]["minimiser"] for one in results)
 
 
-def _print(results: list[dict[str, Any]], *, same: bool, good: bool) -> None:
-    screen = console()
+def _print_up_results(results: list[dict[str, Any]], *, same: bool, good: bool) -> None:
+    screen = terminal_console()
     screen.print(f"\n{len(results)} parties, {'one answer' if same else 'NOT one'}:")
     names = [row["name"] for row in results[0].get("table", ())]
     for k, number in enumerate(results[0]["minimiser"]):
         name = names[k] if names else f"x[{k}]"
         screen.print(f"  {escape(name):<16}{number:.12g}")
-    screen.print(_promise(results[0]["guarantee"]))
+    screen.print(_printed_up_guarantee(results[0]["guarantee"]))
     screen.print("receipts " + ("verified" if good else "NOT in order"))
 
 
-def _promise(guarantee: dict[str, Any]) -> str:
+def _printed_up_guarantee(guarantee: dict[str, Any]) -> str:
     from veilsum.sums.releases import SUM_LIMITS
 
     most, epsilon = guarantee.get("tolerate") or 0, guarantee["epsilon"]

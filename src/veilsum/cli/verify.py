@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from veilsum.consortium.consortium import Consortium
-    from veilsum.net.evidence import Evidence, Judgement
-    from veilsum.net.receipt import Finding, Receipt, Verdict
+    from veilsum.net.evidence import Evidence, EvidenceJudgement
+    from veilsum.net.receipt import Receipt, ReceiptFinding, Verdict
 
 
 @click.command("verify")
@@ -70,20 +70,32 @@ def command(
         --result out/mine/result.json
       veilsum verify out/mine/evidence-ward3.json --consortium study.veil
     """
-    from veilsum.net.evidence import Evidence, judge_signed_evidence, read_signed
-    from veilsum.net.receipt import Receipt, read_result, verify_receipts
+    from veilsum.net.evidence import (
+        Evidence,
+        judge_signed_evidence,
+        read_signed_receipt_or_evidence,
+    )
+    from veilsum.net.receipt import Receipt, read_result_beside_receipt, verify_receipts
     from veilsum.party.replay import agreed_findings
 
-    given = [read_signed(file) for file in files]
+    given = [read_signed_receipt_or_evidence(file) for file in files]
     receipts = [one for one in given if isinstance(one, Receipt)]
     evidence = [one for one in given if isinstance(one, Evidence)]
-    consortium = None if agreed is None else _agreed(agreed, [*receipts, *evidence])
+    consortium = (
+        None
+        if agreed is None
+        else _read_verified_agreement(agreed, [*receipts, *evidence])
+    )
     verdict = None
     if receipts or answer is not None:
         more = None
         if consortium is not None and answer is not None:
-            more = _followed(receipts, consortium, answer)
-        result = None if answer is None or more is not None else read_result(answer)
+            more = _check_result_against_receipts(receipts, consortium, answer)
+        result = (
+            None
+            if answer is None or more is not None
+            else read_result_beside_receipt(answer)
+        )
         verdict = verify_receipts(receipts, consortium, result=result)
         agreed_ = () if consortium is None else agreed_findings(receipts, consortium)
         found = (*verdict.findings, *agreed_, *(more or ()))
@@ -91,7 +103,7 @@ def command(
     proofs = [
         judge_signed_evidence(one, consortium, receipts=receipts) for one in evidence
     ]
-    report = Report(verdict, receipts, list(zip(evidence, proofs, strict=True)))
+    report = VerifyReport(verdict, receipts, list(zip(evidence, proofs, strict=True)))
     if as_json:
         print_json(report.to_dict())
     else:
@@ -99,9 +111,9 @@ def command(
     click.get_current_context().exit(0 if report.good else 1)
 
 
-def _followed(
+def _check_result_against_receipts(
     receipts: list[Receipt], consortium: Consortium, result: Path
-) -> list[Finding] | None:
+) -> list[ReceiptFinding] | None:
     """Return whether a result follows from the sums beside it; None without them."""
     from veilsum.party.replay import (
         SUMS,
@@ -117,12 +129,14 @@ def _followed(
     return [*result_findings(receipts, consortium, result=found, sums=sums)]
 
 
-def _agreed(file: Path, signed: Sequence[Receipt | Evidence]) -> Consortium:
+def _read_verified_agreement(
+    file: Path, signed: Sequence[Receipt | Evidence]
+) -> Consortium:
     """Return what a file agrees on; of a study, the question that was signed about."""
-    from veilsum.consortium.study import runs_of
+    from veilsum.consortium.study import runs_of_agreement
     from veilsum.files.consortiums import read_agreement
 
-    found = runs_of(read_agreement(file))
+    found = runs_of_agreement(read_agreement(file))
     if len(found) == 1:
         return found[0]
     runs = {one.run for one in signed}
@@ -138,7 +152,7 @@ def _agreed(file: Path, signed: Sequence[Receipt | Evidence]) -> Consortium:
 
 
 @dataclass(frozen=True)
-class Report:
+class VerifyReport:
     """What all files together come to.
 
     Attributes:
@@ -148,7 +162,7 @@ class Report:
 
     verdict: Verdict | None
     receipts: list[Receipt]
-    evidence: list[tuple[Evidence, Judgement]]
+    evidence: list[tuple[Evidence, EvidenceJudgement]]
 
     @property
     def good(self) -> bool:
@@ -176,13 +190,13 @@ class Report:
         return {**found, "good": self.good, "evidence": evidence, "absent": absent}
 
     def print(self, *, telephone: bool) -> None:
-        from veilsum.net.identity import fingerprint
+        from veilsum.net.identity import certificate_fingerprint
 
         prints = [] if self.verdict is None else [*self.verdict.fingerprints]
         for finding in () if self.verdict is None else self.verdict.findings:
-            click.echo(_line(finding))
+            click.echo(_printed_receipt_finding(finding))
         for one, proof in self.evidence:
-            prints.append((one.party, fingerprint(one.certificate)))
+            prints.append((one.party, certificate_fingerprint(one.certificate)))
             click.echo(f"{'proved' if proof.proved else 'NOT ok'}  {proof.words}")
         for party, digest in self.absent:
             click.echo(f"note    {party} has evidence that is not here: {digest}")
@@ -198,6 +212,6 @@ class Report:
             click.echo(f"\n{len(self.receipts)} receipts: {words}")
 
 
-def _line(finding: Finding) -> str:
+def _printed_receipt_finding(finding: ReceiptFinding) -> str:
     mark = "ok    " if finding.good else "NOT ok"
     return f"{mark}  {finding.check}: {finding.detail}"

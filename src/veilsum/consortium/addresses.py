@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
-from veilsum.consortium.pem import der_of, pem_of
+from veilsum.consortium.pem import der_of_pem, pem_of_der
 from veilsum.errors import InvalidScenarioError, is_seen, printable
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+")
@@ -33,7 +33,7 @@ class Address:
         """Return the address that a text spells: host:port, IPv6 in brackets."""
         host, colon, port = text.strip().rpartition(":")
         if host.startswith("[") and host.endswith("]"):
-            host = _ipv6(host[1:-1], text)
+            host = _parse_ipv6_address(host[1:-1], text)
         elif not _HOST.fullmatch(host):
             raise _no_address(text)
         if not colon or not port.isascii() or not port.isdigit():
@@ -47,7 +47,7 @@ class Address:
         return f"{host}:{self.port}"
 
 
-def _ipv6(host: str, text: str) -> str:
+def _parse_ipv6_address(host: str, text: str) -> str:
     try:
         return str(IPv6Address(host))
     except ValueError:
@@ -62,7 +62,7 @@ def _no_address(text: str) -> InvalidScenarioError:
     )
 
 
-def is_loopback(host: str) -> bool:
+def is_loopback_address(host: str) -> bool:
     """Say whether a host is the machine itself, which no proxy can reach."""
     try:
         return ip_address(host).is_loopback
@@ -70,7 +70,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def is_anywhere(host: str) -> bool:
+def is_any_address(host: str) -> bool:
     """Say whether a host stands for all addresses of a machine: nobody dials it."""
     try:
         return ip_address(host).is_unspecified
@@ -79,7 +79,7 @@ def is_anywhere(host: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Relay:
+class ConsortiumRelay:
     """Where two members meet who do not reach each other.
 
     Attributes:
@@ -93,30 +93,30 @@ class Relay:
     path: str = ""
 
     @classmethod
-    def of(cls, text: str) -> Relay:
+    def of(cls, text: str) -> ConsortiumRelay:
         """Return the relay that a text spells: wss://HOST[:PORT][/PATH].
 
         >>> str(Relay.of("wss://relay.example.org"))
         'wss://relay.example.org:443'
         """
         if not is_seen(text) or len(text) > 200:
-            raise _no_relay(text)
+            raise _no_relay_address_error(text)
         try:
             found = urlsplit(text.strip())
             secure = found.scheme == "wss"
             odd = found.query or found.fragment or "@" in found.netloc
             if found.scheme not in {"ws", "wss"} or odd:
-                raise _no_relay(text)
+                raise _no_relay_address_error(text)
             if not _RELAY_PATH.fullmatch(found.path):
-                raise _no_relay(text)
+                raise _no_relay_address_error(text)
             port = (443 if secure else 80) if found.port is None else found.port
             host = found.hostname or ""
             address = Address.of(
                 f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             )
         except ValueError:  # what is no address is one of these, too
-            raise _no_relay(text) from None
-        if not secure and not is_loopback(address.host):
+            raise _no_relay_address_error(text) from None
+        if not secure and not is_loopback_address(address.host):
             raise InvalidScenarioError(
                 f"a relay is called under TLS, wss://, found {text!r}: without, "
                 "everybody on the way would read the token (ws:// is for a relay on "
@@ -129,7 +129,7 @@ class Relay:
         return f"{'wss' if self.secure else 'ws'}://{self.address}{self.path}"
 
 
-def _no_relay(text: str) -> InvalidScenarioError:
+def _no_relay_address_error(text: str) -> InvalidScenarioError:
     return InvalidScenarioError(
         "a relay is written as wss://HOST, wss://HOST:PORT or wss://HOST:PORT/PATH, "
         f"such as wss://relay.example.org, found {printable(repr(text[:200]))}",
@@ -138,7 +138,7 @@ def _no_relay(text: str) -> InvalidScenarioError:
 
 
 @dataclass(frozen=True)
-class Relays:
+class ConsortiumRelays:
     """What members agreed on about the relays between them.
 
     Attributes:
@@ -148,7 +148,7 @@ class Relays:
             member's own system trusts.
     """
 
-    places: tuple[Relay, ...]
+    places: tuple[ConsortiumRelay, ...]
     token: str
     certificate: str | None = None
 
@@ -159,7 +159,7 @@ class Relays:
         relay: str | tuple[str, ...],
         relay_token: str,
         relay_certificate: str | None = None,
-    ) -> Relays:
+    ) -> ConsortiumRelays:
         """Return the relays that a file's [deployment] names."""
         texts = (relay,) if isinstance(relay, str) else relay
         if not 1 <= len(texts) <= MOST_RELAYS:
@@ -168,7 +168,7 @@ class Relays:
                 f"{len(texts)}",
                 code="relay-count",
             )
-        places = tuple(map(Relay.of, texts))
+        places = tuple(map(ConsortiumRelay.of, texts))
         if len(set(places)) < len(places):
             raise InvalidScenarioError(
                 "[deployment] relay names one relay twice", code="duplicate-relay"
@@ -181,5 +181,5 @@ class Relays:
                 code="malformed-token-digest",
             )
         text = relay_certificate
-        certificate = None if text is None else pem_of(der_of(text))
+        certificate = None if text is None else pem_of_der(der_of_pem(text))
         return cls(places, relay_token, certificate)

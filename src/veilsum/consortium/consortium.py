@@ -21,10 +21,19 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from veilsum.consortium.addresses import Address as Address, Relays, is_anywhere
+from veilsum.consortium.addresses import (
+    Address as Address,
+    ConsortiumRelays,
+    is_any_address,
+)
 from veilsum.consortium.costs import PRIVATE, PublicCost
-from veilsum.consortium.kinds import QuestionFile, QuestionSpec, headings, kind_of
-from veilsum.consortium.pem import der_of, pem_of
+from veilsum.consortium.kinds import (
+    QuestionFile,
+    QuestionSpec,
+    kind_of_question_heading,
+    question_section_headings,
+)
+from veilsum.consortium.pem import der_of_pem, pem_of_der
 from veilsum.consortium.sections import (
     COST_ONLY,
     DomainSection,
@@ -34,19 +43,26 @@ from veilsum.consortium.sections import (
     PolicySection,
     RelaySection,
     StoppingSection,
-    settings_of,
+    settings_of_sections,
 )
 from veilsum.errors import InvalidScenarioError, is_seen, printable
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.methods.settings import Settings
 from veilsum.numbers.arrays import listed_names, nearest_name
-from veilsum.numbers.units import unit_of
-from veilsum.protocol.plan import Plan
-from veilsum.reading import Section, Table, Text, about, check_keys, read
-from veilsum.showing import Renderable, Rendering, counted
+from veilsum.numbers.units import numeric_unit_of
+from veilsum.protocol.plan import ProtocolPlan
+from veilsum.reading import (
+    Section,
+    Table,
+    Text,
+    about_read_section,
+    check_read_keys,
+    read_section,
+)
+from veilsum.showing import Renderable, Rendering, counted_words
 from veilsum.tables.schema import Schema, SchemaSection
 
 FORMAT = 1
@@ -66,7 +82,7 @@ SCHEMA_HINT = (
 
 
 @dataclass(frozen=True)
-class Member:
+class ConsortiumMember:
     """A party of the consortium, as the others know it.
 
     Attributes:
@@ -81,7 +97,7 @@ class Member:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Minimisation:
+class AgreedMinimisation:
     """Private costs of an agreed kind, minimised together."""
 
     heading: ClassVar[str] = "cost"
@@ -93,7 +109,7 @@ class Minimisation:
 
 
 # What parties may be asked together.
-Question: TypeAlias = Minimisation | QuestionSpec
+Question: TypeAlias = AgreedMinimisation | QuestionSpec
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -119,7 +135,7 @@ class Consortium(Renderable):
 
     run: str
     title: str
-    members: tuple[Member, ...]
+    members: tuple[ConsortiumMember, ...]
     topology: Topology
     masks: Masks
     rules: PolicySection
@@ -128,7 +144,7 @@ class Consortium(Renderable):
     organiser: str = ""
     study: str = ""
     former: str = ""
-    relays: Relays | None = None
+    relays: ConsortiumRelays | None = None
     written: bytes = field(repr=False)
 
     def showing(self) -> Rendering:
@@ -139,9 +155,9 @@ class Consortium(Renderable):
             f"Consortium for the run {self.run}",
             [
                 *([self.title] if self.title else []),
-                f"{counted(len(self.members), 'member')}: {names}",
+                f"{counted_words(len(self.members), 'member')}: {names}",
                 f"asked: {asked}; {self.masks.law} masks; "
-                f"{counted(self.topology.n_edges, 'link')}",
+                f"{counted_words(self.topology.n_edges, 'link')}",
             ],
             {"SHA-256": [self.digest.hex()]},
         )
@@ -151,7 +167,7 @@ class Consortium(Renderable):
         """Every member's certificate, PEM."""
         return {member.name: member.certificate for member in self.members}
 
-    def member(self, name: str) -> Member:
+    def member(self, name: str) -> ConsortiumMember:
         """Return a member by name; an unknown one is refused with the nearest."""
         return self.members[self.topology.index(name)]
 
@@ -189,12 +205,15 @@ class Consortium(Renderable):
         """Say why these members may not go on without the others, if they may not."""
         topology, policy = self.topology, self.rules.policy
         left = tuple(name for name in topology.parties if name in members)
-        if any(kind_of(one.heading).needs_all_members for one in self.questions):
+        if any(
+            kind_of_question_heading(one.heading).needs_all_members
+            for one in self.questions
+        ):
             lost = [name for name in topology.parties if name not in members]
             return f"without {listed_names(lost)} nothing adds up" if lost else None
         # Of a plan only the graph and the policy decide this.
         law = self.masks.on(topology)
-        plan = Plan(
+        plan = ProtocolPlan(
             terms=b"", topology=topology, law=law, size=1, answer_size=1, policy=policy
         )
         return plan.refusal(left)
@@ -202,7 +221,7 @@ class Consortium(Renderable):
     def to_table(self) -> dict[str, Any]:
         """Return everything as plain values, as the file has it."""
         found = json.loads(self.written)
-        found["members"] = [member_row(one) for one in self.members]
+        found["members"] = [row_of_consortium_member(one) for one in self.members]
         own = ConsortiumFile.__struct_fields__
         # A question stands where the file has [cost].
         place = own.index("schema")
@@ -220,7 +239,9 @@ class Consortium(Renderable):
         """16 letters, the same in every file of the same members; "" for a plan."""
         if not self.run.strip("0"):  # nobody has a certificate yet
             return ""
-        who = canonical(sorted(member.certificate for member in self.members))
+        who = canonical_agreement_json(
+            sorted(member.certificate for member in self.members)
+        )
         return hashlib.sha256(b"veilsum members\0" + who).hexdigest()[:16]
 
     @cached_property
@@ -233,7 +254,9 @@ class Consortium(Renderable):
         table, (question,) = self.to_table(), self.questions
         own = () if question.on_tables else (question.heading,)
         kept = (*own, "domain", "masks", "policy", "schema")
-        return canonical({name: table[name] for name in kept if name in table}).decode()
+        return canonical_agreement_json(
+            {name: table[name] for name in kept if name in table}
+        ).decode()
 
     @cached_property
     def question_digest(self) -> str:
@@ -254,13 +277,15 @@ class Consortium(Renderable):
                 else {}
             ),
         }
-        return hashlib.sha256(b"veilsum question\0" + canonical(asked)).hexdigest()
+        return hashlib.sha256(
+            b"veilsum question\0" + canonical_agreement_json(asked)
+        ).hexdigest()
 
     @cached_property
     def section_digests(self) -> dict[str, str]:
         """A short digest of each section, to say where two files differ."""
         return {
-            name: hashlib.sha256(canonical(content)).hexdigest()[:16]
+            name: hashlib.sha256(canonical_agreement_json(content)).hexdigest()[:16]
             for name, content in self.to_table().items()
         }
 
@@ -302,7 +327,7 @@ class MemberEntry(Section, frozen=True, kw_only=True):
     certificate: Text | None = None
 
 
-def canonical(value: Any) -> bytes:
+def canonical_agreement_json(value: Any) -> bytes:
     """Return plain values as JSON in its one spelling: sorted, without spaces."""
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), allow_nan=False
@@ -312,11 +337,15 @@ def canonical(value: Any) -> bytes:
 def consortium_from(table: Table) -> Consortium:
     """Return the consortium that a parsed file describes; refuse all that is odd."""
     _refuse_what_is_not_public(table)
-    check_format(table)
-    _check_task(table)
-    said = {key: plain(value, key) for key, value in table.items() if key != "members"}
+    check_consortium_format(table)
+    _check_consortium_task(table)
+    said = {
+        key: plain_agreement_value(value, key)
+        for key, value in table.items()
+        if key != "members"
+    }
     members = {"members": table["members"]} if "members" in table else {}
-    file = read({**said, **members}, ConsortiumFile, "the consortium file")
+    file = read_section({**said, **members}, ConsortiumFile, "the consortium file")
     sections = msgspec.structs.asdict(file)
     for name, value in said.items():
         # Scenarios may have headings without keys; here the digest depends on them.
@@ -325,26 +354,30 @@ def consortium_from(table: Table) -> Consortium:
                 f"[{name}] is empty: write its keys under the heading, or remove it",
                 code="empty-section",
             )
-    check_run(file.run)
-    _check_title(file.title)
+    check_agreed_run_name(file.run)
+    _check_agreed_title(file.title)
     if len(file.members) > MOST_MEMBERS:
         raise InvalidScenarioError(
             f"a consortium has {MOST_MEMBERS} members at most, found "
             f"{len(file.members)}",
             code="too-many-members",
         )
-    found = tuple(member_from(row) for row in file.members)
-    _check_differ(found)
-    _check_organiser(file.organiser, found)
-    relays = None if file.deployment is None else Relays.of(**file.deployment.given())
-    topology = _topology(file.graph, found, relayed=relays is not None)
-    with about("masks"):
+    found = tuple(consortium_member_from_row(row) for row in file.members)
+    _check_members_differ(found)
+    _check_agreed_organiser(file.organiser, found)
+    relays = (
+        None
+        if file.deployment is None
+        else ConsortiumRelays.of(**file.deployment.given())
+    )
+    topology = _topology_of_consortium(file.graph, found, relayed=relays is not None)
+    with about_read_section("masks"):
         unit = None if file.cost is None else file.cost.unit
         masks = file.masks.masks
         if unit is not None:
-            masks = masks.altered(unit=unit_of(unit))
+            masks = masks.altered(unit=numeric_unit_of(unit))
         masks.on(topology).check_deployable(least_weight=float(topology.weights.min()))
-    with about("schema"):
+    with about_read_section("schema"):
         schema = None if file.schema is None else file.schema.schema
         for column in () if schema is None else schema.columns:
             if not column.is_category:
@@ -357,12 +390,14 @@ def consortium_from(table: Table) -> Consortium:
         masks=masks,
         rules=file.policy or PolicySection(),
         schema=schema,
-        questions=(_question(file),),
+        questions=(_question_of_consortium(file),),
         organiser=file.organiser,
-        study=_checked_study(file.study),
-        former=check_former(file.former),
+        study=_check_agreed_study_digest(file.study),
+        former=check_former_agreement_digest(file.former),
         relays=relays,
-        written=canonical({**said, "members": [member_row(one) for one in found]}),
+        written=canonical_agreement_json(
+            {**said, "members": [row_of_consortium_member(one) for one in found]}
+        ),
     )
 
 
@@ -384,23 +419,23 @@ def _refuse_what_is_not_public(table: Table) -> None:
             code="study-not-question",
         )
     known = dict.fromkeys((*ConsortiumFile.known_keys(), *NOT_PUBLIC))
-    check_keys(table, known, "the consortium file")
+    check_read_keys(table, known, "the consortium file")
     for name, why in NOT_PUBLIC.items():
         # But for the way between members, which they must agree on.
-        if name in table and "relay" not in _section(table, name):
+        if name in table and "relay" not in _section_of_agreement(table, name):
             raise InvalidScenarioError(
                 f"[{name}] has no place in a consortium file ({why}): remove it, or "
                 "run veilsum consortium new, which leaves it out",
                 code="section-not-public",
             )
-    private = [key for key in PRIVATE if key in _section(table, "cost")]
+    private = [key for key in PRIVATE if key in _section_of_agreement(table, "cost")]
     if private:
         raise InvalidScenarioError(
             f"[cost] {private[0]} has no place in a consortium file, which all members "
             "read: each party gives its own when it joins; take it out",
             code="cost-not-public",
         )
-    if "corrupted" in _section(table, "policy"):
+    if "corrupted" in _section_of_agreement(table, "policy"):
         raise InvalidScenarioError(
             "[policy] corrupted names a coalition for a simulation, and real parties "
             "promise nothing about it by name: take it out; tolerate says how many "
@@ -409,14 +444,14 @@ def _refuse_what_is_not_public(table: Table) -> None:
         )
 
 
-def _section(table: Table, name: str) -> Table:
+def _section_of_agreement(table: Table, name: str) -> Table:
     found = table.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
 def question_heading(present: Collection[str]) -> str:
     """Return which of the sections that are present says what is run."""
-    found = [name for name in headings() if name in present]
+    found = [name for name in question_section_headings() if name in present]
     if not found and "question" in present:
         raise InvalidScenarioError(
             "the scenario has several [[question]], a study, and one is wanted here: "
@@ -424,7 +459,7 @@ def question_heading(present: Collection[str]) -> str:
             code="study-not-question",
         )
     if len(found) != 1:
-        choices = ", ".join(f"[{name}]" for name in headings())
+        choices = ", ".join(f"[{name}]" for name in question_section_headings())
         raise InvalidScenarioError(
             f"a consortium runs exactly one of {choices}, found "
             f"{listed_names(found) or 'none'}",
@@ -433,7 +468,7 @@ def question_heading(present: Collection[str]) -> str:
     return found[0]
 
 
-def _check_task(table: Table) -> None:
+def _check_consortium_task(table: Table) -> None:
     """Refuse sections that do not go together."""
     task = question_heading(table)
     if task == "cost":
@@ -453,13 +488,13 @@ def _check_task(table: Table) -> None:
             f"[{unused[0]}] belongs to a [cost], and this is a [{task}]: take it out",
             code="section-without-cost",
         )
-    if kind_of(task).spec.on_tables and "schema" not in table:
+    if kind_of_question_heading(task).spec.on_tables and "schema" not in table:
         raise InvalidScenarioError(
             f"a [{task}] needs a [schema]: {SCHEMA_HINT}", code="missing-section"
         )
 
 
-def check_format(table: Table) -> None:
+def check_consortium_format(table: Table) -> None:
     """Refuse another format first: whatever else is odd then is no mistake."""
     found = table.get("format", "none")
     if type(found) is not int or found != FORMAT:
@@ -470,7 +505,7 @@ def check_format(table: Table) -> None:
         )
 
 
-def check_run(run: object) -> None:
+def check_agreed_run_name(run: object) -> None:
     """Refuse a name that another run may have."""
     if not isinstance(run, str) or not _RUN.fullmatch(run) or len(run) > 100:
         raise InvalidScenarioError(
@@ -481,7 +516,7 @@ def check_run(run: object) -> None:
         )
 
 
-def _check_title(title: str) -> None:
+def _check_agreed_title(title: str) -> None:
     """Refuse a title that could pass for more lines of the screen it is shown on."""
     if not is_seen(title) or "  " in title or len(title) > TITLE_LETTERS:
         shown = title if len(title) <= TITLE_LETTERS else f"{title[:TITLE_LETTERS]}..."
@@ -492,7 +527,7 @@ def _check_title(title: str) -> None:
         )
 
 
-def _check_organiser(name: str, members: Sequence[Member]) -> None:
+def _check_agreed_organiser(name: str, members: Sequence[ConsortiumMember]) -> None:
     """Refuse an organiser who takes no part: nobody would stand up for the file."""
     known = [member.name for member in members]
     if name and name not in known:
@@ -504,7 +539,7 @@ def _check_organiser(name: str, members: Sequence[Member]) -> None:
         )
 
 
-def _checked_study(digest: str) -> str:
+def _check_agreed_study_digest(digest: str) -> str:
     if digest and not _DIGEST.fullmatch(digest):
         raise InvalidScenarioError(
             "study is the digest of the study that a file is one question of, 64 "
@@ -515,7 +550,7 @@ def _checked_study(digest: str) -> str:
     return digest
 
 
-def check_former(digest: str) -> str:
+def check_former_agreement_digest(digest: str) -> str:
     """Return the digest of what a file amends; refuse what is none."""
     if digest and not re.fullmatch("[0-9a-f]{64}", digest):
         raise InvalidScenarioError(
@@ -526,7 +561,7 @@ def check_former(digest: str) -> str:
     return digest
 
 
-def _question(file: ConsortiumFile) -> Question:
+def _question_of_consortium(file: ConsortiumFile) -> Question:
     """Return what is asked; which sections go together was checked before."""
     job = file.asked
     if job is not None:
@@ -534,27 +569,27 @@ def _question(file: ConsortiumFile) -> Question:
         return job
     assert file.cost is not None
     assert file.domain is not None
-    with about("domain"):
+    with about_read_section("domain"):
         domain = file.domain.domain(file.cost.dim)
-    with about("method"):
-        settings = settings_of(file.method, file.stopping)
-    return Minimisation(cost=file.cost, domain=domain, settings=settings)
+    with about_read_section("method"):
+        settings = settings_of_sections(file.method, file.stopping)
+    return AgreedMinimisation(cost=file.cost, domain=domain, settings=settings)
 
 
-def _topology(
-    graph: LinksSection, members: Sequence[Member], *, relayed: bool
+def _topology_of_consortium(
+    graph: LinksSection, members: Sequence[ConsortiumMember], *, relayed: bool
 ) -> Topology:
     """Return the graph; refuse pieces, and a link that neither end can open.
 
     Unless nobody has an address: then nobody opens any.
     """
-    with about("graph"):
+    with about_read_section("graph"):
         found = Topology.from_edges(
             list(graph.edges),
             parties=[member.name for member in members],
             weights=graph.weights,
         )
-        pieces = components(found)
+        pieces = graph_components(found)
     if len(pieces) > 1:
         named = "; ".join(listed_names(found.names(piece)) for piece in pieces[:4])
         raise InvalidScenarioError(
@@ -575,14 +610,14 @@ def _topology(
     return found
 
 
-def member_from(row: object) -> Member:
+def consortium_member_from_row(row: object) -> ConsortiumMember:
     """Return a member as one of the file's [[members]] has it; refuse what is odd."""
     if not isinstance(row, Mapping):
         raise InvalidScenarioError(
             f"[[members]] must be tables, found {row!r}", code="members-not-tables"
         )
-    entry = read(row, MemberEntry, "[[members]]")
-    name = check_name(entry.name)
+    entry = read_section(row, MemberEntry, "[[members]]")
+    name = check_member_name(entry.name)
     try:
         if entry.certificate is None:
             raise InvalidScenarioError(
@@ -590,26 +625,28 @@ def member_from(row: object) -> Member:
                 "sends the .crt file",
                 code="missing-certificate",
             )
-        certificate = pem_of(der_of(entry.certificate))
-        return Member(name, certificate, _address(entry.address))
+        certificate = pem_of_der(der_of_pem(entry.certificate))
+        return ConsortiumMember(
+            name, certificate, _member_address_from_text(entry.address)
+        )
     except InvalidScenarioError as error:
         raise InvalidScenarioError(
             f"member {name!r}: {error}", code=error.code
         ) from None
 
 
-def member_row(member: Member) -> dict[str, str]:
+def row_of_consortium_member(member: ConsortiumMember) -> dict[str, str]:
     """Return a member as a file has it, in its one spelling."""
     address = {} if member.address is None else {"address": str(member.address)}
     return {"name": member.name, **address, "certificate": member.certificate}
 
 
-def _address(text: str) -> Address | None:
+def _member_address_from_text(text: str) -> Address | None:
     """Return where a member is dialled; "" says that it only dials."""
     if not text.strip():
         return None
     address = Address.of(text)
-    if is_anywhere(address.host):
+    if is_any_address(address.host):
         raise InvalidScenarioError(
             f"{address} says where to listen, and nobody can dial it: write the "
             "address that the others reach",
@@ -618,13 +655,13 @@ def _address(text: str) -> Address | None:
     return address
 
 
-def check_name(name: object) -> str:
+def check_member_name(name: object) -> str:
     """Return a party's name; refuse one that files or certificates cannot carry.
 
-    >>> check_name("hospital-1")
+    >>> check_member_name("hospital-1")
     'hospital-1'
     """
-    if not isinstance(name, str) or not _is_name(name):
+    if not isinstance(name, str) or not _is_member_name(name):
         raise InvalidScenarioError(
             "the name of a real party is made of letters, digits, and, between them, "
             f"spaces, dots, dashes and underscores, {NAME_BYTES} bytes at most, found "
@@ -634,7 +671,7 @@ def check_name(name: object) -> str:
     return name
 
 
-def _is_name(name: str) -> bool:
+def _is_member_name(name: str) -> bool:
     inner = all(letter.isalnum() or letter in " ._-" for letter in name)
     ends = name[:1].isalnum() and name[-1:].isalnum()
     # One spelling of an accented letter: two parties must not look alike.
@@ -642,7 +679,7 @@ def _is_name(name: str) -> bool:
     return inner and ends and plain_letters and len(name.encode()) <= NAME_BYTES
 
 
-def _check_differ(members: Sequence[Member]) -> None:
+def _check_members_differ(members: Sequence[ConsortiumMember]) -> None:
     """Refuse two members with one name, one certificate or one address."""
     for what in ("name", "certificate", "address"):
         owners: dict[str, str] = {}
@@ -661,7 +698,7 @@ def _check_differ(members: Sequence[Member]) -> None:
             owners[key] = member.name
 
 
-def plain(value: Any, where: str, depth: int = 0) -> Any:
+def plain_agreement_value(value: Any, where: str, depth: int = 0) -> Any:
     """Return a TOML value in the one form that is compared: keys sorted, copied.
 
     The order of keys in a file then means nothing, whoever reads it.
@@ -673,14 +710,15 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
             code="nested-too-deep",
         )
     if isinstance(value, Mapping):
-        named = {_text(str(key), where): value[key] for key in sorted(value)}
+        named = {_agreement_text(str(key), where): value[key] for key in sorted(value)}
         return {
-            key: plain(item, f"{where}.{key}", depth + 1) for key, item in named.items()
+            key: plain_agreement_value(item, f"{where}.{key}", depth + 1)
+            for key, item in named.items()
         }
     if isinstance(value, list | tuple):
-        return [plain(item, where, depth + 1) for item in value]
+        return [plain_agreement_value(item, where, depth + 1) for item in value]
     if isinstance(value, str):
-        return _text(value, where)
+        return _agreement_text(value, where)
     if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return value
     if type(value) is date and where.startswith("schema."):
@@ -693,7 +731,7 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
     )
 
 
-def _text(value: str, where: str) -> str:
+def _agreement_text(value: str, where: str) -> str:
     """Return a text; refuse one that could write over what a terminal shows."""
     text = value.replace("\r\n", "\n")
     # Also what turns the direction of writing, or begins another line or paragraph.

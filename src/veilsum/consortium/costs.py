@@ -11,25 +11,28 @@ from msgspec import Meta
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.cost import Cost, common_basis
-from veilsum.minimise.costs.remainders import NoRemainder, Remainder, SquaredNorm
-from veilsum.numbers.arrays import is_number
+from veilsum.minimise.costs.remainders import CostRemainder, NoRemainder, SquaredNorm
+from veilsum.numbers.arrays import is_real_number
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import unit_of
+from veilsum.numbers.units import numeric_unit_of
 from veilsum.reading import (
     KINDS,
     Entries,
     Section,
     Table,
     Whole,
-    about,
-    check_keys,
-    missing,
+    about_read_section,
+    check_read_keys,
+    missing_key_error,
 )
 
 Kind = Literal["affine", "squared-distance", "polynomial", "quadratic"]
 Form = Literal["none", "squared-norm"]
 COST_KINDS: tuple[Kind, ...] = get_args(Kind)
-FORMS: dict[Form, Remainder] = {"none": NoRemainder(), "squared-norm": SquaredNorm(1.0)}
+FORMS: dict[Form, CostRemainder] = {
+    "none": NoRemainder(),
+    "squared-norm": SquaredNorm(1.0),
+}
 Unit = Annotated[
     int | float | str,
     Meta(description='a number such as 0.01, or a text such as "1/8" or "2 decimals"'),
@@ -65,10 +68,10 @@ class PublicCost(Section, frozen=True, kw_only=True):
     unit: Unit | None = None
 
     def __post_init__(self) -> None:
-        _check_unit(self.unit)
+        _check_agreed_cost_unit(self.unit)
         known = {"affine": ("remainder", "dim"), "polynomial": ("dim", "degree")}
         keys = ("kind", *known.get(self.kind, ("dim",)), "unit")
-        check_keys(self.given(), keys, f"[cost] of kind {self.kind!r}")
+        check_read_keys(self.given(), keys, f"[cost] of kind {self.kind!r}")
         for key in ("dim", "degree"):
             if self.given().get(key, 1) < 1:
                 raise InvalidScenarioError(
@@ -102,13 +105,15 @@ class PublicCost(Section, frozen=True, kw_only=True):
         Each stands under the key that holds all parties' in a scenario.
         """
         private = OWN[self.kind]
-        check_keys(entries, private, f"the party's own [cost] of kind {self.kind!r}")
+        check_read_keys(
+            entries, private, f"the party's own [cost] of kind {self.kind!r}"
+        )
         for key in private:
             if key not in entries:
                 why = f"this party's own, for a cost of kind {self.kind!r}"
-                raise missing("[cost]", key, why)
-            _check_numbers(entries[key], key)
-        made = _cost(
+                raise missing_key_error("[cost]", key, why)
+            _check_agreed_cost_numbers(entries[key], key)
+        made = _agreed_cost(
             self.kind, self.remainder, self.dim, *(entries[key] for key in private)
         )
         cost = made.counted(self.unit)
@@ -147,7 +152,7 @@ class CostSection(Secret, Section, frozen=True, kw_only=True):
     unit: Unit | None = None
 
     def __post_init__(self) -> None:
-        _check_unit(self.unit)
+        _check_agreed_cost_unit(self.unit)
 
     def costs(self, topology: Topology) -> tuple[Cost, ...]:
         public = {"affine": ("remainder",), "polynomial": ("dim",)}.get(self.kind, ())
@@ -156,10 +161,10 @@ class CostSection(Secret, Section, frozen=True, kw_only=True):
     def _costs(self, topology: Topology, public: Sequence[str]) -> tuple[Cost, ...]:
         private = OWN[self.kind]
         known = ("kind", *private, *public, "unit")
-        check_keys(self.given(), known, f"[cost] of kind {self.kind!r}")
+        check_read_keys(self.given(), known, f"[cost] of kind {self.kind!r}")
         for key in private:
             if getattr(self, key) is None:
-                raise missing("[cost]", key, "one entry for each party")
+                raise missing_key_error("[cost]", key, "one entry for each party")
         rows = [getattr(self, key) for key in private]
         if len(rows[0]) != topology.n_parties:
             raise InvalidScenarioError(
@@ -173,7 +178,7 @@ class CostSection(Secret, Section, frozen=True, kw_only=True):
                 code="cost-counts-differ",
             )
         return tuple(
-            _cost(self.kind, self.remainder, self.dim, *own).counted(self.unit)
+            _agreed_cost(self.kind, self.remainder, self.dim, *own).counted(self.unit)
             for own in zip(*rows, strict=True)
         )
 
@@ -182,7 +187,7 @@ class CostSection(Secret, Section, frozen=True, kw_only=True):
         found = {key: v for key, v in self.given().items() if key not in PRIVATE}
         if getattr(self, OWN[self.kind][0]) is None:
             return found
-        with about("cost"):
+        with about_read_section("cost"):
             costs = self._costs(topology, ("remainder", "dim"))
             basis = common_basis(dict(zip(topology.parties, costs, strict=True)))
         for key in ("dim", "degree"):
@@ -195,7 +200,7 @@ class CostSection(Secret, Section, frozen=True, kw_only=True):
         return found
 
 
-def _cost(kind: Kind, form: Form | None, dim: int | None, *own: Any) -> Cost:
+def _agreed_cost(kind: Kind, form: Form | None, dim: int | None, *own: Any) -> Cost:
     match kind:
         case "affine":
             return Cost.affine(*own, remainder=FORMS[form or "none"])
@@ -207,23 +212,23 @@ def _cost(kind: Kind, form: Form | None, dim: int | None, *own: Any) -> Cost:
             return Cost.quadratic(*own)
 
 
-def _check_unit(given: object) -> None:
+def _check_agreed_cost_unit(given: object) -> None:
     if given is not None:
-        with about("cost"):
-            unit_of(given)
+        with about_read_section("cost"):
+            numeric_unit_of(given)
 
 
-def _check_numbers(value: Any, name: str) -> None:
+def _check_agreed_cost_numbers(value: Any, name: str) -> None:
     """Refuse what is no number, without a word of what it is: it may be in a log."""
     if isinstance(value, list):
         for part in value:
-            _check_numbers(part, name)
-    elif is_number(value) and isinstance(value, int) and value.bit_length() > 1023:
+            _check_agreed_cost_numbers(part, name)
+    elif is_real_number(value) and isinstance(value, int) and value.bit_length() > 1023:
         raise InvalidScenarioError(
             f"this party's own [cost] {name} has a number beyond 1e308: correct it",
             code="number-too-large",
         )
-    elif not is_number(value):
+    elif not is_real_number(value):
         raise InvalidScenarioError(
             f"this party's own [cost] {name} must hold numbers only, found "
             f"{KINDS.get(type(value), 'something else')} among them; 0.5 is written "

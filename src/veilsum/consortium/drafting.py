@@ -14,7 +14,7 @@ from veilsum.consortium.consortium import (
     question_heading,
 )
 from veilsum.consortium.costs import PRIVATE
-from veilsum.consortium.kinds import headings
+from veilsum.consortium.kinds import question_section_headings
 from veilsum.consortium.sections import (
     COST_ONLY,
     GraphSection,
@@ -29,7 +29,7 @@ from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import LAWS
 from veilsum.numbers.arrays import listed_names
-from veilsum.reading import Section, about
+from veilsum.reading import Section, about_read_section
 
 COVERED = (
     "names a coalition for a simulation; among real parties tolerate covers every "
@@ -59,7 +59,7 @@ def consortium_of(
         relay: the [deployment] of the new file, if members may meet at a relay.
         read_graph: opens a graph file, if the scenario names one.
     """
-    table, left_out = _drafted(
+    table, left_out = _draft_consortium_table(
         file,
         question_heading(file.given()),
         certificates=certificates,
@@ -67,29 +67,29 @@ def consortium_of(
         run=run,
         organiser=organiser,
         relay=relay,
-        read_graph=read_graph or _no_files,
+        read_graph=read_graph or _refuse_graph_files_in_draft,
     )
     return consortium_from(table), left_out
 
 
-def study_of(
+def study_of_scenario_file(
     file: ScenarioFile, *, read_graph: ReadGraph | None = None, **known: Any
 ) -> tuple[AgreedStudy, tuple[str, ...]]:
     """Return the same where the scenario has several questions; see `consortium_of`."""
-    asked = file.given().keys() & {*headings()}
+    asked = file.given().keys() & {*question_section_headings()}
     if asked:
         raise InvalidScenarioError(
             f"the scenario has [[question]], and [{min(asked)}] beside it: write that "
             f"as [question.{min(asked)}], under a [[question]] with a name",
             code="section-beside-questions",
         )
-    table, left_out = _drafted(
-        file, "question", read_graph=read_graph or _no_files, **known
+    table, left_out = _draft_consortium_table(
+        file, "question", read_graph=read_graph or _refuse_graph_files_in_draft, **known
     )
     return study_from(table), left_out
 
 
-def _drafted(
+def _draft_consortium_table(
     file: ScenarioFile,
     task: str,
     *,
@@ -101,8 +101,8 @@ def _drafted(
     read_graph: ReadGraph,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the table of a file that real parties hold, and what was left out."""
-    topology = _topology(file, task, tuple(certificates), read_graph)
-    _check_named(topology, certificates, addresses)
+    topology = _draft_consortium_topology(file, task, tuple(certificates), read_graph)
+    _check_drafted_members_named(topology, certificates, addresses)
     copied = (task, "schema", *(COST_ONLY if task == "cost" else ()))
     public = {name: getattr(file, name) for name in copied}
     sections = {
@@ -113,7 +113,7 @@ def _drafted(
     if file.cost is not None:
         sections["cost"] = file.cost.public(topology)
     if file.policy is not None:
-        sections["policy"] = _public_policy(file.policy, topology)
+        sections["policy"] = _draft_public_policy(file.policy, topology)
     members = [
         {
             "name": name,
@@ -133,13 +133,13 @@ def _drafted(
         **({"organiser": organiser} if organiser else {}),
         **({"deployment": dict(relay)} if relay else {}),
         "graph": LinksSection.of(topology).given(),
-        "masks": masks_between(file),
+        "masks": masks_between_members(file),
         **sections,
     }
-    return table, tuple(_left_out(file, task))
+    return table, tuple(_left_out_of_consortium_draft(file, task))
 
 
-def masks_between(file: ScenarioFile) -> dict[str, Any]:
+def masks_between_members(file: ScenarioFile) -> dict[str, Any]:
     """Return the masks of real parties: [deployment]'s, else [masks], else uniform."""
     simulated = (file.masks or MasksSection(law="uniform")).given()
     deployment = {} if file.deployment is None else file.deployment.given()
@@ -154,12 +154,12 @@ def masks_between(file: ScenarioFile) -> dict[str, Any]:
     return {key: simulated[key] for key in kept if key in simulated} | own
 
 
-def _topology(
+def _draft_consortium_topology(
     file: ScenarioFile, task: str, given: tuple[str, ...], read_graph: ReadGraph
 ) -> Topology:
     names = None if file.parties is None else file.parties.names
     graph = file.graph or GraphSection()
-    with about("graph"):
+    with about_read_section("graph"):
         if task == "cost" or graph.file is not None or graph.edges is not None:
             found = graph.topology(names, read_graph)
         elif graph.given():
@@ -176,7 +176,7 @@ def _topology(
     return found
 
 
-def _no_files(name: str, weight: str | None) -> NoReturn:
+def _refuse_graph_files_in_draft(name: str, weight: str | None) -> NoReturn:
     del weight
     raise InvalidScenarioError(
         f"[graph] names the file {name!r}, which is not read here: write family or "
@@ -185,12 +185,12 @@ def _no_files(name: str, weight: str | None) -> NoReturn:
     )
 
 
-def _check_named(
+def _check_drafted_members_named(
     topology: Topology,
     certificates: Mapping[str, str],
     addresses: Mapping[str, Address | None],
 ) -> None:
-    with about("deployment"):
+    with about_read_section("deployment"):
         topology.indices([*certificates, *addresses])
     missing = [name for name in topology.parties if name not in certificates]
     if missing:
@@ -203,13 +203,13 @@ def _check_named(
         )
 
 
-def _public_policy(section: PolicySection, topology: Topology) -> dict[str, Any]:
+def _draft_public_policy(section: PolicySection, topology: Topology) -> dict[str, Any]:
     """Return the policy without a named coalition; refuse one beyond `tolerate`.
 
     Real parties are promised the same against whoever colludes, up to that number.
     """
     named = section.corrupted or ()
-    with about("policy"):
+    with about_read_section("policy"):
         size = len(topology.indices(named))
     covered = section.policy.tolerate
     if size > covered:
@@ -223,7 +223,7 @@ def _public_policy(section: PolicySection, topology: Topology) -> dict[str, Any]
     return {key: v for key, v in section.given().items() if key != "corrupted"}
 
 
-def _left_out(file: ScenarioFile, task: str) -> list[str]:
+def _left_out_of_consortium_draft(file: ScenarioFile, task: str) -> list[str]:
     """Return what the members will not read in their file, and why."""
     given, found = file.given(), []
     if file.cost is not None:
@@ -241,16 +241,19 @@ def _left_out(file: ScenarioFile, task: str) -> list[str]:
         found.append(f"[policy] corrupted: {COVERED}")
     if file.simulation is not None:
         simulated = file.simulation.given()
-        found += [f"[simulation] {key}: {_why(key)}" for key in simulated]
+        found += [
+            f"[simulation] {key}: {_why_scenario_key_is_left_out(key)}"
+            for key in simulated
+        ]
     masks = {} if file.masks is None else file.masks.given()
-    used = masks_between(file)
+    used = masks_between_members(file)
     gone = [key for key in masks if masks[key] != used.get(key)]
     return found + [
         f"[masks] {key} = {masks[key]!r}: [deployment] replaces it" for key in gone
     ]
 
 
-def _why(key: str) -> str:
+def _why_scenario_key_is_left_out(key: str) -> str:
     reasons = {
         "seed": "real parties draw their shares from the operating system",
         "bounds_from_costs": "agree on bounds, and write them in [method]",

@@ -41,7 +41,7 @@ class QuestionSpec(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegisteredQuestion:
     """A question of this program.
 
     Attributes:
@@ -58,17 +58,17 @@ class Registered:
 
 
 # In the order in which messages list them.
-BUILT_IN: dict[str, Registered] = {
-    "cost": Registered("solve", "veilsum.minimise.kind:KIND"),
-    "model": Registered("fit", "veilsum.questions.regression.kind:KIND"),
-    "statistics": Registered("stats", "veilsum.questions.statistics.kind:KIND"),
-    "survival": Registered("survival", "veilsum.questions.survival:KIND"),
-    "cox": Registered("cox", "veilsum.questions.cox.kind:KIND"),
-    "mixed": Registered("mixed", "veilsum.questions.mixed:KIND"),
-    "meta": Registered("meta", "veilsum.questions.meta:KIND"),
-    "evaluate": Registered("evaluate", "veilsum.questions.evaluate.kind:KIND"),
-    "dispatch": Registered("dispatch", "veilsum.questions.dispatch:KIND"),
-    "survey": Registered("collect", "veilsum.surveys.kind:KIND"),
+BUILT_IN: dict[str, RegisteredQuestion] = {
+    "cost": RegisteredQuestion("solve", "veilsum.minimise.kind:KIND"),
+    "model": RegisteredQuestion("fit", "veilsum.questions.regression.kind:KIND"),
+    "statistics": RegisteredQuestion("stats", "veilsum.questions.statistics.kind:KIND"),
+    "survival": RegisteredQuestion("survival", "veilsum.questions.survival:KIND"),
+    "cox": RegisteredQuestion("cox", "veilsum.questions.cox.kind:KIND"),
+    "mixed": RegisteredQuestion("mixed", "veilsum.questions.mixed:KIND"),
+    "meta": RegisteredQuestion("meta", "veilsum.questions.meta:KIND"),
+    "evaluate": RegisteredQuestion("evaluate", "veilsum.questions.evaluate.kind:KIND"),
+    "dispatch": RegisteredQuestion("dispatch", "veilsum.questions.dispatch:KIND"),
+    "survey": RegisteredQuestion("collect", "veilsum.surveys.kind:KIND"),
 }
 _added: dict[str, Any] = {}
 
@@ -77,7 +77,7 @@ _added: dict[str, Any] = {}
 def registered(kind: Any) -> Iterator[None]:
     """Add a question for the time of a `with` block, as an entry point would."""
     heading = kind.spec.heading
-    if heading in headings():
+    if heading in question_section_headings():
         raise InvalidInputError(
             f"there is a question [{heading}] already", code="duplicate-question-kind"
         )
@@ -86,11 +86,11 @@ def registered(kind: Any) -> Iterator[None]:
         yield
     finally:
         del _added[heading]
-        _extended.cache_clear()
+        _extend_with_question_sections.cache_clear()
 
 
 @cache
-def _from_others() -> dict[str, Any]:
+def _question_kinds_from_others() -> dict[str, Any]:
     """Return the entry points of other distributions, which replace nothing.
 
     Raises:
@@ -107,21 +107,21 @@ def _from_others() -> dict[str, Any]:
     return {name: one for name, one in found.items() if name not in BUILT_IN}
 
 
-def headings() -> tuple[str, ...]:
-    return (*BUILT_IN, *_from_others(), *_added)
+def question_section_headings() -> tuple[str, ...]:
+    return (*BUILT_IN, *_question_kinds_from_others(), *_added)
 
 
-def command_of(heading: str) -> str:
+def command_of_question_heading(heading: str) -> str:
     return BUILT_IN[heading].command if heading in BUILT_IN else heading
 
 
-def kind_of(heading: str) -> Any:
+def kind_of_question_heading(heading: str) -> Any:
     """Return the kind of question with this heading; its module is loaded."""
     if heading in BUILT_IN:
         return BUILT_IN[heading].load()
     if heading in _added:
         return _added[heading]
-    kind = _from_others()[heading].load()
+    kind = _question_kinds_from_others()[heading].load()
     if kind.spec.heading != heading:
         raise InvalidScenarioError(
             f"the entry point {heading!r} of {GROUP} has a question with the heading "
@@ -138,15 +138,19 @@ class QuestionFile(Section, frozen=True, kw_only=True):
     def known_keys(cls) -> tuple[str, ...]:
         """Return its own sections and the headings of all questions."""
         own = cls.__struct_fields__
-        return (*own, *(one for one in headings() if one not in own))
+        return (*own, *(one for one in question_section_headings() if one not in own))
 
     @classmethod
     def for_keys(cls, keys: Any) -> type[Self]:
         """Return this file with a field for each question among its keys."""
         own = cls.__struct_fields__
         # Most files need nothing from other distributions: these are looked up last.
-        known = headings() if {*keys} - {*own, *BUILT_IN} else (*BUILT_IN, *_added)
-        return _extended(
+        known = (
+            question_section_headings()
+            if {*keys} - {*own, *BUILT_IN}
+            else (*BUILT_IN, *_added)
+        )
+        return _extend_with_question_sections(
             cls, tuple(one for one in known if one in keys and one not in own)
         )
 
@@ -158,10 +162,12 @@ class QuestionFile(Section, frozen=True, kw_only=True):
 
 
 @cache
-def _extended(base: Any, questions: tuple[str, ...]) -> Any:
+def _extend_with_question_sections(base: Any, questions: tuple[str, ...]) -> Any:
     if not questions:
         return base
-    fields = [(one, kind_of(one).spec | None, None) for one in questions]
+    fields = [
+        (one, kind_of_question_heading(one).spec | None, None) for one in questions
+    ]
     return msgspec.defstruct(
         base.__name__,
         fields,

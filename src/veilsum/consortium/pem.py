@@ -12,7 +12,7 @@ _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 _BLOCK = re.compile(f"{_BEGIN}([A-Za-z0-9+/=\\s]+){_END}")
 
 
-def der_of(text: str) -> bytes:
+def der_of_pem(text: str) -> bytes:
     """Return the bytes of the one certificate that a text holds.
 
     Whatever reads certificates must see the same one: a second in the text would be
@@ -29,7 +29,7 @@ def der_of(text: str) -> bytes:
     if found is None:
         raise InvalidScenarioError(
             f"expected one certificate, from {_BEGIN} to {_END} and nothing beside "
-            f"it, found {_described(text)}",
+            f"it, found {_describe_pem_count(text)}",
             code="not-one-certificate",
         )
     try:
@@ -41,13 +41,13 @@ def der_of(text: str) -> bytes:
         ) from None
 
 
-def pem_of(der: bytes) -> str:
+def pem_of_der(der: bytes) -> str:
     """Return a certificate as text, in the one spelling that is compared."""
     text = base64.b64encode(der).decode()
     lines = [text[k : k + 64] for k in range(0, len(text), 64)]
     return "\n".join([_BEGIN, *lines, _END, ""])
 
 
-def _described(text: str) -> str:
+def _describe_pem_count(text: str) -> str:
     count = text.count(_BEGIN)
     return f"{count} of them" if count != 1 else "other text around it"

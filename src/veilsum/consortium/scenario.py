@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields as dataclass_fields, replace
 from typing import Any
 
-from veilsum.consortium.kinds import command_of
+from veilsum.consortium.kinds import command_of_question_heading
 from veilsum.consortium.sections import (
     ReadGraph,
     ScenarioFile,
     SimulationSection,
-    settings_of,
+    settings_of_sections,
 )
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
@@ -74,11 +74,12 @@ def scenario_from(file: ScenarioFile, read_graph: ReadGraph) -> Scenario:
     if file.cost is None and job is not None:
         raise InvalidScenarioError(
             f"the scenario has a [{job.heading}] instead of a [cost]: run veilsum "
-            f"{command_of(job.heading)}",
+            f"{command_of_question_heading(job.heading)}",
             code="task-has-own-command",
         )
     graph, cost, domain, masks = (
-        _needed(file, name) for name in ("graph", "cost", "domain", "masks")
+        _needed_scenario_section(file, name)
+        for name in ("graph", "cost", "domain", "masks")
     )
     names = None if file.parties is None else file.parties.names
     topology = graph.topology(names, read_graph)
@@ -90,15 +91,15 @@ def scenario_from(file: ScenarioFile, read_graph: ReadGraph) -> Scenario:
         costs=costs,
         domain=domain.domain(costs[0].dim),
         masks=masks.masks.altered(unit=costs[0].unit),
-        settings=settings_of(file.method, file.stopping, simulation),
+        settings=settings_of_sections(file.method, file.stopping, simulation),
         corrupted=() if file.policy is None else file.policy.corrupted or (),
         seed=simulation.seed,
         faults=simulation.link_faults(topology),
-        ignored=ignored_sections(file),
+        ignored=ignored_scenario_sections(file),
     )
 
 
-def _needed(file: ScenarioFile, name: str) -> Any:
+def _needed_scenario_section(file: ScenarioFile, name: str) -> Any:
     section = getattr(file, name)
     if section is None or not section.given():
         raise InvalidScenarioError(
@@ -107,6 +108,6 @@ def _needed(file: ScenarioFile, name: str) -> Any:
     return section
 
 
-def ignored_sections(file: ScenarioFile) -> tuple[str, ...]:
+def ignored_scenario_sections(file: ScenarioFile) -> tuple[str, ...]:
     """Return the sections that a simulation does not use."""
     return tuple(name for name in OTHER_SECTIONS if getattr(file, name) is not None)

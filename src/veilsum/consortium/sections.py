@@ -13,7 +13,11 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 from msgspec import Meta
 
 from veilsum.consortium.costs import CostSection
-from veilsum.consortium.kinds import QuestionFile, QuestionSpec, command_of
+from veilsum.consortium.kinds import (
+    QuestionFile,
+    QuestionSpec,
+    command_of_question_heading,
+)
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import LAWS, LawName, Masks
@@ -28,7 +32,7 @@ from veilsum.minimise.costs.domains import (
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.settings import METHODS, Settings
 from veilsum.numbers.arrays import FloatArray, as_floats, listed_names
-from veilsum.protocol.plan import Policy
+from veilsum.protocol.plan import ProtocolPolicy
 from veilsum.reading import (
     Flag,
     Names,
@@ -38,9 +42,9 @@ from veilsum.reading import (
     Section,
     Text,
     Whole,
-    about,
-    check_keys,
-    missing,
+    about_read_section,
+    check_read_keys,
+    missing_key_error,
 )
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import SchemaSection
@@ -64,7 +68,7 @@ BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
 }
 
 
-def check_bounds(heading: str, section: Section) -> None:
+def check_section_bounds(heading: str, section: Section) -> None:
     """Refuse a number that nobody may ask others for."""
     for key, (least, most) in BOUNDS[heading].items():
         found = section.given().get(key, least)
@@ -192,11 +196,13 @@ class DomainSection(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         known = ("kind", *_DOMAIN_KEYS[self.kind])
-        check_keys(self.given(), known, f"[domain] of kind {self.kind!r}")
+        check_read_keys(self.given(), known, f"[domain] of kind {self.kind!r}")
         if self.kind in {"box", "half-spaces"}:
             for key in _DOMAIN_KEYS[self.kind]:
                 if getattr(self, key) is None:
-                    raise missing("[domain]", key, f"a {self.kind} is described by it")
+                    raise missing_key_error(
+                        "[domain]", key, f"a {self.kind} is described by it"
+                    )
 
     def domain(self, dim: int) -> Domain:
         def given(key: str) -> FloatArray:
@@ -230,14 +236,16 @@ class MasksSection(Section, frozen=True, kw_only=True):
     largest: Real | None = None
 
     def __post_init__(self) -> None:
-        check_bounds("masks", self)
+        check_section_bounds("masks", self)
 
     @property
     def masks(self) -> Masks:
         """What it stands for; refuses a contradiction."""
         if "sigma" in LAWS[self.law].keys and self.sigma is None:
-            raise missing("[masks]", "sigma", "the standard deviation of one share")
-        with about("masks"):
+            raise missing_key_error(
+                "[masks]", "sigma", "the standard deviation of one share"
+            )
+        with about_read_section("masks"):
             law = cast("LawName", self.law)
             return Masks(law, self.sigma, self.grid, self.largest)
 
@@ -283,7 +291,7 @@ class SimulationSection(Section, frozen=True, kw_only=True):
         if self.faults is None:
             return None
         known = tuple(one.name for one in fields(LinkFaults))
-        check_keys(self.faults, known, "[simulation] faults")
+        check_read_keys(self.faults, known, "[simulation] faults")
         found = dict(self.faults)
         if isinstance(found.get("stragglers"), list):
             found["stragglers"] = tuple(sorted(topology.indices(found["stragglers"])))
@@ -292,7 +300,7 @@ class SimulationSection(Section, frozen=True, kw_only=True):
         return LinkFaults(**found)
 
 
-def settings_of(
+def settings_of_sections(
     method: MethodSection | None,
     stopping: StoppingSection | None,
     simulation: SimulationSection | None = None,
@@ -350,7 +358,7 @@ class PolicySection(RulesSection, frozen=True, kw_only=True):
 
     Attributes:
         corrupted: who colludes in a simulation.
-        resend: seconds; see `Policy`, for the three after it too.
+        resend: seconds; see `ProtocolPolicy`, for the three after it too.
     """
 
     corrupted: Names | None = None
@@ -360,18 +368,18 @@ class PolicySection(RulesSection, frozen=True, kw_only=True):
     patience: Whole | None = None
 
     def __post_init__(self) -> None:
-        check_bounds("policy", self)
-        with about("policy"):
-            policy_of(**self._said(*WAITS))
+        check_section_bounds("policy", self)
+        with about_read_section("policy"):
+            policy_of_section(**self._said(*WAITS))
             _ = self.rules
 
     def _said(self, *keys: str) -> dict[str, Any]:
         return {key: value for key, value in self.given().items() if key in keys}
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> ProtocolPolicy:
         """What the machines of real parties keep to."""
-        return policy_of(**self._said(*SUMMING, *WAITS))
+        return policy_of_section(**self._said(*SUMMING, *WAITS))
 
     @property
     def summing(self) -> dict[str, Any]:
@@ -389,18 +397,19 @@ class PolicySection(RulesSection, frozen=True, kw_only=True):
         for key in self.given():
             if key not in known:
                 raise InvalidScenarioError(
-                    f"[policy] {key} is no rule of veilsum {command_of(job.heading)}, "
+                    f"[policy] {key} is no rule of veilsum "
+                    f"{command_of_question_heading(job.heading)}, "
                     f"which has "
                     f"{', '.join(known)}",
                     code="unknown-rule",
                 )
 
 
-def policy_of(
+def policy_of_section(
     *, tolerate: int = 1, minimum_honest: int = 3, drop: bool = False, **waits: Any
-) -> Policy:
+) -> ProtocolPolicy:
     """Return what parties keep to where nothing else was said."""
-    return Policy(
+    return ProtocolPolicy(
         tolerate=tolerate,
         minimum_honest=minimum_honest,
         drop=drop,

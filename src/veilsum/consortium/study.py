@@ -27,21 +27,21 @@ from veilsum.consortium.consortium import (
     MOST_MEMBERS,
     Consortium,
     ConsortiumFile,
-    canonical,
-    check_format,
-    check_former,
-    check_run,
+    canonical_agreement_json,
+    check_agreed_run_name,
+    check_consortium_format,
+    check_former_agreement_digest,
     consortium_from,
-    member_from,
-    member_row,
-    plain,
+    consortium_member_from_row,
+    plain_agreement_value,
+    row_of_consortium_member,
 )
-from veilsum.consortium.kinds import headings, kind_of
+from veilsum.consortium.kinds import kind_of_question_heading, question_section_headings
 from veilsum.consortium.sections import COST_ONLY
 from veilsum.errors import InvalidScenarioError, printable
 from veilsum.numbers.arrays import listed_names
-from veilsum.reading import Section, Table, Text, Whole, check_keys, read
-from veilsum.showing import Items, Renderable, Rendering, counted
+from veilsum.reading import Section, Table, Text, Whole, check_read_keys, read_section
+from veilsum.showing import Renderable, Rendering, ShownItems, counted_words
 
 # More than a page of consent has room for; before work is done.
 MOST_QUESTIONS, NAME_LETTERS = 30, 40
@@ -84,7 +84,7 @@ class StudyHead(Section, frozen=True, kw_only=True):
 _HEAD = StudyHead.__struct_fields__
 
 
-class Edition(Section, frozen=True, kw_only=True):
+class StudyEdition(Section, frozen=True, kw_only=True):
     """A study as it was at one time.
 
     Attributes:
@@ -115,7 +115,7 @@ class AgreedStudy(Renderable):
     title: str
     organiser: str
     questions: Mapping[str, Consortium]
-    editions: tuple[Edition, ...]
+    editions: tuple[StudyEdition, ...]
     former: str = ""
     written: bytes = field(repr=False)
 
@@ -130,8 +130,8 @@ class AgreedStudy(Renderable):
             f"Study {self.run}, edition {len(self.editions)}",
             [
                 *([self.title] if self.title else []),
-                f"{counted(len(self.certificates), 'member')}: {names}",
-                Items("Questions:", asked),
+                f"{counted_words(len(self.certificates), 'member')}: {names}",
+                ShownItems("Questions:", asked),
             ],
             {"SHA-256": [self.editions[-1].digest]},
         )
@@ -182,7 +182,7 @@ def is_study(table: Table) -> bool:
     return "question" in table
 
 
-def runs_of(agreed: Consortium | AgreedStudy) -> tuple[Consortium, ...]:
+def runs_of_agreement(agreed: Consortium | AgreedStudy) -> tuple[Consortium, ...]:
     """Return what a file agrees on, run by run; members and rules are one in all."""
     if isinstance(agreed, Consortium):
         return (agreed,)
@@ -192,7 +192,7 @@ def runs_of(agreed: Consortium | AgreedStudy) -> tuple[Consortium, ...]:
 def study_from(table: Table) -> AgreedStudy:
     """Return the study that a parsed file describes; refuse all that is odd."""
     where = "the study file"
-    for heading in headings():
+    for heading in question_section_headings():
         if heading in table:
             raise InvalidScenarioError(
                 f"[{heading}] stands beside [[question]]: a study asks by its "
@@ -200,12 +200,16 @@ def study_from(table: Table) -> AgreedStudy:
                 "[[question]] with a name",
                 code="section-beside-questions",
             )
-    check_keys(table, _KNOWN, where)
-    check_format(table)
-    said = {key: plain(value, key) for key, value in table.items() if key != "members"}
+    check_read_keys(table, _KNOWN, where)
+    check_consortium_format(table)
+    said = {
+        key: plain_agreement_value(value, key)
+        for key, value in table.items()
+        if key != "members"
+    }
     own = {key: value for key, value in said.items() if key in _HEAD}
     members = {"members": table["members"]} if "members" in table else {}
-    file = read({**own, **members}, StudyHead, where)
+    file = read_section({**own, **members}, StudyHead, where)
     for what, found, most in (
         ("members", file.members, MOST_MEMBERS),
         ("questions", file.question, MOST_QUESTIONS),
@@ -216,16 +220,19 @@ def study_from(table: Table) -> AgreedStudy:
                 f"a study has {most} {what} at most, found {len(found)}",
                 code="too-many-questions",
             )
-    check_run(file.run)
-    said["members"] = [member_row(member_from(row)) for row in file.members]
-    asked = _asked(file.question)
-    editions = _editions(said, file)
+    check_agreed_run_name(file.run)
+    said["members"] = [
+        row_of_consortium_member(consortium_member_from_row(row))
+        for row in file.members
+    ]
+    asked = _questions_of_study_rows(file.question)
+    editions = _parse_study_editions(said, file)
     questions: dict[str, Consortium] = {}
     for place, (name, question) in enumerate(asked.items()):
         edition = next(one for one in editions if place < one.questions)
         content = {
             "format": said["format"],
-            "run": question_run(edition.digest, name),
+            "run": run_of_study_question(edition.digest, name),
             "study": edition.digest,
             **{key: said[key] for key in SHARED if key in said},
             **question,
@@ -242,24 +249,28 @@ def study_from(table: Table) -> AgreedStudy:
         organiser=file.organiser,
         questions=questions,
         editions=editions,
-        former=check_former(file.former),
-        written=canonical(said),
+        former=check_former_agreement_digest(file.former),
+        written=canonical_agreement_json(said),
     )
 
 
-def question_run(edition: str, name: str) -> str:
+def run_of_study_question(edition: str, name: str) -> str:
     """Return the run of a question: no other edition, study or question has it."""
-    found = canonical([edition, name])
+    found = canonical_agreement_json([edition, name])
     digest = hashlib.sha256(b"veilsum question of a study\0" + found).hexdigest()
     return f"{name}-{digest[:32]}"
 
 
-def _on_tables(heading: str) -> bool:
+def _study_question_is_on_tables(heading: str) -> bool:
     """Say whether a question is about one table, which every member brings."""
-    return heading in headings() and bool(kind_of(heading).spec.on_tables)
+    return heading in question_section_headings() and bool(
+        kind_of_question_heading(heading).spec.on_tables
+    )
 
 
-def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _questions_of_study_rows(
+    rows: Sequence[Mapping[str, Any]],
+) -> dict[str, dict[str, Any]]:
     """Return by name what each question asks; refuse what is none, or comes twice."""
     if not rows:
         raise InvalidScenarioError(
@@ -285,8 +296,8 @@ def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
                 code="duplicate-question",
             )
         question = {key: value for key, value in row.items() if key != "name"}
-        if len(question) != 1 or not all(map(_on_tables, question)):
-            known = filter(_on_tables, headings())
+        if len(question) != 1 or not all(map(_study_question_is_on_tables, question)):
+            known = filter(_study_question_is_on_tables, question_section_headings())
             choices = ", ".join(f"[question.{one}]" for one in known)
             raise InvalidScenarioError(
                 f"question {name!r} must have exactly one of {choices}, found "
@@ -306,9 +317,13 @@ def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _editions(said: Mapping[str, Any], file: StudyHead) -> tuple[Edition, ...]:
+def _parse_study_editions(
+    said: Mapping[str, Any], file: StudyHead
+) -> tuple[StudyEdition, ...]:
     """Return all editions; refuse a file that changes what was agreed before."""
-    earlier = tuple(read(row, Edition, "[[earlier]]") for row in file.earlier)
+    earlier = tuple(
+        read_section(row, StudyEdition, "[[earlier]]") for row in file.earlier
+    )
     counts = [one.questions for one in earlier] + [len(file.question)]
     if counts[0] < 1 or any(b <= a for a, b in pairwise(counts)):
         raise InvalidScenarioError(
@@ -323,9 +338,9 @@ def _editions(said: Mapping[str, Any], file: StudyHead) -> tuple[Edition, ...]:
             "question": said["question"][:count],
             **({"earlier": said["earlier"][:place]} if place else {}),
         }
-        written = b"veilsum study\0" + canonical(content)
+        written = b"veilsum study\0" + canonical_agreement_json(content)
         found.append(
-            Edition(questions=count, digest=hashlib.sha256(written).hexdigest())
+            StudyEdition(questions=count, digest=hashlib.sha256(written).hexdigest())
         )
     for named, made in zip(earlier, found, strict=False):
         if named.digest != made.digest:

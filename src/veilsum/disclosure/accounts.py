@@ -6,14 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from veilsum.disclosure.laws import RowLaw, bits_held, bits_held_given, joint
+from veilsum.disclosure.laws import (
+    DisclosedRowLaw,
+    bits_held_by_rows,
+    bits_held_given,
+    joint_row_law,
+)
 
 # Share of the bits that a table holds which may be released.
 USABLE = 0.5
 
 
 @dataclass(frozen=True)
-class Balance:
+class DisclosureBalance:
     """Bits charged to some columns, and the bits that they hold.
 
     Attributes:
@@ -42,7 +47,7 @@ class Balance:
         return self.exempt or self.spent <= self.usable
 
     @staticmethod
-    def tightest(balances: Sequence[Balance]) -> Balance | None:
+    def tightest(balances: Sequence[DisclosureBalance]) -> DisclosureBalance | None:
         """Return the balance of which the largest share is spent, if there is any."""
         return max(
             balances, key=lambda one: one.spent / max(one.held, 1e-9), default=None
@@ -50,7 +55,7 @@ class Balance:
 
 
 @dataclass(frozen=True)
-class Accounts:
+class DisclosureAccounts:
     """Released bits by the columns that the numbers depend on; a value that adds up.
 
     >>> age, both = Accounts({("age",): 20.0}), Accounts({("age", "hiv"): 30.0})
@@ -69,7 +74,7 @@ class Accounts:
         cls,
         charges: Mapping[tuple[str, ...] | None, float],
         columns: tuple[str, ...],
-    ) -> Accounts:
+    ) -> DisclosureAccounts:
         """Return accounts of a layout's charges.
 
         Args:
@@ -83,16 +88,18 @@ class Accounts:
             found[key] = found.get(key, 0.0) + bits
         return cls(found)
 
-    def __add__(self, other: Accounts) -> Accounts:
+    def __add__(self, other: DisclosureAccounts) -> DisclosureAccounts:
         """Return the accounts of both."""
         found = dict(self.bits)
         for columns, bits in other.bits.items():
             found[columns] = found.get(columns, 0.0) + bits
-        return Accounts(found)
+        return DisclosureAccounts(found)
 
-    def __mul__(self, times: int) -> Accounts:
+    def __mul__(self, times: int) -> DisclosureAccounts:
         """Return the accounts of so many equal sums."""
-        return Accounts({columns: bits * times for columns, bits in self.bits.items()})
+        return DisclosureAccounts(
+            {columns: bits * times for columns, bits in self.bits.items()}
+        )
 
     @property
     def total(self) -> float:
@@ -122,9 +129,9 @@ class Accounts:
     def balances(
         self,
         rows: int,
-        laws: Mapping[str, RowLaw],
+        laws: Mapping[str, DisclosedRowLaw],
         published: Sequence[tuple[str, ...]] = (),
-    ) -> tuple[Balance, ...]:
+    ) -> tuple[DisclosureBalance, ...]:
         """Return the balance of every column set, and of every column given the others.
 
         Args:
@@ -139,20 +146,22 @@ class Accounts:
             return any({*few}.issuperset(columns) for few in published)
 
         found = [
-            Balance(
+            DisclosureBalance(
                 few,
                 self.inside(few),
-                bits_held(rows, joint([laws[k] for k in few])),
+                bits_held_by_rows(rows, joint_row_law([laws[k] for k in few])),
                 exempt=exempt(few),
             )
             for few in self.sets
         ]
         for name in everything if len(everything) > 1 else ():
-            keys = joint([laws[other] for other in everything if other != name])
+            keys = joint_row_law([laws[other] for other in everything if other != name])
             held = bits_held_given(rows, laws[name], keys)
             spent = self.changing(name)
             passed = exempt(everything)
             found.append(
-                Balance((name,), spent, held, given_others=True, exempt=passed)
+                DisclosureBalance(
+                    (name,), spent, held, given_others=True, exempt=passed
+                )
             )
         return tuple(found)

@@ -32,7 +32,7 @@ from veilsum.numbers.secrets import Secret
 PRECISION = 2.0**-40
 
 
-def success(influence: float) -> float:
+def influence_attack_success(influence: float) -> float:
     """Return how often the linear attacker guesses a balanced bit right.
 
     >>> success(0.0), round(success(0.8), 3), success(1.0)

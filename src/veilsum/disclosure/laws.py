@@ -52,16 +52,16 @@ _TINY = -40.0
 
 
 @dataclass(frozen=True)
-class RowLaw:
+class DisclosedRowLaw:
     """Public law of one row: classes of equally likely cells.
 
     Attributes:
         chances: logarithm of the probability of one cell, for each class.
         cells: number of cells in each class.
 
-    >>> RowLaw.uniform(4).entropy
+    >>> DisclosedRowLaw.uniform(4).entropy
     2.0
-    >>> (RowLaw.uniform(78) * RowLaw.uniform(2)).size
+    >>> (DisclosedRowLaw.uniform(78) * DisclosedRowLaw.uniform(2)).size
     156
     """
 
@@ -69,7 +69,7 @@ class RowLaw:
     cells: tuple[int, ...]
 
     @classmethod
-    def uniform(cls, cells: int) -> RowLaw:
+    def uniform(cls, cells: int) -> DisclosedRowLaw:
         """Return the law of equally likely values."""
         if cells < 1:
             raise InvalidInputError(
@@ -78,7 +78,9 @@ class RowLaw:
         return cls((-log(cells),), (cells,))
 
     @classmethod
-    def from_histogram(cls, shares: Sequence[float], values: Sequence[int]) -> RowLaw:
+    def from_histogram(
+        cls, shares: Sequence[float], values: Sequence[int]
+    ) -> DisclosedRowLaw:
         """Return the law of a histogram, uniform within each bin.
 
         Args:
@@ -103,7 +105,7 @@ class RowLaw:
         return cls._merged(kept)
 
     @classmethod
-    def from_column(cls, column: Column) -> RowLaw:
+    def from_column(cls, column: Column) -> DisclosedRowLaw:
         """Return the agreed law of a column, or one of equally likely values.
 
         Args:
@@ -120,7 +122,7 @@ class RowLaw:
         return cls.uniform(column.measure.most - column.measure.least + 1)
 
     @classmethod
-    def _merged(cls, classes: Sequence[tuple[float, int]]) -> RowLaw:
+    def _merged(cls, classes: Sequence[tuple[float, int]]) -> DisclosedRowLaw:
         """Return the law with few classes; near probabilities are rounded up.
 
         Rounding up makes every E[P^t] larger, and so every bound smaller.
@@ -138,13 +140,13 @@ class RowLaw:
                 cells.append(count)
         return cls(tuple(chances), tuple(cells))
 
-    def __mul__(self, other: RowLaw) -> RowLaw:
+    def __mul__(self, other: DisclosedRowLaw) -> DisclosedRowLaw:
         """Return the law of two independent columns together."""
         pairs = product(
             zip(self.chances, self.cells, strict=True),
             zip(other.chances, other.cells, strict=True),
         )
-        return RowLaw._merged([(a + b, m * n) for (a, m), (b, n) in pairs])
+        return DisclosedRowLaw._merged([(a + b, m * n) for (a, m), (b, n) in pairs])
 
     @property
     def size(self) -> int:
@@ -158,31 +160,33 @@ class RowLaw:
         return -sum(exp(log(n) + a) * a for a, n in pairs) / log(2.0)
 
 
-ALONE = RowLaw.uniform(1)
+ALONE = DisclosedRowLaw.uniform(1)
 
 
-def joint(laws: Sequence[RowLaw]) -> RowLaw:
+def joint_row_law(laws: Sequence[DisclosedRowLaw]) -> DisclosedRowLaw:
     """Return the law of independent columns together."""
-    return reduce(RowLaw.__mul__, laws, ALONE)
+    return reduce(DisclosedRowLaw.__mul__, laws, ALONE)
 
 
 @lru_cache(maxsize=4096)
-def bits_held(rows: int, law: RowLaw) -> float:
+def bits_held_by_rows(rows: int, law: DisclosedRowLaw) -> float:
     """Return a lower bound of the bits that a multiset of rows holds."""
-    if (rows := _counted_rows(rows, law)) < 1:
+    if (rows := _rows_with_disclosed_bits(rows, law)) < 1:
         return 0.0
 
     def moment(t: float) -> float:
-        series = [-(1.0 + t) * lgamma(k + 1.0) for k in range(_terms(rows, law) + 1)]
+        series = [
+            -(1.0 + t) * lgamma(k + 1.0) for k in range(_row_law_terms(rows, law) + 1)
+        ]
         scaled = np.array(law.chances) * (1.0 + t)
-        found = _log_coefficient(np.array(series), scaled, law.cells, rows)
+        found = _log_row_law_coefficient(np.array(series), scaled, law.cells, rows)
         return (1.0 + t) * lgamma(rows + 1.0) + found
 
-    return _best(moment)
+    return _best_row_law_bound(moment)
 
 
 @lru_cache(maxsize=4096)
-def bits_held_given(rows: int, law: RowLaw, keys: RowLaw) -> float:
+def bits_held_given(rows: int, law: DisclosedRowLaw, keys: DisclosedRowLaw) -> float:
     """Return a lower bound of the bits of a column if all others are known.
 
     Args:
@@ -191,9 +195,9 @@ def bits_held_given(rows: int, law: RowLaw, keys: RowLaw) -> float:
         keys: of the other columns together. Where they identify rows, the bits are
             those of independent values.
     """
-    if (rows := _counted_rows(rows, keys)) < 1:
+    if (rows := _rows_with_disclosed_bits(rows, keys)) < 1:
         return 0.0
-    terms = _terms(rows, keys)
+    terms = _row_law_terms(rows, keys)
 
     def moment(t: float) -> float:
         found = _sums_of_powers(law, t, min(terms, MOST_IN_CELL))
@@ -201,12 +205,14 @@ def bits_held_given(rows: int, law: RowLaw, keys: RowLaw) -> float:
         factorials = [lgamma(k + 1.0) for k in range(terms + 1)]
         series = np.concatenate([found, beyond]) - np.array(factorials)
         chances = np.array(keys.chances)
-        return lgamma(rows + 1.0) + _log_coefficient(series, chances, keys.cells, rows)
+        return lgamma(rows + 1.0) + _log_row_law_coefficient(
+            series, chances, keys.cells, rows
+        )
 
-    return _best(moment)
+    return _best_row_law_bound(moment)
 
 
-def _best(moment: Callable[[float], float]) -> float:
+def _best_row_law_bound(moment: Callable[[float], float]) -> float:
     """Return the largest bound of all exponents, from the logarithm of E[P^t].
 
     That logarithm is convex in t, and 0 at 0: the bound rises with t and then falls.
@@ -229,12 +235,12 @@ def _best(moment: Callable[[float], float]) -> float:
     return max(0.0, best, *finer)
 
 
-def _counted_rows(rows: int, law: RowLaw) -> int:
+def _rows_with_disclosed_bits(rows: int, law: DisclosedRowLaw) -> int:
     """Return the number of rows whose bits are computed."""
     return min(rows, ceil(MOST_ROWS_IN_CELL / exp(max(law.chances))))
 
 
-def _terms(rows: int, law: RowLaw) -> int:
+def _row_law_terms(rows: int, law: DisclosedRowLaw) -> int:
     """Return the largest count of one cell that is not negligible.
 
     It may be beyond the number of rows: then a radius exists for every mean.
@@ -243,7 +249,7 @@ def _terms(rows: int, law: RowLaw) -> int:
     return ceil(mean + 12.0 * sqrt(mean) + 16.0)
 
 
-def _sums_of_powers(law: RowLaw, t: float, most: int) -> Vector:
+def _sums_of_powers(law: DisclosedRowLaw, t: float, most: int) -> Vector:
     """Return the logarithms of R_m for m = 0 to `most` values with this law.
 
     Two disjoint groups of levels with sums A and B have together the sum over j of
@@ -276,7 +282,7 @@ def _sums_of_powers(law: RowLaw, t: float, most: int) -> Vector:
     return found
 
 
-def _log_coefficient(
+def _log_row_law_coefficient(
     series: Vector, chances: Vector, cells: Sequence[int], n: int
 ) -> float:
     """Return an upper bound of log [z^n] of the product of all cells' series.

@@ -29,10 +29,10 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from veilsum.models.tallies import Bins
+from veilsum.models.tallies import TallyBins
 from veilsum.numbers.arrays import Array, listed_names
-from veilsum.numbers.layout import Layout, RowRange
-from veilsum.tables.axes import Axis
+from veilsum.numbers.layout import NumberLayout, RowRange
+from veilsum.tables.axes import TableAxis
 from veilsum.tables.rules import DisclosureError, how_rules_are_loosened
 
 # Places of an axis that are counted together: one tuple for each block.
@@ -88,7 +88,7 @@ class MergeAxis:
         return f"{OTHERS} ({', '.join(names)})"
 
 
-def merge_axis_of(axis: Axis, *, alone: bool = False) -> MergeAxis:
+def merge_axis_of(axis: TableAxis, *, alone: bool = False) -> MergeAxis:
     """Return how small places of a table's axis merge; see `MergeAxis` for `alone`."""
     return MergeAxis(
         axis.column,
@@ -100,14 +100,14 @@ def merge_axis_of(axis: Axis, *, alone: bool = False) -> MergeAxis:
 
 
 @dataclass(frozen=True)
-class OneEdge(Bins):
+class OneEdge(TallyBins):
     """What is left of bins of which one edge stays: what is below it, and above."""
 
     def __post_init__(self) -> None:
         """Accept a single edge, which nobody asks for."""
 
 
-def merged_axis(axis: Axis, merging: Merging) -> Axis:
+def merged_axis(axis: TableAxis, merging: Merging) -> TableAxis:
     """Return a table's axis with blocks for places, to be shown."""
     if axis.column not in merging.blocks:
         return axis
@@ -120,10 +120,10 @@ def merged_axis(axis: Axis, merging: Merging) -> Axis:
             edges[-1] = edges[-1] - half if half else np.nextafter(edges[-1], -np.inf)
         elif len(kept) == 1:
             edges[-1] = edges[-1] + half if half else np.nextafter(edges[-1], np.inf)
-        bins = Bins(edges) if len(kept) > 1 else OneEdge(edges)
-        return Axis(axis.column, bins.labels, bins=bins)
+        bins = TallyBins(edges) if len(kept) > 1 else OneEdge(edges)
+        return TableAxis(axis.column, bins.labels, bins=bins)
     known = merge_axis_of(axis)
-    return Axis(axis.column, tuple(map(known.label, blocks)))
+    return TableAxis(axis.column, tuple(map(known.label, blocks)))
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class MergedRequest:
     blocks: Mapping[str, Blocks]
 
 
-def merge_numbers(values: Array[Any], targets: Array[Any]) -> Array[Any]:
+def merge_released_numbers(values: Array[Any], targets: Array[Any]) -> Array[Any]:
     """Return numbers of a sum with each block's total in its first place.
 
     Args:
@@ -200,7 +200,7 @@ def merge_numbers(values: Array[Any], targets: Array[Any]) -> Array[Any]:
     return found
 
 
-def merged_layout(layout: Layout, targets: Array[Any]) -> Layout:
+def merged_layout(layout: NumberLayout, targets: Array[Any]) -> NumberLayout:
     """Return a layout in which numbers without a total of their own cost no bit."""
     kept = {*targets.tolist()}
     statistics, start = [], 0
@@ -213,7 +213,7 @@ def merged_layout(layout: Layout, targets: Array[Any]) -> Layout:
         )
         statistics.append(replace(each, ranges=ranges))
         start += each.size
-    return Layout(tuple(statistics))
+    return NumberLayout(tuple(statistics))
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +242,7 @@ class CountedTable:
 
 
 @dataclass(frozen=True)
-class SmallCells:
+class SmallCellRule:
     """The rule by which cells merge.
 
     Attributes:

@@ -19,11 +19,11 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret
-from veilsum.tables.asked import Question
-from veilsum.tables.fingerprints import Fingerprints, Words
+from veilsum.tables.asked import TableQuestion
+from veilsum.tables.fingerprints import TableFingerprints, Words
 from veilsum.tables.frames import Frame
 from veilsum.tables.schema import Schema
-from veilsum.tables.survival import group_column, survival_columns
+from veilsum.tables.survival import group_column_of_formula, survival_columns
 
 # Equal rows are told apart by how many came before.
 _AGAIN = np.uint64(0x9E3779B97F4A7C15)
@@ -38,8 +38,8 @@ class AskedCut(Secret):
         asked: the questions, each with the table as its schema reads it.
     """
 
-    prints: Fingerprints
-    asked: tuple[tuple[Question, Frame], ...]
+    prints: TableFingerprints
+    asked: tuple[tuple[TableQuestion, Frame], ...]
 
     @property
     def columns(self) -> frozenset[str]:
@@ -106,7 +106,7 @@ def small_difference(
 
 
 def _identities(
-    old: Fingerprints, new: Fingerprints, columns: Sequence[str]
+    old: TableFingerprints, new: TableFingerprints, columns: Sequence[str]
 ) -> Iterator[tuple[Words, Words]]:
     """Yield words by which rows of two tables are the same: people, then contents."""
     if old.ids is not None and new.ids is not None:
@@ -131,14 +131,16 @@ def _apart(rows: Words) -> Words:
 
 
 def _populations(
-    question: Question, party: str, frame: Frame
+    question: TableQuestion, party: str, frame: Frame
 ) -> Iterator[tuple[frozenset[str], Array[np.bool_]]]:
     """Yield which rows a question, its groups and its levels are about."""
     groups = {question.by}
     try:
         if question.survival is not None:
             made = Schema.from_table(question.schema)
-            groups.add(group_column(survival_columns(question.survival, made), made))
+            groups.add(
+                group_column_of_formula(survival_columns(question.survival, made), made)
+            )
         for variables, values in question.made(party, frame):
             counted = question.merges and not variables <= groups
             if not counted and np.isin(values, (0.0, 1.0)).all():

@@ -13,29 +13,34 @@ from typing import Any
 import numpy as np
 
 from veilsum.drivers.driver import (
-    Assignment,
-    Chance,
+    DriverAssignment,
+    DriverOutput,
+    DriverRandomness,
+    DriverView,
     GivenUpError,
-    Released,
-    Seen,
-    largest_sum,
+    largest_sum_of_driver,
     rounds_of_a_sum,
 )
 from veilsum.errors import InvalidInputError, VeilsumError
-from veilsum.graphs.spreading import spanning_tree, spreading_cost, tree_sum
-from veilsum.masks.masking import Shares, Streams, draw_masks, draw_shares
+from veilsum.graphs.spreading import spanning_tree, spanning_tree_sum, spreading_cost
+from veilsum.masks.masking import MaskShares, MaskStreams, draw_mask_shares, draw_masks
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.limbs import add, total
-from veilsum.privacy.transcript import Drawn, Reach, Transcript, simulated
+from veilsum.numbers.limbs import add_wide_integers, total_of_wide_integers
+from veilsum.privacy.transcript import (
+    Reach,
+    Transcript,
+    TranscriptDrawnEpoch,
+    simulate_transcript,
+)
 from veilsum.protocol.effects import Emission
-from veilsum.protocol.plan import Plan
+from veilsum.protocol.plan import ProtocolPlan
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrays(Chance):
+class ArrayDriver(DriverRandomness):
     party: None = field(default=None, init=False)
 
-    def carry_out(self, assignment: Assignment) -> Released:
+    def carry_out(self, assignment: DriverAssignment) -> DriverOutput:
         """Draw all masks of an epoch at once, add up, and ask for the next vectors."""
         plan, works = assignment.plan, assignment.works
         law, topology = plan.law, plan.topology
@@ -43,37 +48,37 @@ class Arrays(Chance):
         watched = self.watched or assignment.watched
         iterates = works[plan.parties[0]].rounds is not None
         sums: list[Array[Any]] = []
-        drawn: list[Drawn] = []
+        drawn: list[TranscriptDrawnEpoch] = []
         unbalanced = 0.0
-        while (vectors := _vectors(assignment, sums)) is not None:
+        while (vectors := _next_vectors_of_all_parties(assignment, sums)) is not None:
             epoch = len(sums) * (topology.n_parties + 1)
             masks, shares = self.draw(plan, streams, epoch, keep=watched or iterates)
-            masked = law.wrap(add(vectors, masks))
-            unbalanced = max(unbalanced, largest_sum(masks, law))
+            masked = law.wrap(add_wide_integers(vectors, masks))
+            unbalanced = max(unbalanced, largest_sum_of_driver(masks, law))
             if assignment.charge is not None:
                 for name, row in zip(plan.parties, masked, strict=True):
                     assignment.charge(name, Emission(epoch, plan.parties, row), sums)
             if iterates and shares is not None:
-                first = Drawn(epoch, vectors, shares)
+                first = TranscriptDrawnEpoch(epoch, vectors, shares)
                 return self.iterate(assignment, masked, first, unbalanced)
-            released = law.wrap(_total(plan, masked))
+            released = law.wrap(_total_as_added_on_the_way(plan, masked))
             if watched and shares is not None:
-                drawn.append(Drawn(epoch, vectors, shares, released))
+                drawn.append(TranscriptDrawnEpoch(epoch, vectors, shares, released))
             sums.append(law.decode(released))
             if assignment.progress is not None:
                 assignment.progress(len(sums))
         answer = works[plan.parties[0]].answer(sums, plan.parties)
         seen = None
         if watched:
-            seen = Seen(
+            seen = DriverView(
                 shares=drawn[0].shares,
-                transcript=partial(transcript, plan, drawn),
+                transcript=partial(array_driver_transcript, plan, drawn),
                 times=np.zeros(1, np.int64),
                 estimates=np.tile(answer, (1, topology.n_parties, 1)),
             )
         _, vectors_told = spreading_cost(topology, plan.spread)
-        numbers = (arcs(plan) + vectors_told) * plan.size
-        return Released(
+        numbers = (arcs_of_driver_epoch(plan) + vectors_told) * plan.size
+        return DriverOutput(
             sums=tuple(sums),
             answer=answer,
             members=plan.parties,
@@ -84,21 +89,21 @@ class Arrays(Chance):
         )
 
     def draw(
-        self, plan: Plan, streams: Streams, epoch: int, *, keep: bool
-    ) -> tuple[Array[Any], Shares | None]:
+        self, plan: ProtocolPlan, streams: MaskStreams, epoch: int, *, keep: bool
+    ) -> tuple[Array[Any], MaskShares | None]:
         topology, law, size = plan.topology, plan.law, plan.size
         if keep or not law.exact:
-            shares = draw_shares(topology, law, streams, size=size, epoch=epoch)
+            shares = draw_mask_shares(topology, law, streams, size=size, epoch=epoch)
             return shares.masks(), shares
         return draw_masks(topology, law, streams, size=size, epoch=epoch), None
 
     def iterate(
         self,
-        assignment: Assignment,
+        assignment: DriverAssignment,
         masked: Array[Any],
-        first: Drawn,
+        first: TranscriptDrawnEpoch,
         unbalanced: float,
-    ) -> Released:
+    ) -> DriverOutput:
         """Refuse: `MethodArrays` in `veilsum.minimise` runs iterative methods."""
         del assignment, masked, first, unbalanced
         raise InvalidInputError(
@@ -108,14 +113,16 @@ class Arrays(Chance):
         )
 
 
-def transcript(
-    plan: Plan, drawn: Sequence[Drawn], corrupted: Iterable[Hashable]
+def array_driver_transcript(
+    plan: ProtocolPlan,
+    drawn: Sequence[TranscriptDrawnEpoch],
+    corrupted: Iterable[Hashable],
 ) -> Transcript:
     by_tree, iterates = plan.spread == "tree", bool(drawn[0].told)
     reach: Reach = "everybody"
     if by_tree or iterates:
         reach = "neighbours" if plan.policy.stand_in else "itself"
-    return simulated(
+    return simulate_transcript(
         plan.law,
         drawn,
         corrupted=corrupted,
@@ -125,7 +132,9 @@ def transcript(
     )
 
 
-def _vectors(assignment: Assignment, sums: list[Array[Any]]) -> Array[Any] | None:
+def _next_vectors_of_all_parties(
+    assignment: DriverAssignment, sums: list[Array[Any]]
+) -> Array[Any] | None:
     """Return all parties' next vectors in the law's numbers; None after the last."""
     rows = []
     for name in assignment.plan.parties:
@@ -141,13 +150,13 @@ def _vectors(assignment: Assignment, sums: list[Array[Any]]) -> Array[Any] | Non
     return np.stack(rows) if rows else None
 
 
-def _total(plan: Plan, masked: Array[Any]) -> Array[Any]:
+def _total_as_added_on_the_way(plan: ProtocolPlan, masked: Array[Any]) -> Array[Any]:
     """Return the sum, in the order in which floats would be added on their way."""
     if plan.spread == "tree":
-        return tree_sum(masked, spanning_tree(plan.topology))
-    return total(masked)
+        return spanning_tree_sum(masked, spanning_tree(plan.topology))
+    return total_of_wide_integers(masked)
 
 
-def arcs(plan: Plan) -> int:
+def arcs_of_driver_epoch(plan: ProtocolPlan) -> int:
     """Return the shares that cross all links in one epoch."""
     return plan.topology.n_edges * plan.topology.shares_per_edge

@@ -16,18 +16,18 @@ import numpy as np
 
 from veilsum.errors import ProtocolError
 from veilsum.graphs.spreading import spreading_cost
-from veilsum.locale import Line
-from veilsum.masks.laws import Law
-from veilsum.masks.masking import Shares, ShareStreams, Streams, SystemStreams
+from veilsum.locale import LocaleLine
+from veilsum.masks.laws import MaskLaw
+from veilsum.masks.masking import MaskShares, MaskStreams, ShareStreams, SystemStreams
 from veilsum.numbers.arrays import Array, FloatArray, Vector
-from veilsum.numbers.limbs import total
+from veilsum.numbers.limbs import total_of_wide_integers
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.transcript import Transcript
 from veilsum.progress import Advance
 from veilsum.protocol.effects import Emission
-from veilsum.protocol.plan import Plan
-from veilsum.protocol.work import Work
+from veilsum.protocol.plan import ProtocolPlan
+from veilsum.protocol.work import ProtocolWork
 
 Sums = tuple[Array[Any], ...]
 
@@ -38,7 +38,7 @@ Transcribing = Callable[[Iterable[Hashable]], Transcript]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Assignment(Secret):
+class DriverAssignment(Secret):
     """What is to be done together, as far as it is known here.
 
     Attributes:
@@ -55,10 +55,10 @@ class Assignment(Secret):
         watched: whether a simulation is to keep what only it can see.
     """
 
-    plan: Plan
-    works: Mapping[str, Work]
+    plan: ProtocolPlan
+    works: Mapping[str, ProtocolWork]
     foresee: Callable[[], Guarantee]
-    shown: tuple[Line, ...] = ()
+    shown: tuple[LocaleLine, ...] = ()
     charge: Charging | None = None
     check: Callable[[str], None] | None = None
     reserve: Callable[[str], None] | None = None
@@ -73,7 +73,7 @@ class Assignment(Secret):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Seen(Secret):
+class DriverView(Secret):
     """What only a simulation can see of a run, with all parties in one place.
 
     Attributes:
@@ -86,7 +86,7 @@ class Seen(Secret):
         effective: the masked costs that it ran on, where all are rows of one array.
     """
 
-    shares: Shares
+    shares: MaskShares
     transcript: Transcribing
     times: Array[np.int64]
     estimates: FloatArray
@@ -96,7 +96,7 @@ class Seen(Secret):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Released:
+class DriverOutput:
     """What became known to everybody.
 
     Attributes:
@@ -118,7 +118,7 @@ class Released:
     rounds: int
     bytes: int
     sum_of_masks: float | None
-    seen: Seen | None = None
+    seen: DriverView | None = None
     end: Any = None
 
 
@@ -129,7 +129,7 @@ class Driver(Protocol):
         """Whose part it takes; None if everybody's is here."""
         ...
 
-    def carry_out(self, assignment: Assignment) -> Released:
+    def carry_out(self, assignment: DriverAssignment) -> DriverOutput:
         """Go through to the end; return what everybody knows then.
 
         Raises:
@@ -163,7 +163,7 @@ class GivenUpError(ProtocolError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chance:
+class DriverRandomness:
     """Where a simulation's shares come from, and whether it is looked into.
 
     Attributes:
@@ -174,7 +174,7 @@ class Chance:
     seed: int | None = None
     watched: bool = False
 
-    def streams(self, law: Law) -> Streams:
+    def streams(self, law: MaskLaw) -> MaskStreams:
         """Return new streams, the same ones for the same seed.
 
         Fresh masks of a law that real parties may use are drawn as theirs are.
@@ -184,11 +184,11 @@ class Chance:
         return ShareStreams.from_seed(self.seed)
 
 
-def rounds_of_a_sum(plan: Plan) -> int:
+def rounds_of_a_sum(plan: ProtocolPlan) -> int:
     """Return the message rounds of one sum: shares, confirmations, commits, vectors."""
     rounds, _ = spreading_cost(plan.topology, plan.spread)
     return 3 + rounds
 
 
-def largest_sum(masks: Array[Any], law: Law) -> float:
-    return float(np.abs(law.decode(total(masks))).max())
+def largest_sum_of_driver(masks: Array[Any], law: MaskLaw) -> float:
+    return float(np.abs(law.decode(total_of_wide_integers(masks))).max())

@@ -52,9 +52,12 @@ class Faults:
             delay=(0.01, chance.choice([0.01, 0.1, 1.0, 4.0])),
             loss=chance.choice([0.0, 0.0, 0.05, 0.3]),
             duplicate=chance.choice([0.0, 0.0, 0.1, 0.5]),
-            crashes=tuple(_crash(chance, parties) for _ in range(chance.randrange(4))),
+            crashes=tuple(
+                _random_crash_fault(chance, parties) for _ in range(chance.randrange(4))
+            ),
             partitions=tuple(
-                _partition(chance, parties) for _ in range(chance.choice([0, 0, 1, 2]))
+                _random_partition_fault(chance, parties)
+                for _ in range(chance.choice([0, 0, 1, 2]))
             ),
             jumps=tuple(
                 ClockJump(
@@ -67,7 +70,7 @@ class Faults:
         )
 
 
-def _crash(chance: Random, parties: Sequence[str]) -> Crash:
+def _random_crash_fault(chance: Random, parties: Sequence[str]) -> Crash:
     return Crash(
         chance.choice(parties),
         after=int(chance.triangular(1, 120, 20)),
@@ -76,7 +79,7 @@ def _crash(chance: Random, parties: Sequence[str]) -> Crash:
     )
 
 
-def _partition(chance: Random, parties: Sequence[str]) -> Partition:
+def _random_partition_fault(chance: Random, parties: Sequence[str]) -> Partition:
     start = chance.uniform(0, 60)
     size = chance.randrange(1, len(parties))
     side = frozenset(chance.sample(list(parties), size))

@@ -1,6 +1,7 @@
 """Real machines on a network in memory, with a clock that jumps to the next event.
 
-`Loopback` is the driver; a `World` is one run of it, which tests may also look into.
+`Loopback` is the driver; a `LoopbackWorld` is one run of it, which tests may also look
+into.
 
 Everything is drawn from one seed, so a run that went wrong can be run again. Frames are
 delayed, lost, doubled and overtaken as the script of faults says; a crash strikes
@@ -21,29 +22,29 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from veilsum.drivers.driver import (
-    Assignment,
-    Chance,
     Charging,
+    DriverAssignment,
+    DriverOutput,
+    DriverRandomness,
+    DriverView,
     GivenUpError,
-    Released,
-    Seen,
     Sums,
-    largest_sum,
+    largest_sum_of_driver,
     rounds_of_a_sum,
 )
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.tap import Tap
+from veilsum.drivers.tap import MachineTap
 from veilsum.errors import (
     InvalidInputError,
     MissingExtraError,
     PeerProtocolError,
     UntimelyError,
-    installing,
+    install_advice,
 )
-from veilsum.masks.masking import Shares, Streams
+from veilsum.masks.masking import MaskShares, MaskStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
-from veilsum.protocol.book import Keys
+from veilsum.protocol.book import ProtocolKeys
 from veilsum.protocol.effects import (
     Abort,
     Accuse,
@@ -57,9 +58,9 @@ from veilsum.protocol.effects import (
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Share
 from veilsum.protocol.phases import CLOSED
-from veilsum.protocol.plan import Plan
-from veilsum.protocol.recovery import Stored
-from veilsum.protocol.work import RoundsEnding, Work
+from veilsum.protocol.plan import ProtocolPlan
+from veilsum.protocol.recovery import RecoveredRun
+from veilsum.protocol.work import ProtocolWork, RoundsEnding
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -86,7 +87,7 @@ Alarm: TypeAlias = tuple[float, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loopback(Chance):
+class Loopback(DriverRandomness):
     """Simulates every party by the machine that would run on its own computer.
 
     Attributes:
@@ -96,7 +97,7 @@ class Loopback(Chance):
     faults: Faults | None = None
     party: None = field(default=None, init=False)
 
-    def world(self, assignment: Assignment) -> World:
+    def world(self, assignment: DriverAssignment) -> LoopbackWorld:
         """Return the world in which the parties meet, before anything happens."""
         plan = assignment.plan
         if plan.topology.directed:
@@ -104,9 +105,9 @@ class Loopback(Chance):
                 "a run needs links that carry both ways", code="directed-graph"
             )
         watched = self.watched or assignment.watched
-        taps = {name: Tap(plan, name) for name in plan.parties if watched}
+        taps = {name: MachineTap(plan, name) for name in plan.parties if watched}
         works = assignment.works
-        return World(
+        return LoopbackWorld(
             plan,
             {name: taps[name].on(works[name]) for name in taps} or works,
             self.streams(plan.law),
@@ -119,7 +120,7 @@ class Loopback(Chance):
             charge=assignment.charge,
         )
 
-    def carry_out(self, assignment: Assignment) -> Released:
+    def carry_out(self, assignment: DriverAssignment) -> DriverOutput:
         """Let the machines exchange real frames until everybody is done."""
         world = self.world(assignment).run()
         # What each party found is to be seen: nobody may be missing then.
@@ -130,9 +131,9 @@ class Loopback(Chance):
             code = next(filter(None, codes), "given-up")
             raise GivenUpError(reasons, world.sums, code=code)
         finish = next(iter(world.finished.values()))
-        seen = _seen(world) if world.taps else None
-        ending = _ending(world)
-        return Released(
+        seen = _view_of_loopback_world(world) if world.taps else None
+        ending = _loopback_rounds_ending(world)
+        return DriverOutput(
             sums=world.sums,
             answer=finish.result if seen is None else seen.estimates[-1].mean(axis=0),
             members=finish.parties,
@@ -142,12 +143,12 @@ class Loopback(Chance):
             bytes=world.bytes,
             sum_of_masks=None
             if seen is None
-            else largest_sum(seen.shares.masks(), world.plan.law),
+            else largest_sum_of_driver(seen.shares.masks(), world.plan.law),
             seen=seen,
         )
 
 
-def _ending(world: World) -> RoundsEnding | None:
+def _loopback_rounds_ending(world: LoopbackWorld) -> RoundsEnding | None:
     """Return how far an iterative method has come; None if there was none."""
     first = world.plan.parties[0]
     written = world.written.get((first, "rounds"))
@@ -157,7 +158,7 @@ def _ending(world: World) -> RoundsEnding | None:
     return rounds.ending(written, world.plan.topology)
 
 
-def _seen(world: World) -> Seen:
+def _view_of_loopback_world(world: LoopbackWorld) -> DriverView:
     """Return what the parties wrote down for themselves, put together."""
     plan = world.plan
     topology, law, codec = plan.topology, plan.law, plan.codec
@@ -169,17 +170,19 @@ def _seen(world: World) -> Seen:
             assert isinstance(share, Share)
             row[arc] = share.numbers
     found = [np.frombuffer(world.written[name, "result"]) for name in plan.parties]
-    ending = _ending(world)
-    return Seen(
-        shares=Shares(topology, values),
-        transcript=partial(_transcript, world),
+    ending = _loopback_rounds_ending(world)
+    return DriverView(
+        shares=MaskShares(topology, values),
+        transcript=partial(_loopback_transcript, world),
         times=np.array([ending.iterations if ending else 0]),
         estimates=np.stack(found)[None],
         stopped=ending and ending.stopped,
     )
 
 
-def _transcript(world: World, corrupted: Iterable[Hashable]) -> Transcript:
+def _loopback_transcript(
+    world: LoopbackWorld, corrupted: Iterable[Hashable]
+) -> Transcript:
     """Return what the machines of a coalition sent, received and kept."""
     names = world.plan.topology.indices(corrupted)
     return Transcript.together(
@@ -188,7 +191,7 @@ def _transcript(world: World, corrupted: Iterable[Hashable]) -> Transcript:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Event(Secret):
+class LoopbackEvent(Secret):
     """One thing that happened: an effect carried out, a frame taken, a crash."""
 
     time: float
@@ -199,7 +202,7 @@ class Event(Secret):
 
 
 @dataclass(eq=False, repr=False)
-class Node(Secret):
+class LoopbackNode(Secret):
     """A party's computer: what runs on it, its disk and its clock."""
 
     name: str
@@ -232,7 +235,7 @@ class Node(Secret):
 
 
 @dataclass(eq=False, repr=False)
-class World(Secret):
+class LoopbackWorld(Secret):
     """All parties of a run, and everything on its way between them.
 
     Attributes:
@@ -242,37 +245,39 @@ class World(Secret):
         taps: on the parties' machines, by name, where somebody wants their transcripts.
     """
 
-    plan: Plan
-    works: Mapping[str, Work]
-    streams: Streams
+    plan: ProtocolPlan
+    works: Mapping[str, ProtocolWork]
+    streams: MaskStreams
     faults: Faults = field(default_factory=Faults)
     seed: int = 0
     record: bool = True
     make: MakeMachine = Machine
     watch: tuple[str, ...] = ()
-    taps: Mapping[str, Tap] = field(default_factory=dict)
+    taps: Mapping[str, MachineTap] = field(default_factory=dict)
     progress: Callable[[int], None] | None = None
     charge: Charging | None = None
     written: dict[tuple[str, str], bytes] = field(default_factory=dict)
     time: float = 0.0
     frames: int = 0
     bytes: int = 0
-    history: list[Event] = field(default_factory=list)
+    history: list[LoopbackEvent] = field(default_factory=list)
     finished: dict[str, Finish] = field(default_factory=dict)
     aborted: dict[str, Abort] = field(default_factory=dict)
     complaints: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._chance = Random(self.seed)  # noqa: S311 - delays and losses
-        self._keys = identities(self.plan.parties, self.seed)
+        self._keys = loopback_identities(self.plan.parties, self.seed)
         # Old writes matter only where some crash sets a disk back.
         stale = any(crash.stale for crash in self.faults.crashes)
-        self.nodes = {name: Node(name, remembers=stale) for name in self.plan.parties}
+        self.nodes = {
+            name: LoopbackNode(name, remembers=stale) for name in self.plan.parties
+        }
         self._crashes = list(self.faults.crashes)
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
 
-    def run(self) -> World:
+    def run(self) -> LoopbackWorld:
         """Run to the end: everybody has finished, given up, or is gone."""
         for name in self.nodes:
             self._at(0.0, partial(self._boot, name))
@@ -294,7 +299,7 @@ class World(Secret):
         for (who, key), frame in self.written.items():
             if key.startswith("answer/"):
                 kept[who][key] = frame
-        return Stored(self.plan, max(kept.values(), key=len)).sums()
+        return RecoveredRun(self.plan, max(kept.values(), key=len)).sums()
 
     def _round(self) -> int:
         running = [node.machine for node in self.nodes.values() if node.machine]
@@ -319,7 +324,7 @@ class World(Secret):
 
     def _note(self, party: str, what: str, detail: Any, peer: str | None) -> None:
         if self.record:
-            self.history.append(Event(self.time, party, what, detail, peer))
+            self.history.append(LoopbackEvent(self.time, party, what, detail, peer))
         if party in self.taps:
             self.taps[party].note(what, detail, peer)
 
@@ -328,7 +333,7 @@ class World(Secret):
     def _boot(self, name: str) -> None:
         node = self.nodes[name]
         node.start += 1
-        keys: Keys = self._keys(name, node.start)
+        keys: ProtocolKeys = self._keys(name, node.start)
         node.machine = self.make(
             self.plan, name, keys=keys, streams=self.streams, work=self.works[name]
         )
@@ -342,7 +347,7 @@ class World(Secret):
         for alarm in sorted(node.alarms):
             self._at(self.time, partial(self._ring, node, alarm))
 
-    def _carry_out(self, node: Node, effects: list[Effect]) -> None:
+    def _carry_out(self, node: LoopbackNode, effects: list[Effect]) -> None:
         for effect in effects:
             if self.record or self.taps:
                 self._note_effect(node.name, effect)
@@ -354,7 +359,7 @@ class World(Secret):
             if self._crashes and self._strikes(node):
                 return
 
-    def _strikes(self, node: Node) -> bool:
+    def _strikes(self, node: LoopbackNode) -> bool:
         for crash in self._crashes:
             if crash.party == node.name and node.effects >= crash.after:
                 self._crashes.remove(crash)
@@ -362,7 +367,7 @@ class World(Secret):
                 return True
         return False
 
-    def _crash(self, node: Node, crash: Crash) -> None:
+    def _crash(self, node: LoopbackNode, crash: Crash) -> None:
         node.machine = None
         node.alarms.clear()
         node.forget(crash.stale)
@@ -370,7 +375,7 @@ class World(Secret):
         if crash.back is not None:
             self._at(self.time + crash.back, lambda: self._boot(node.name))
 
-    def _do(self, node: Node, effect: Effect) -> None:
+    def _do(self, node: LoopbackNode, effect: Effect) -> None:
         match effect:
             case Persist():
                 self._write(node, effect)
@@ -396,7 +401,7 @@ class World(Secret):
             what = "charge" if charged else type(effect).__name__.lower()
             self._note(name, what, effect, None)
 
-    def _write(self, node: Node, write: Persist) -> None:
+    def _write(self, node: LoopbackNode, write: Persist) -> None:
         node.write(write)
         if write.value is not None and write.key.startswith(self.watch or "\0"):
             self.written[node.name, write.key] = write.value
@@ -442,12 +447,12 @@ class World(Secret):
             for cut in self.faults.partitions
         )
 
-    def _set_timer(self, node: Node, timer: SetTimer) -> None:
+    def _set_timer(self, node: LoopbackNode, timer: SetTimer) -> None:
         alarm = (self.time + node.ahead + timer.seconds, timer.name)
         node.alarms.add(alarm)
         self._at(self.time + timer.seconds, partial(self._ring, node, alarm))
 
-    def _ring(self, node: Node, alarm: Alarm) -> None:
+    def _ring(self, node: LoopbackNode, alarm: Alarm) -> None:
         """Run a timer once, when the party's own clock says so."""
         due, name = alarm
         if node.machine is None or alarm not in node.alarms:
@@ -494,7 +499,7 @@ class SimulatedKeys(Secret):
         return self.chance.randbytes(count)
 
 
-def identities(
+def loopback_identities(
     parties: Sequence[str], seed: int
 ) -> Callable[[str, int], SimulatedKeys]:
     """Return what makes a party's keys for its n-th start."""
@@ -504,7 +509,7 @@ def identities(
     except ImportError:
         raise MissingExtraError(
             "the loopback driver signs its records and needs the package "
-            f"cryptography: {installing('secure')}",
+            f"cryptography: {install_advice('secure')}",
             code="missing-extra",
         ) from None
     make = ed25519.Ed25519PrivateKey.from_private_bytes

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret
-from veilsum.privacy.transcript import HELD, Exchange, Transcript
+from veilsum.privacy.transcript import HELD, Transcript, TranscriptExchange
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Persist
 from veilsum.protocol.messages import (
@@ -26,8 +26,8 @@ from veilsum.protocol.messages import (
     Share,
     Up,
 )
-from veilsum.protocol.plan import Plan
-from veilsum.protocol.work import Rounds, Work
+from veilsum.protocol.plan import ProtocolPlan
+from veilsum.protocol.work import ProtocolRounds, ProtocolWork
 
 # What may come to pass: a frame that was sent, or received, or a key that was written.
 Happening: TypeAlias = tuple[str, bytes, str]
@@ -42,11 +42,11 @@ _KEYS = ("sent/", "got/", "masked/", "answer/")
 MOST_BYTES = 1 << 28
 
 
-class Tap(Secret):
+class MachineTap(Secret):
     """Keeps what happens to one party's machine in one run."""
 
     def __init__(
-        self, plan: Plan, party: str, *, earlier: Transcript | None = None
+        self, plan: ProtocolPlan, party: str, *, earlier: Transcript | None = None
     ) -> None:
         self.plan, self.party, self.earlier = plan, party, earlier
         self._own: dict[int, Array[Any]] = {}
@@ -54,7 +54,7 @@ class Tap(Secret):
         self._happened: dict[Happening, None] = {}
         self._bytes, self._whole, self._just_heard = 0, True, False
 
-    def on(self, work: Work) -> TappedWork:
+    def on(self, work: ProtocolWork) -> TappedWork:
         """Return the party's work, of which every vector is noted that it hands out."""
         return TappedWork(work, self)
 
@@ -96,7 +96,7 @@ class Tap(Secret):
 
     def transcript(self) -> Transcript:
         """Return what this party stored, sent and received so far."""
-        epochs = _Epochs(self.plan, self.party)
+        epochs = _TappedEpochs(self.plan, self.party)
         for what, content, where in self._happened:
             epochs.take(what, content, where)
         made = Transcript(
@@ -116,11 +116,11 @@ class Tap(Secret):
 class TappedWork(Secret):
     """A party's work, with a tap on the vectors that it hands to its machine."""
 
-    work: Work
-    tap: Tap
+    work: ProtocolWork
+    tap: MachineTap
 
     @property
-    def rounds(self) -> Rounds | None:
+    def rounds(self) -> ProtocolRounds | None:
         return self.work.rounds
 
     def vector(self, answers: Sequence[Numbers]) -> Numbers | None:
@@ -136,10 +136,10 @@ class TappedWork(Secret):
         return self.work.answer(answers, members)
 
 
-class _Epochs:
+class _TappedEpochs:
     """What a party's frames say, put in order by epoch; the first word counts."""
 
-    def __init__(self, plan: Plan, party: str) -> None:
+    def __init__(self, plan: ProtocolPlan, party: str) -> None:
         self._plan, self._me = plan, party
         self._held: dict[int, dict[str, dict[Any, Array[Any]]]] = {}
         self._totals: dict[int, Array[Any]] = {}
@@ -178,13 +178,13 @@ class _Epochs:
         found = self._held.setdefault(message.epoch, empty)
         found[message.part].setdefault(key, message.numbers)
 
-    def exchanges(self, own: Mapping[int, Array[Any]]) -> Iterable[Exchange]:
+    def exchanges(self, own: Mapping[int, Array[Any]]) -> Iterable[TranscriptExchange]:
         """Yield an exchange for each epoch, with the vectors that went into it."""
         for epoch, held in sorted(self._held.items()):
             index, n_lost = divmod(epoch, self._plan.epochs_per_sum)
             lost = self._lost.get(n_lost, ())
             vector = {self._me: own[index]} if index in own else {}
-            yield Exchange(
+            yield TranscriptExchange(
                 epoch=epoch,
                 members=tuple(n for n in self._plan.parties if n not in lost),
                 total=self._totals.get(epoch),

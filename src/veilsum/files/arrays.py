@@ -23,7 +23,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from veilsum.errors import InvalidInputError
-from veilsum.files.safe_read import ordinary
+from veilsum.files.safe_read import open_ordinary_file
 from veilsum.numbers.arrays import Array
 
 # Bytes that are unpacked at once.
@@ -79,7 +79,10 @@ def mapped_array(path: Path, kind: type[InvalidInputError]) -> Array[Any]:
         path: where it is.
         kind: what to raise, about whatever is none.
     """
-    with _explained(path, kind), ordinary(path, kind) as stream:
+    with (
+        _explain_broken_array_file(path, kind),
+        open_ordinary_file(path, kind) as stream,
+    ):
         head, offset = ArrayHead.of(stream), stream.tell()
         follow = os.fstat(stream.fileno()).st_size - offset
         if head.bytes > follow:
@@ -102,15 +105,17 @@ def packed_arrays(path: Path, kind: type[InvalidInputError]) -> Iterator[PackedA
         kind: what to raise, about whatever is none.
     """
     with (
-        _explained(path, kind),
-        ordinary(path, kind) as stream,
+        _explain_broken_array_file(path, kind),
+        open_ordinary_file(path, kind) as stream,
         ZipFile(stream) as packed,
     ):
         yield PackedArrays(packed)
 
 
 @contextmanager
-def _explained(path: Path, kind: type[InvalidInputError]) -> Iterator[None]:
+def _explain_broken_array_file(
+    path: Path, kind: type[InvalidInputError]
+) -> Iterator[None]:
     try:
         yield
     except InvalidInputError:

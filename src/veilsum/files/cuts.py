@@ -21,8 +21,8 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, LedgerError
 from veilsum.files.ledger import Ledger
-from veilsum.files.output import prepare_folder, stage
-from veilsum.files.permissions import why_open
+from veilsum.files.output import prepare_output_folder, write_staged_file
+from veilsum.files.permissions import why_file_is_open_to_others
 from veilsum.files.tables import (
     DATABASES,
     PLAIN,
@@ -33,7 +33,7 @@ from veilsum.files.tables import (
 from veilsum.numbers.arrays import listed_names, nearest_name
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import DataCut
-from veilsum.tables.fingerprints import Difference, Source
+from veilsum.tables.fingerprints import Difference, FingerprintSource
 from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.schema import Schema
 
@@ -92,7 +92,7 @@ def register_cut(
         LedgerError: another cut has this name.
     """
     check_cut_name(name)
-    known = ledger.data(Source(source.frame, (), id_column))
+    known = ledger.data(FingerprintSource(source.frame, (), id_column))
     assert known.prints is not None
     if any(one.name == name for one in ledger.history().cuts):
         raise LedgerError(
@@ -134,7 +134,7 @@ def cut_table(ledger: Ledger, cut: DataCut, schema: Schema | None) -> Frame:
             "folder back",
             code="cut-rows-missing",
         )
-    if (why := why_open(path, path.stat())) is not None:
+    if (why := why_file_is_open_to_others(path, path.stat())) is not None:
         raise LedgerError(why, code="file-exposed")
     if _digest(ledger, path) != cut.digest:
         raise LedgerError(
@@ -198,7 +198,7 @@ def difference_from_cut_before(
         return before.name, Difference()
     if not has_rows(ledger, cut):
         return before.name, None
-    source = Source(cut_table(ledger, cut, None), (), cut.id_column or None)
+    source = FingerprintSource(cut_table(ledger, cut, None), (), cut.id_column or None)
     return before.name, ledger.difference(before.data, ledger.data(source))
 
 
@@ -218,7 +218,7 @@ def _copy(
         plain = [one for one in PLAIN if path.name.lower().endswith(one)]
         ending, how = (*plain, ".parquet")[0], {**source.how}
     name = f"{data[:32]}{ending}"
-    prepare_folder(folder)
+    prepare_output_folder(folder)
 
     def put(stream: BinaryIO) -> None:
         if ending == ".npz":
@@ -230,7 +230,7 @@ def _copy(
                 stream.write(block)
 
     try:
-        stage(folder, put, private=True).replace(folder / name)
+        write_staged_file(folder, put, private=True).replace(folder / name)
     except OSError as error:
         raise LedgerError(
             f"cannot copy the table into {folder}: {error.strerror}. Nothing was "

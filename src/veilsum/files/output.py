@@ -14,12 +14,12 @@ from typing import Any, BinaryIO
 from veilsum.errors import OutputError
 
 
-def as_json(data: Any) -> str:
+def as_strict_json(data: Any) -> str:
     """Return strict JSON: nan and infinity are errors, never bare words."""
     return json.dumps(data, indent=2, allow_nan=False)
 
 
-def prepare_folder(folder: Path) -> Path:
+def prepare_output_folder(folder: Path) -> Path:
     """Return the folder, made if needed; refuse one that cannot be written.
 
     Called before long work, so that nothing is computed in vain.
@@ -47,7 +47,9 @@ def write_files(
     try:
         for name, content in files.items():
             put = methodcaller("write", content)
-            written.append((stage(folder, put, private=private), folder / name))
+            written.append(
+                (write_staged_file(folder, put, private=private), folder / name)
+            )
         for staged, final in written:
             staged.replace(final)
     except OSError as error:
@@ -97,7 +99,7 @@ def _cannot_write(path: Path, error: OSError) -> OutputError:
     return OutputError(f"cannot write {path}: {error.strerror}", code="cannot-write")
 
 
-def stage(
+def write_staged_file(
     folder: Path, put: Callable[[BinaryIO], object], *, private: bool = False
 ) -> Path:
     """Write a file under a name of its own, to be moved into place; return it."""

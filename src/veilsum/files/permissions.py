@@ -10,7 +10,7 @@ from pathlib import Path
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def why_open(path: Path, found: os.stat_result) -> str | None:
+def why_file_is_open_to_others(path: Path, found: os.stat_result) -> str | None:
     """Say how another user could read or exchange a file, and what to do about it.
 
     Args:
@@ -21,9 +21,10 @@ def why_open(path: Path, found: os.stat_result) -> str | None:
         return None
     if found.st_uid != os.geteuid():
         return (
-            f"{path} belongs to another user ({_user(found.st_uid)}), who can read and "
+            f"{path} belongs to another user ({_file_owner_name(found.st_uid)}), who "
+            "can read and "
             f"change it: copy it to a folder of your own, or have it given to you "
-            f"(chown {_user(os.geteuid())} {shlex.quote(str(path))})"
+            f"(chown {_file_owner_name(os.geteuid())} {shlex.quote(str(path))})"
         )
     if found.st_mode & _OTHERS:
         return (
@@ -42,7 +43,8 @@ def _why_open_folder(path: Path) -> str | None:
     if found.st_uid not in (os.geteuid(), 0):
         return (
             f"{path} is in a folder that belongs to another user "
-            f"({_user(found.st_uid)}), who can put another file in its place: copy it "
+            f"({_file_owner_name(found.st_uid)}), who can put another file in its "
+            "place: copy it "
             "to a folder of your own"
         )
     shared = found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid)
@@ -55,7 +57,7 @@ def _why_open_folder(path: Path) -> str | None:
     return None
 
 
-def _user(number: int) -> str:
+def _file_owner_name(number: int) -> str:
     import pwd
 
     try:
@@ -72,5 +74,5 @@ def _is_own_group(number: int) -> bool:
         found = grp.getgrgid(number)
     except KeyError:
         return False
-    name = _user(os.geteuid())
+    name = _file_owner_name(os.geteuid())
     return found.gr_name == name and set(found.gr_mem) <= {name}

@@ -21,7 +21,9 @@ _READING = (
 )
 
 
-def contents(path: Path, most_bytes: int, kind: type[InvalidInputError]) -> bytes:
+def read_file_contents(
+    path: Path, most_bytes: int, kind: type[InvalidInputError]
+) -> bytes:
     """Return what is in a file.
 
     Args:
@@ -29,7 +31,7 @@ def contents(path: Path, most_bytes: int, kind: type[InvalidInputError]) -> byte
         most_bytes: more are refused before one is read.
         kind: what to raise, about whatever cannot be read.
     """
-    with ordinary(path, kind, most_bytes) as stream:
+    with open_ordinary_file(path, kind, most_bytes) as stream:
         try:
             return stream.read(most_bytes)
         except OSError as error:
@@ -38,7 +40,7 @@ def contents(path: Path, most_bytes: int, kind: type[InvalidInputError]) -> byte
             ) from None
 
 
-def ordinary(
+def open_ordinary_file(
     path: Path, kind: type[InvalidInputError], most_bytes: int | None = None
 ) -> BinaryIO:
     """Open a file that is an ordinary one.
@@ -50,11 +52,11 @@ def ordinary(
     """
     try:
         # Opening a device may do something.
-        _check(path, path.stat(), kind, most_bytes)
+        _check_file_size_and_kind(path, path.stat(), kind, most_bytes)
         # Somebody may have put a pipe there since: that is not waited for.
         stream = os.fdopen(os.open(path, _READING), "rb")
         try:
-            _check(path, os.fstat(stream.fileno()), kind, most_bytes)
+            _check_file_size_and_kind(path, os.fstat(stream.fileno()), kind, most_bytes)
         except BaseException:
             stream.close()
             raise
@@ -70,7 +72,7 @@ def ordinary(
         raise kind(f"cannot read {str(path)!r}: {error}", code="cannot-read") from None
 
 
-def _check(
+def _check_file_size_and_kind(
     path: Path,
     found: os.stat_result,
     kind: type[InvalidInputError],

@@ -11,10 +11,10 @@ from veilsum.consortium.scenario import Scenario, scenario_from
 from veilsum.consortium.sections import MOST_LINKS, ReadGraph, ScenarioFile
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.graphs import read_topology
-from veilsum.files.safe_read import contents
+from veilsum.files.safe_read import read_file_contents
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import listed_names
-from veilsum.reading import read
+from veilsum.reading import read_section
 from veilsum.tables.schema import Schema
 
 # Looked at before a byte is read: parsing takes a hundred times the memory.
@@ -38,19 +38,21 @@ _LONG_KEY = re.compile(rf"(?<![\w. \t-])(?:[\w \t-]*+\.){{{MOST_DOTS + 1}}}")
 def read_scenario(path: str | Path) -> Scenario:
     """Return the scenario in a TOML file; graph files are found beside it."""
     path = Path(path)
-    return scenario_from(read_scenario_file(path), graphs_beside(path))
+    return scenario_from(read_scenario_file(path), graph_files_beside_scenario(path))
 
 
 def read_scenario_file(path: Path) -> ScenarioFile:
     """Return what a scenario file says; a dictionary that it names is beside it."""
-    table = read_toml(path)
+    table = read_toml_file(path)
     section = table.get("schema")
     if isinstance(section, dict) and "dictionary" in section:
-        table["schema"] = _dictionary_beside(path, section)
-    return read(table, ScenarioFile, "the scenario")
+        table["schema"] = _dictionary_file_beside_scenario(path, section)
+    return read_section(table, ScenarioFile, "the scenario")
 
 
-def _dictionary_beside(path: Path, section: dict[str, Any]) -> dict[str, Any]:
+def _dictionary_file_beside_scenario(
+    path: Path, section: dict[str, Any]
+) -> dict[str, Any]:
     """Return the [schema] of the dictionary that a scenario's [schema] names."""
     name = section["dictionary"]
     if not isinstance(name, str) or not name:
@@ -70,7 +72,7 @@ def _dictionary_beside(path: Path, section: dict[str, Any]) -> dict[str, Any]:
 
 def dictionary_table(path: Path) -> dict[str, Any]:
     """Return the [schema] in a dictionary, a file with this section and no other."""
-    table = read_toml(path, most_bytes=MOST_DICTIONARY_BYTES)
+    table = read_toml_file(path, most_bytes=MOST_DICTIONARY_BYTES)
     section = table.get("schema")
     if set(table) != {"schema"} or not isinstance(section, dict):
         raise InvalidScenarioError(
@@ -99,7 +101,7 @@ def read_dictionary(path: str | Path) -> Schema:
         raise InvalidScenarioError(f"{path}: {error}", code=error.code) from None
 
 
-def graphs_beside(path: Path) -> ReadGraph:
+def graph_files_beside_scenario(path: Path) -> ReadGraph:
     """Return what opens the graph files that a file names: they are beside it."""
 
     def read_graph(name: str, weight: str | None) -> Topology:
@@ -108,16 +110,18 @@ def graphs_beside(path: Path) -> ReadGraph:
     return read_graph
 
 
-def read_toml(path: Path, *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+def read_toml_file(path: Path, *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """Return the tables of a TOML file, with or without a byte order mark.
 
     All TOML comes through here, and whoever wrote it may mean harm: what would take
     long or fill the memory is refused first.
     """
-    return toml_in(contents(path, most_bytes, InvalidScenarioError), str(path))
+    return toml_in_file_content(
+        read_file_contents(path, most_bytes, InvalidScenarioError), str(path)
+    )
 
 
-def toml_in(content: bytes, name: str) -> dict[str, Any]:
+def toml_in_file_content(content: bytes, name: str) -> dict[str, Any]:
     """Return the same of a file that has been read; messages call it by a name."""
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
@@ -139,11 +143,11 @@ def toml_in(content: bytes, name: str) -> dict[str, Any]:
         raise InvalidScenarioError(
             f"{name} is not valid TOML: {error}", code="not-toml"
         ) from None
-    _check_values(name, found)
+    _check_toml_file_values(name, found)
     return found
 
 
-def _check_values(name: str, table: dict[str, Any]) -> None:
+def _check_toml_file_values(name: str, table: dict[str, Any]) -> None:
     """Refuse what float64 cannot hold, and what is too deep to be shown or copied.
 
     Hexadecimal numbers may have any length. Level by level, not by recursion.

@@ -32,7 +32,7 @@ from threading import RLock
 from typing import Any, Literal, NoReturn, Self, TypeAlias, cast
 
 from veilsum.errors import SecretError, VeilsumError
-from veilsum.files.permissions import why_open
+from veilsum.files.permissions import why_file_is_open_to_others
 from veilsum.numbers.secrets import Secret
 
 # Whatever was made with words: a trigger would change what is written, unseen.
@@ -60,7 +60,7 @@ Cells: TypeAlias = Sequence[Any]
 
 
 @dataclass(frozen=True)
-class Kind:
+class SqliteFileKind:
     """What a file is for, and how to speak about it.
 
     Attributes:
@@ -122,7 +122,7 @@ class Kind:
         try:
             yield
         except sqlite3.OperationalError as error:
-            if self.busy and _name_of(error).startswith("SQLITE_BUSY"):
+            if self.busy and _name_of_sqlite_error(error).startswith("SQLITE_BUSY"):
                 raise self.error(f"{path}: {self.busy}", code="file-in-use") from None
             raise self.error(
                 f"cannot use {path}, nothing was {self.undone}: {error}",
@@ -133,7 +133,7 @@ class Kind:
                 path, "it has text that is not UTF-8", code="not-utf8"
             ) from None
         except sqlite3.DatabaseError as error:
-            if _name_of(error) == "SQLITE_NOTADB":
+            if _name_of_sqlite_error(error) == "SQLITE_NOTADB":
                 raise self.error(
                     f"{path} is not a {self.noun}, or its beginning is damaged; it is "
                     "left as it is: give another path, or put a sound copy in its "
@@ -144,7 +144,7 @@ class Kind:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sealing(Secret):
+class SqliteSealing(Secret):
     """Makes the seal of a file: a keyed hash of its rows, in any order.
 
         seal = F("head", n) + sum over rows of F(table, row)   modulo 2^256
@@ -160,7 +160,7 @@ class Sealing(Secret):
     key: bytes
 
     @classmethod
-    def derive(cls, kind: Kind, owner: bytes, salt: bytes) -> Self:
+    def derive(cls, kind: SqliteFileKind, owner: bytes, salt: bytes) -> Self:
         """Return the sealing of one file of this kind and format.
 
         With an empty `owner` anybody who can read the file can seal it: that finds
@@ -197,7 +197,7 @@ class Sealing(Secret):
         return int.from_bytes(hmac.digest(self.key, content, "sha256"), "big")
 
 
-class OpenFile(Secret):
+class OpenSqliteFile(Secret):
     """An open file, for the threads of one process; `transaction` to use it.
 
     `owner` is the key of the file's owner, if the file is sealed with one.
@@ -206,7 +206,7 @@ class OpenFile(Secret):
     def __init__(
         self,
         path: Path,
-        kind: Kind,
+        kind: SqliteFileKind,
         connection: sqlite3.Connection,
         owner: bytes = b"",
     ) -> None:
@@ -215,10 +215,10 @@ class OpenFile(Secret):
         self._connection: sqlite3.Connection | None = connection
         self._lock = RLock()
         self._process = os.getpid()
-        self._place = _place(path)
+        self._place = _sqlite_file_identity(path)
         self._owner = owner
         # The sealing, once this process writes, and changes of the sum since BEGIN.
-        self._sealing: Sealing | None = None
+        self._sealing: SqliteSealing | None = None
         self._changes: list[int] = []
 
     @property
@@ -227,7 +227,7 @@ class OpenFile(Secret):
 
         What is open goes on, and is lost when it is closed.
         """
-        return _place(self.path) != self._place
+        return _sqlite_file_identity(self.path) != self._place
 
     @contextmanager
     def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
@@ -238,7 +238,7 @@ class OpenFile(Secret):
                 self._sealing = self._watch(live)
             self._changes.clear()
             record = b""
-            with transaction(live, begin):
+            with sqlite_transaction(live, begin):
                 yield
                 if self._changes:
                     record = self._reseal(live)
@@ -256,22 +256,22 @@ class OpenFile(Secret):
                     not self.is_gone
                     and not (self.path.with_name(f"{self.path.name}-wal")).exists()
                 ):
-                    _head_of(self.path).unlink(missing_ok=True)
+                    _sqlite_seal_head_of(self.path).unlink(missing_ok=True)
             self._connection = None
 
-    def _watch(self, live: sqlite3.Connection) -> Sealing:
+    def _watch(self, live: sqlite3.Connection) -> SqliteSealing:
         """Have every change of a row change the sum that is sealed at the end."""
         (salt,) = live.execute("SELECT salt FROM head").fetchone()
-        sealing = Sealing.derive(self._kind, self._owner, salt)
+        sealing = SqliteSealing.derive(self._kind, self._owner, salt)
 
         def note(sign: int, table: str, *cells: Any) -> None:
             self._changes.append(sign * sealing.hash_row(table, cells))
 
         live.create_function("seal_row", -1, note)
         live.execute("PRAGMA temp_store = MEMORY")
-        for table, columns in tables_of(self._kind.schema).items():
-            old = f"SELECT seal_row(-1, '{table}', {cells_of(columns, 'OLD.')});"
-            new = f"SELECT seal_row(1, '{table}', {cells_of(columns, 'NEW.')});"
+        for table, columns in tables_of_sqlite_schema(self._kind.schema).items():
+            old = f"SELECT seal_row(-1, '{table}', {sqlite_cells(columns, 'OLD.')});"
+            new = f"SELECT seal_row(1, '{table}', {sqlite_cells(columns, 'NEW.')});"
             for event, words in {
                 "INSERT": new,
                 "DELETE": old,
@@ -294,7 +294,7 @@ class OpenFile(Secret):
 
     def _write_head(self, record: bytes) -> None:
         """Write a commit down outside the log; only then is it acknowledged."""
-        path = _head_of(self.path)
+        path = _sqlite_seal_head_of(self.path)
         number = int.from_bytes(record[:NUMBER_BYTES], "big")
         try:
             is_new = not path.exists()
@@ -309,7 +309,7 @@ class OpenFile(Secret):
             finally:
                 os.close(handle)
             if is_new and self._kind.syncs_head:
-                sync(path.parent)
+                sync_file_to_disk(path.parent)
         except OSError as error:
             raise self._kind.error(
                 f"cannot write {path}: {error.strerror}. Nothing may be sent that "
@@ -338,7 +338,7 @@ class OpenFile(Secret):
         return self._connection
 
 
-def _place(path: Path) -> tuple[int, int] | None:
+def _sqlite_file_identity(path: Path) -> tuple[int, int] | None:
     """Return what tells a file from another one at the same path."""
     try:
         found = path.stat()
@@ -348,7 +348,7 @@ def _place(path: Path) -> tuple[int, int] | None:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+def sqlite_transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
     """Commit what is done inside, all or nothing."""
     connection.execute(begin)
     try:
@@ -360,7 +360,9 @@ def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def create(path: Path, kind: Kind, fill: Fill, owner: bytes = b"") -> None:
+def create_sqlite_file(
+    path: Path, kind: SqliteFileKind, fill: Fill, owner: bytes = b""
+) -> None:
     """Make a file that holds what `fill` writes; leave one that is there alone.
 
     It is made beside its place, readable by its owner only, and linked into place
@@ -377,13 +379,16 @@ def create(path: Path, kind: Kind, fill: Fill, owner: bytes = b"") -> None:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".veilsum-")
         os.close(handle)
         try:
-            with kind.sentences(path), closing(connect(Path(name), kind)) as connection:
-                _fill(connection, kind, fill, owner)
+            with (
+                kind.sentences(path),
+                closing(connect_to_sqlite_file(Path(name), kind)) as connection,
+            ):
+                _fill_sqlite_file(connection, kind, fill, owner)
             os.link(name, path)
         finally:
             for one in (*files_beside(Path(name)), Path(name)):
                 one.unlink()
-        sync(path.parent)
+        sync_file_to_disk(path.parent)
     except FileExistsError:
         pass
     except OSError as error:
@@ -392,23 +397,25 @@ def create(path: Path, kind: Kind, fill: Fill, owner: bytes = b"") -> None:
         ) from None
 
 
-def _fill(connection: sqlite3.Connection, kind: Kind, fill: Fill, owner: bytes) -> None:
+def _fill_sqlite_file(
+    connection: sqlite3.Connection, kind: SqliteFileKind, fill: Fill, owner: bytes
+) -> None:
     connection.execute(f"PRAGMA page_size = {kind.page}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA application_id = {kind.application}")
     connection.execute(f"PRAGMA user_version = {kind.version}")
-    with transaction(connection, "BEGIN IMMEDIATE"):
+    with sqlite_transaction(connection, "BEGIN IMMEDIATE"):
         for statement in kind.statements:
             connection.execute(statement)
         fill(connection)
         salt = secrets.token_bytes(SALT_BYTES)
-        sealing = Sealing.derive(kind, owner, salt)
+        sealing = SqliteSealing.derive(kind, owner, salt)
         seal = sealing.seal(1, sum_of_rows(connection, kind, sealing))
         connection.execute("INSERT INTO head VALUES (?, 1, ?)", (salt, seal))
 
 
-def connect(
-    path: Path, kind: Kind, access: Access = "rw", *, alone: bool = False
+def connect_to_sqlite_file(
+    path: Path, kind: SqliteFileKind, access: Access = "rw", *, alone: bool = False
 ) -> sqlite3.Connection:
     """Return a connection whose commits wait for the disk.
 
@@ -437,47 +444,50 @@ def connect(
 
 
 @contextmanager
-def inspected(
-    path: Path, kind: Kind, owner: bytes | None = b""
+def inspect_sqlite_file(
+    path: Path, kind: SqliteFileKind, owner: bytes | None = b""
 ) -> Iterator[sqlite3.Connection]:
     """Open a sound file to read it; raise before anything is written.
 
     SQLite writes to a file that has a journal of its own left over. Then it is opened
     for reading only, until it has been found to be ours and sound. With None for
-    `owner` the caller calls `check_seal` itself.
+    `owner` the caller calls `check_sqlite_seal` itself.
     """
-    found = _found(path, kind)
+    found = _stat_sqlite_file(path, kind)
     access: Access = (
         "ro"
         if (any(Path(f"{path}{ending}").exists() for ending in ("-wal", "-journal")))
         else "rw"
     )
-    with kind.sentences(path), closing(connect(path, kind, access)) as connection:
+    with (
+        kind.sentences(path),
+        closing(connect_to_sqlite_file(path, kind, access)) as connection,
+    ):
         connection.execute("PRAGMA query_only = ON")
-        _check_identity(path, kind, connection)
-        if (why := why_open(path, found)) is not None:
+        _check_sqlite_file_identity(path, kind, connection)
+        if (why := why_file_is_open_to_others(path, found)) is not None:
             raise kind.error(
                 f"a {kind.noun} holds {kind.holds}, and {why}", code="holds-secrets"
             )
         # SQLite takes a last page that is cut off as if it ended in zeros. With a
         # journal of its own beside it, SQLite may yet restore that page.
-        if access == "rw" and found.st_size % _pragma(connection, "page_size"):
+        if access == "rw" and found.st_size % _sqlite_pragma(connection, "page_size"):
             raise kind.damaged(path, "its end is missing", code="end-missing")
-        _check_integrity(path, kind, connection)
+        _check_sqlite_integrity(path, kind, connection)
         if owner is not None:
-            check_seal(path, kind, connection, owner)
+            check_sqlite_seal(path, kind, connection, owner)
         yield connection
 
 
-def check_seal(
-    path: Path, kind: Kind, connection: sqlite3.Connection, owner: bytes
+def check_sqlite_seal(
+    path: Path, kind: SqliteFileKind, connection: sqlite3.Connection, owner: bytes
 ) -> None:
     """Refuse a file with a changed row, or with fewer commits than its head has."""
     with ExitStack() as stack:
         # Before the file: another process may commit meanwhile.
-        outside = _read_head(path, kind)
+        outside = _read_sqlite_seal_head(path, kind)
         if not connection.in_transaction:
-            stack.enter_context(transaction(connection, "BEGIN"))
+            stack.enter_context(sqlite_transaction(connection, "BEGIN"))
         rows = connection.execute("SELECT salt, number, seal FROM head").fetchall()
         if len(rows) != 1 or [type(cell) for cell in rows[0]] != [bytes, int, bytes]:
             raise kind.damaged(path, "its head is missing", code="head-missing")
@@ -485,11 +495,12 @@ def check_seal(
         if (newest := max(outside, default=0)) > number:
             raise kind.damaged(
                 path,
-                f"it ends with commit {number}, and {_head_of(path).name} has seen "
+                f"it ends with commit {number}, and {_sqlite_seal_head_of(path).name} "
+                "has seen "
                 f"{newest}: a part of it or of its log was changed or removed",
                 code="records-missing",
             )
-        sealing = Sealing.derive(kind, owner, salt)
+        sealing = SqliteSealing.derive(kind, owner, salt)
         total = sum_of_rows(connection, kind, sealing)
         if not hmac.compare_digest(sealing.seal(number, total), seal):
             other = ", or written with another key" if owner else ""
@@ -498,21 +509,25 @@ def check_seal(
             )
         if outside.get(number, seal) != seal:
             raise kind.damaged(
-                path, f"{_head_of(path).name} has another seal", code="seal-differs"
+                path,
+                f"{_sqlite_seal_head_of(path).name} has another seal",
+                code="seal-differs",
             )
 
 
-def sum_of_rows(connection: sqlite3.Connection, kind: Kind, sealing: Sealing) -> int:
+def sum_of_rows(
+    connection: sqlite3.Connection, kind: SqliteFileKind, sealing: SqliteSealing
+) -> int:
     """Return the sum over all rows of all tables, which the seal stands for."""
     return sum(
         sealing.hash_row(table, row)
-        for table, columns in tables_of(kind.schema).items()
-        for row in connection.execute(f"SELECT {cells_of(columns)} FROM {table}")  # noqa: S608 - ours
+        for table, columns in tables_of_sqlite_schema(kind.schema).items()
+        for row in connection.execute(f"SELECT {sqlite_cells(columns)} FROM {table}")  # noqa: S608 - ours
     )
 
 
 @cache
-def tables_of(schema: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+def tables_of_sqlite_schema(schema: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     asked = "SELECT name FROM pragma_table_info(?)"
     with closing(sqlite3.connect(":memory:")) as empty:
         for statement in schema:
@@ -524,7 +539,7 @@ def tables_of(schema: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         }
 
 
-def cells_of(columns: Iterable[str], row: str = "") -> str:
+def sqlite_cells(columns: Iterable[str], row: str = "") -> str:
     """Return how SQL asks for the cells of a row: the type and the bytes of each."""
     return ", ".join(
         f"typeof({row}{name}), CAST({row}{name} AS BLOB)" for name in columns
@@ -537,24 +552,27 @@ def files_beside(path: Path) -> list[Path]:
     return [one for one in found if one.exists()]
 
 
-def _head_of(path: Path) -> Path:
+def _sqlite_seal_head_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-head")
 
 
-def _read_head(path: Path, kind: Kind) -> dict[int, bytes]:
+def _read_sqlite_seal_head(path: Path, kind: SqliteFileKind) -> dict[int, bytes]:
     """Return the seals of the last commits by their numbers; empty without a head."""
     try:
-        with _head_of(path).open("rb") as file:
+        with _sqlite_seal_head_of(path).open("rb") as file:
             content = file.read(RECORDS * RECORD_BYTES + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise kind.error(
-            f"cannot read {_head_of(path)}: {error.strerror}", code="cannot-read"
+            f"cannot read {_sqlite_seal_head_of(path)}: {error.strerror}",
+            code="cannot-read",
         ) from None
     if len(content) > RECORDS * RECORD_BYTES or len(content) % RECORD_BYTES:
         raise kind.damaged(
-            path, f"{_head_of(path).name} has an odd length", code="odd-head-length"
+            path,
+            f"{_sqlite_seal_head_of(path).name} has an odd length",
+            code="odd-head-length",
         )
     records = (
         content[at : at + RECORD_BYTES] for at in range(0, len(content), RECORD_BYTES)
@@ -566,7 +584,7 @@ def _read_head(path: Path, kind: Kind) -> dict[int, bytes]:
     }
 
 
-def sync(path: Path) -> None:
+def sync_file_to_disk(path: Path) -> None:
     """Make a name in a folder, or a file's length, durable where that can be asked."""
     if os.name != "posix":
         return
@@ -577,7 +595,7 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def _found(path: Path, kind: Kind) -> os.stat_result:
+def _stat_sqlite_file(path: Path, kind: SqliteFileKind) -> os.stat_result:
     """Return what is at the path; refuse all but a file."""
     try:
         found = path.stat()
@@ -597,14 +615,16 @@ def _found(path: Path, kind: Kind) -> os.stat_result:
     return found
 
 
-def _check_identity(path: Path, kind: Kind, connection: sqlite3.Connection) -> None:
-    if _pragma(connection, "application_id") != kind.application:
+def _check_sqlite_file_identity(
+    path: Path, kind: SqliteFileKind, connection: sqlite3.Connection
+) -> None:
+    if _sqlite_pragma(connection, "application_id") != kind.application:
         raise kind.error(
             f"{path} is not a veilsum {kind.noun}, or its beginning is damaged; it is "
             "left as it is: give another path, or put a sound copy in its place",
             code="wrong-file-kind",
         )
-    version = _pragma(connection, "user_version")
+    version = _sqlite_pragma(connection, "user_version")
     if version != kind.version:
         newer = version > kind.version
         advice = "use the version of veilsum that wrote it"
@@ -617,8 +637,10 @@ def _check_identity(path: Path, kind: Kind, connection: sqlite3.Connection) -> N
         )
 
 
-def _check_integrity(path: Path, kind: Kind, connection: sqlite3.Connection) -> None:
-    found = _pragma(connection, "integrity_check")
+def _check_sqlite_integrity(
+    path: Path, kind: SqliteFileKind, connection: sqlite3.Connection
+) -> None:
+    found = _sqlite_pragma(connection, "integrity_check")
     if found != "ok":
         raise kind.damaged(path, str(found).splitlines()[0], code="database-damaged")
     tables = connection.execute(_MADE).fetchall()
@@ -628,10 +650,10 @@ def _check_integrity(path: Path, kind: Kind, connection: sqlite3.Connection) -> 
         )
 
 
-def _pragma(connection: sqlite3.Connection, name: str) -> Any:
+def _sqlite_pragma(connection: sqlite3.Connection, name: str) -> Any:
     found = connection.execute(f"PRAGMA {name}").fetchone()[0]
     return found.decode() if isinstance(found, bytes) else found
 
 
-def _name_of(error: sqlite3.Error) -> str:
+def _name_of_sqlite_error(error: sqlite3.Error) -> str:
     return getattr(error, "sqlite_errorname", "")

@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from veilsum.errors import InvalidInputError
-from veilsum.files.safe_read import contents
-from veilsum.tables.cleaning import value_counts, value_counts_words
+from veilsum.files.safe_read import read_file_contents
+from veilsum.tables.cleaning import column_value_counts, value_counts_words
 from veilsum.tables.columns import (
     MOST_VALUES,
     Column,
-    Problem,
+    ColumnProblem,
     SchemaError,
     number_of_word,
 )
@@ -67,16 +67,18 @@ _CLOSED = {
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
 
 
-def query_in(path: Path) -> str:
+def query_in_file(path: Path) -> str:
     try:
-        return contents(path, MOST_QUERY_BYTES, InvalidInputError).decode("utf-8")
+        return read_file_contents(path, MOST_QUERY_BYTES, InvalidInputError).decode(
+            "utf-8"
+        )
     except UnicodeDecodeError:
         raise InvalidInputError(
             f"the query in {path} is not UTF-8 text", code="not-utf8"
         ) from None
 
 
-def selected(path: Path, query: str) -> Frame:
+def select_from_database_file(path: Path, query: str) -> Frame:
     """Return what a query selects from a database, or from a Parquet file.
 
     Args:
@@ -89,23 +91,23 @@ def selected(path: Path, query: str) -> Frame:
         MissingExtraError: DuckDB is not installed.
     """
     if path.suffix.lower() == ".parquet":
-        return _by_duckdb(path, query, parquet=True)
+        return _query_file_by_duckdb(path, query, parquet=True)
     with path.open("rb") as stream:
         head = stream.read(16)
     if head == _SQLITE:
-        return _by_sqlite(path, query)
+        return _query_file_by_sqlite(path, query)
     if head[8:12] == _DUCKDB:
-        return _by_duckdb(path, query, parquet=False)
+        return _query_file_by_duckdb(path, query, parquet=False)
     raise InvalidInputError(
         f"the file {path.name!r} is neither a DuckDB nor a SQLite database",
         code="not-a-database",
     )
 
 
-def _by_duckdb(path: Path, query: str, *, parquet: bool) -> Frame:
+def _query_file_by_duckdb(path: Path, query: str, *, parquet: bool) -> Frame:
     duckdb = load_table_package("duckdb", extra="duckdb", what="queries")
     try:
-        with _open_duckdb(duckdb, path, parquet=parquet) as database:
+        with _open_duckdb_file(duckdb, path, parquet=parquet) as database:
             statements = database.extract_statements(query)
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
                 raise InvalidInputError(
@@ -118,10 +120,10 @@ def _by_duckdb(path: Path, query: str, *, parquet: bool) -> Frame:
             check_column_names(names, where="the query's table")
             return found.df()
     except duckdb.Error as error:
-        _refuse(path, error)
+        _refuse_table_query(path, error)
 
 
-def _open_duckdb(duckdb: Any, path: Path, *, parquet: bool) -> Any:
+def _open_duckdb_file(duckdb: Any, path: Path, *, parquet: bool) -> Any:
     if not parquet:
         config = {**_CLOSED, "enable_external_access": "false"}
         config |= {"lock_configuration": "true"}
@@ -137,11 +139,11 @@ def _open_duckdb(duckdb: Any, path: Path, *, parquet: bool) -> Any:
     return database
 
 
-def _by_sqlite(path: Path, query: str) -> Frame:
+def _query_file_by_sqlite(path: Path, query: str) -> Frame:
     place = f"{path.resolve().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(place, uri=True)) as database:
-            database.set_authorizer(_only_reading)
+            database.set_authorizer(_allow_only_reading_of_sqlite_file)
             found = database.execute(query)
             if found.description is None:
                 raise InvalidInputError(
@@ -151,16 +153,18 @@ def _by_sqlite(path: Path, query: str) -> Frame:
             check_column_names(names, where="the query's table")
             return load_pandas().DataFrame.from_records(found.fetchall(), columns=names)
     except (sqlite3.Error, sqlite3.Warning) as error:
-        _refuse(path, error)
+        _refuse_table_query(path, error)
 
 
-def _only_reading(action: int, first: str | None, second: str | None, *_: Any) -> int:
+def _allow_only_reading_of_sqlite_file(
+    action: int, first: str | None, second: str | None, *_: Any
+) -> int:
     del first
     called = action == sqlite3.SQLITE_FUNCTION and second != "load_extension"
     return sqlite3.SQLITE_OK if called or action in _READING else sqlite3.SQLITE_DENY
 
 
-def _refuse(path: Path, error: Exception) -> NoReturn:
+def _refuse_table_query(path: Path, error: Exception) -> NoReturn:
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     raise InvalidInputError(
         f"the query cannot be answered from {path.name!r}: {said}; a query is one "
@@ -217,7 +221,7 @@ def read_table(
     """
     how: dict[str, Any] = {"decimal": decimal, "separator": separator, "text": text}
     how |= {"missing": missing, "encoding": encoding, "dates": dates, "query": query}
-    found, problems = _table(path, **how)
+    found, problems = _read_table_file(path, **how)
     if problems:
         raise InvalidInputError(
             "; ".join(one.message for one in problems),
@@ -227,7 +231,7 @@ def read_table(
     return found
 
 
-def _table(
+def _read_table_file(
     path: str | Path,
     *,
     decimal: str = ".",
@@ -238,13 +242,13 @@ def _table(
     dates: Mapping[str, str] | None = None,
     query: str | None = None,
     words: Mapping[str, Collection[str]] | None = None,
-) -> tuple[Frame, tuple[Problem, ...]]:
+) -> tuple[Frame, tuple[ColumnProblem, ...]]:
     """Return what `read_table` does, and problems with dates, which stay as written.
 
     `words` are by column texts that need not be dates.
     """
     place = Path(path)
-    suffix = _suffix(place)
+    suffix = _table_file_suffix(place)
     if query is None and suffix in DATABASES:
         raise InvalidInputError(
             f"{place.name!r} is a database: say what to select from it, with query = "
@@ -268,27 +272,31 @@ def _table(
     }
     if suffix not in PLAIN:
         said |= {"missing": tuple(missing), "dates": dates or {}}
-        _check_unused(place, said)
-        found = _parquet(place) if query is None else selected(place, query)
+        _check_unused_csv_options(place, said)
+        found = (
+            _read_parquet_file(place)
+            if query is None
+            else select_from_database_file(place, query)
+        )
         return as_frame(found), ()
-    _check_marks(decimal, separator)
-    _check_words(missing)
+    _check_csv_file_marks(decimal, separator)
+    _check_csv_file_words(missing)
     options = {
         "sep": separator,
         "decimal": decimal,
         "na_values": ["", *missing],
-        "encoding": _codec(encoding),
+        "encoding": _table_file_encoding(encoding),
     }
     forms = dates or {}
     for form in forms.values():
-        _check_form(form)
-    found = as_frame(_csv(pandas, place, options, (*text, *forms)))
-    problems = list[Problem]()
+        _check_csv_date_form(form)
+    found = as_frame(_read_csv_file(pandas, place, options, (*text, *forms)))
+    problems = list[ColumnProblem]()
     for name in (one for one in forms if one in found):
         spared = (words or {}).get(name, ())
-        found[name], wrong = _iso(found[name], forms[name], spared)
+        found[name], wrong = _iso_dates_of_table_file(found[name], forms[name], spared)
         if wrong:
-            problems.append(_wrong_dates(place, name, forms[name], wrong))
+            problems.append(_wrong_dates_in_csv_file(place, name, forms[name], wrong))
     return found, tuple(problems)
 
 
@@ -320,7 +328,7 @@ def agreed_table(
 
 def table_with_problems(
     path: str | Path, schema: Schema | None, *, dates: str | None = None, **how: Any
-) -> tuple[Frame, tuple[Problem, ...]]:
+) -> tuple[Frame, tuple[ColumnProblem, ...]]:
     """Return what `agreed_table` does, and dates that are written in another way.
 
     These stay in the table as they are.
@@ -336,18 +344,22 @@ def table_with_problems(
     text = (*schema.categorical, *schema.dates)
     if dates:
         how["dates"] = dict.fromkeys(schema.dates, dates)
-    words = {one.name: _agreed_words(one) for one in schema.columns if one.has_words}
-    frame, problems = _table(path, text=text, words=words, **how)
-    if _suffix(Path(path)) in PLAIN:
-        _read_numbers(frame, schema, how.get("decimal", "."))
+    words = {
+        one.name: _agreed_words_in_table_file(one)
+        for one in schema.columns
+        if one.has_words
+    }
+    frame, problems = _read_table_file(path, text=text, words=words, **how)
+    if _table_file_suffix(Path(path)) in PLAIN:
+        _read_numbers_of_table_file(frame, schema, how.get("decimal", "."))
     return frame, problems
 
 
-def _agreed_words(column: Column) -> tuple[str, ...]:
+def _agreed_words_in_table_file(column: Column) -> tuple[str, ...]:
     return (*column.missing, *(word for word, _ in column.recode))
 
 
-def _read_numbers(frame: Frame, schema: Schema, decimal: str) -> None:
+def _read_numbers_of_table_file(frame: Frame, schema: Schema, decimal: str) -> None:
     """Turn cells into numbers where an agreed column of numbers has texts as well.
 
     Agreed words, such as "unknown", stand among the numbers; other texts are refused
@@ -359,12 +371,15 @@ def _read_numbers(frame: Frame, schema: Schema, decimal: str) -> None:
         cells = frame[column.name]
         if cells.dtype.kind in "fiub":
             continue
-        known = {cell: _number_in(cell, decimal) for cell in cells.dropna().unique()}
+        known = {
+            cell: _number_in_file_cell(cell, decimal)
+            for cell in cells.dropna().unique()
+        }
         numbers = cells.map(known).astype(object)
         frame[column.name] = numbers.where(cells.notna(), None).infer_objects()
 
 
-def _number_in(cell: Any, decimal: str) -> Any:
+def _number_in_file_cell(cell: Any, decimal: str) -> Any:
     """Return the number that a cell is with this decimal mark, or the cell."""
     if not isinstance(cell, str) or (decimal == "," and "." in cell):
         return cell
@@ -383,13 +398,13 @@ def table_to_draft(path: str | Path, *, dates: str | None = None, **how: Any) ->
         **how: what else `read_table` takes.
     """
     frame, place = read_table(path, **how), Path(path)
-    if _suffix(place) not in PLAIN:
+    if _table_file_suffix(place) not in PLAIN:
         return frame
     if dates:
-        _check_form(dates)
+        _check_csv_date_form(dates)
     for name, cells in read_table(path, text=[*frame.columns], **how).items():
         if dates and cells.notna().any():
-            read, wrong = _iso(cells, dates)
+            read, wrong = _iso_dates_of_table_file(cells, dates)
             if not wrong:
                 frame[name] = read
                 continue
@@ -398,7 +413,7 @@ def table_to_draft(path: str | Path, *, dates: str | None = None, **how: Any) ->
     return frame
 
 
-def _suffix(path: Path) -> str:
+def _table_file_suffix(path: Path) -> str:
     name = path.name.lower()
     found = next((one for one in SUFFIXES if name.endswith(one)), None)
     if found is None:
@@ -411,7 +426,7 @@ def _suffix(path: Path) -> str:
     return found
 
 
-def _check_marks(decimal: str, separator: str) -> None:
+def _check_csv_file_marks(decimal: str, separator: str) -> None:
     if decimal not in {".", ","}:
         raise InvalidInputError(
             f'the decimal mark must be "." or ",", found {decimal!r}',
@@ -431,7 +446,7 @@ def _check_marks(decimal: str, separator: str) -> None:
         )
 
 
-def _check_words(missing: Sequence[str]) -> None:
+def _check_csv_file_words(missing: Sequence[str]) -> None:
     words = () if isinstance(missing, str) else tuple(missing)
     if isinstance(missing, str) or not all(isinstance(one, str) for one in words):
         raise InvalidInputError(
@@ -441,7 +456,7 @@ def _check_words(missing: Sequence[str]) -> None:
         )
 
 
-def _codec(encoding: str) -> str:
+def _table_file_encoding(encoding: str) -> str:
     try:
         found = codecs.lookup(encoding)
         "a".encode(encoding)  # some codecs are about bytes, and make no text
@@ -454,7 +469,7 @@ def _codec(encoding: str) -> str:
     return found.name
 
 
-def _check_unused(path: Path, said: Mapping[str, Any]) -> None:
+def _check_unused_csv_options(path: Path, said: Mapping[str, Any]) -> None:
     """Refuse words about a CSV file where there is none: they would do nothing."""
     usual: dict[str, Any] = {"decimal": ".", "separator": ",", "encoding": ENCODING}
     usual |= {"missing": MISSING, "dates": {}}
@@ -467,7 +482,7 @@ def _check_unused(path: Path, said: Mapping[str, Any]) -> None:
         )
 
 
-def _check_form(form: str) -> None:
+def _check_csv_date_form(form: str) -> None:
     """Refuse a way of writing dates that leaves something to be guessed."""
     known = datetime(2001, 12, 31)
     try:
@@ -482,7 +497,7 @@ def _check_form(form: str) -> None:
         )
 
 
-def _iso(
+def _iso_dates_of_table_file(
     cells: Series, form: str, spared: Collection[str] = ()
 ) -> tuple[Series, dict[str, int]]:
     """Return dates as ISO 8601 has them, and the rows of each cell that is no date.
@@ -503,11 +518,13 @@ def _iso(
     return cells.map(found), wrong
 
 
-def _wrong_dates(path: Path, name: str, form: str, wrong: Mapping[str, int]) -> Problem:
-    counts = value_counts(wrong)
+def _wrong_dates_in_csv_file(
+    path: Path, name: str, form: str, wrong: Mapping[str, int]
+) -> ColumnProblem:
+    counts = column_value_counts(wrong)
     shown = value_counts_words([*counts.items()], len(counts))
     first = next(iter(counts))
-    return Problem(
+    return ColumnProblem(
         *(name, "type"),
         f"the file {path.name!r} has {shown} in its column {name!r}, not written as "
         f"{form!r}; correct them, name the way that the file has, or say that such a "
@@ -518,12 +535,12 @@ def _wrong_dates(path: Path, name: str, form: str, wrong: Mapping[str, int]) -> 
     )
 
 
-class _Unpacked(io.RawIOBase):
+class _UnpackedTableFile(io.RawIOBase):
     """The bytes in a packed file, up to what it may hold."""
 
     def __init__(self, path: Path) -> None:
         self._stream = gzip.open(path)  # noqa: SIM115 - closed below
-        self._left, self._name = _most_bytes(path), path.name
+        self._left, self._name = _most_bytes_of_table_file(path), path.name
 
     def readable(self) -> bool:
         return True
@@ -532,7 +549,7 @@ class _Unpacked(io.RawIOBase):
         count = self._stream.readinto(room)
         self._left -= count
         if self._left < 0:
-            raise _too_much(self._name)
+            raise _too_large_table_file(self._name)
         return count
 
     def close(self) -> None:
@@ -540,11 +557,11 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-def _most_bytes(path: Path) -> int:
+def _most_bytes_of_table_file(path: Path) -> int:
     return max(ALWAYS_BYTES, MOST_TIMES * path.stat().st_size)
 
 
-def _too_much(name: str) -> InvalidInputError:
+def _too_large_table_file(name: str) -> InvalidInputError:
     return InvalidInputError(
         f"the file {name!r} unpacks to more than {MOST_TIMES} times its size, which no "
         "table of measurements does; if it is meant to, unpack it first, as a .csv",
@@ -552,52 +569,60 @@ def _too_much(name: str) -> InvalidInputError:
     )
 
 
-def _csv(pandas: Any, path: Path, marks: Mapping[str, Any], text: Any) -> Frame:
+def _read_csv_file(
+    pandas: Any, path: Path, marks: Mapping[str, Any], text: Any
+) -> Frame:
     options = {**marks, "keep_default_na": False}
     with warnings.catch_warnings():
         # A row longer than the header is cut with a warning: here it is an error.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         try:
-            with _opened(path) as file:
+            with _open_csv_file(path) as file:
                 header = pandas.read_csv(
                     file, header=None, nrows=1, dtype=str, **options
                 )
-            _check_header(
+            _check_csv_file_header(
                 path,
                 [(name if isinstance(name, str) else "") for name in header.iloc[0]],
                 options,
             )
-            with _opened(path) as file:
+            with _open_csv_file(path) as file:
                 return pandas.read_csv(
                     file,
                     index_col=False,
                     dtype=dict.fromkeys(text, str),
                     low_memory=False,  # one type for a column, however long it is
-                    **_exact(pandas),
+                    **_exact_csv_float_option(pandas),
                     **options,
                 )
         except (*_BROKEN, pandas.errors.ParserWarning) as error:
             if isinstance(error, InvalidInputError):
                 raise
             if isinstance(error, UnicodeDecodeError):
-                _refuse_bytes(path, options)
+                _refuse_csv_file_bytes(path, options)
             raise InvalidInputError(
-                _unreadable(path, error), code="unreadable-table"
+                _unreadable_table_file(path, error), code="unreadable-table"
             ) from None
 
 
-def _opened(path: Path) -> AbstractContextManager[Any]:
-    packed = _suffix(path) == ".csv.gz"
-    return io.BufferedReader(_Unpacked(path), 1 << 20) if packed else nullcontext(path)
+def _open_csv_file(path: Path) -> AbstractContextManager[Any]:
+    packed = _table_file_suffix(path) == ".csv.gz"
+    return (
+        io.BufferedReader(_UnpackedTableFile(path), 1 << 20)
+        if packed
+        else nullcontext(path)
+    )
 
 
-def _exact(pandas: Any) -> dict[str, str]:
+def _exact_csv_float_option(pandas: Any) -> dict[str, str]:
     """Return what makes pandas read numbers to the last bit: from 3.1 on, nothing."""
     major, minor = (int(part) for part in pandas.__version__.split(".")[:2])
     return {"float_precision": "round_trip"} if (major, minor) < (3, 1) else {}
 
 
-def _check_header(path: Path, names: list[str], options: Mapping[str, Any]) -> None:
+def _check_csv_file_header(
+    path: Path, names: list[str], options: Mapping[str, Any]
+) -> None:
     check_column_names(names, where=f"the file {path.name!r}")
     other = re.search(r"[;,\t|]", names[0]) if len(names) == 1 else None
     if other:
@@ -612,13 +637,17 @@ def _check_header(path: Path, names: list[str], options: Mapping[str, Any]) -> N
         )
 
 
-def _refuse_bytes(path: Path, options: Mapping[str, Any]) -> None:
+def _refuse_csv_file_bytes(path: Path, options: Mapping[str, Any]) -> None:
     """Say where a file has bytes that are no text in its encoding."""
     name = options["encoding"]
     decoder = codecs.getincrementaldecoder(name)()
     lines = [""]  # the first, for the names of columns, and the one that is read
-    number, packed = 1, _suffix(path) == ".csv.gz"
-    with io.BufferedReader(_Unpacked(path)) if packed else path.open("rb") as file:
+    number, packed = 1, _table_file_suffix(path) == ".csv.gz"
+    with (
+        io.BufferedReader(_UnpackedTableFile(path))
+        if packed
+        else path.open("rb") as file
+    ):
         while True:
             part = file.read(1 << 16)
             kept = len(decoder.getstate()[0])
@@ -650,32 +679,32 @@ def _refuse_bytes(path: Path, options: Mapping[str, Any]) -> None:
     )
 
 
-def _unreadable(path: Path, error: Exception) -> str:
+def _unreadable_table_file(path: Path, error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"cannot read {path.name!r}: {error.strerror}"
     why = str(error).strip().splitlines()[:1] or [type(error).__name__]
     return f"the file {path.name!r} is not a table as its name promises: {why[0]}"
 
 
-def _parquet(path: Path) -> Frame:
+def _read_parquet_file(path: Path) -> Frame:
     parquet = load_table_package(
         "pyarrow.parquet", extra="parquet", what="Parquet files"
     )
     try:
         with parquet.ParquetFile(path) as file:
-            frame = _unpacked(file, path).to_pandas()
+            frame = _unpack_parquet_file(file, path).to_pandas()
     except InvalidInputError:
         raise
     except Exception as error:  # pyarrow and pandas promise no kind for damaged files
         raise InvalidInputError(
-            _unreadable(path, error), code="unreadable-table"
+            _unreadable_table_file(path, error), code="unreadable-table"
         ) from None
     # A column that served pandas as an index is a column of the file all the same.
     named = [name for name in frame.index.names if name is not None]
     return frame.reset_index(level=named) if named else frame
 
 
-def _unpacked(file: Any, path: Path) -> Any:
+def _unpack_parquet_file(file: Any, path: Path) -> Any:
     """Return a Parquet file's table; a few bytes may stand for any number of cells."""
     rows, columns = file.metadata.num_rows, file.metadata.num_columns
     if rows * columns > MOST_CELLS:
@@ -686,11 +715,11 @@ def _unpacked(file: Any, path: Path) -> Any:
         )
     arrow = load_table_package("pyarrow", extra="parquet", what="Parquet files")
     # A cell of eight bytes is no surprise; a long text that stands there often is.
-    left = _most_bytes(path) + 16 * rows * columns
+    left = _most_bytes_of_table_file(path) + 16 * rows * columns
     batches = []
     for batch in file.iter_batches(_ROWS_AT_ONCE):
         left -= batch.nbytes
         if left < 0:
-            raise _too_much(path.name)
+            raise _too_large_table_file(path.name)
         batches.append(batch)
     return arrow.Table.from_batches(batches, schema=file.schema_arrow)

@@ -13,12 +13,17 @@ from math import isfinite
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from veilsum.errors import InvalidInputError
-from veilsum.locale import limit
-from veilsum.models.hypotheses import Combined, Hypothesis, TestOfFit, wald_test
+from veilsum.locale import limit_phrase
+from veilsum.models.hypotheses import (
+    CoefficientHypothesis,
+    CombinedCoefficients,
+    TestOfFit,
+    wald_test_of_hypothesis,
+)
 from veilsum.models.inference import Inference, coefficient_table
 from veilsum.numbers.arrays import Vector, listed_names
-from veilsum.showing import Cell, Renderable, Rendering, Table, number
-from veilsum.sums.table_job import TableResult
+from veilsum.showing import Cell, Renderable, Rendering, ShownTable, shown_number
+from veilsum.sums.table_job import TableJobResult
 from veilsum.tables.frames import Frame, Series, load_pandas
 
 F = TypeVar("F", bound=Inference)
@@ -26,10 +31,10 @@ F = TypeVar("F", bound=Inference)
 P_DIGITS = 3
 
 
-UNLIMITED = limit("unlimited")
+UNLIMITED = limit_phrase("unlimited")
 
 
-class Fitted(TableResult, Generic[F]):
+class Fitted(TableJobResult, Generic[F]):
     """A result that has coefficients with covariances, whatever they are of."""
 
     # Whether each sum is one over rows, with a limit for their numbers.
@@ -96,7 +101,7 @@ class Fitted(TableResult, Generic[F]):
         )
 
     def to_frame(self, level: float = 0.95) -> Frame:
-        return _table_frame(self.inference, level)
+        return _fitted_table_frame(self.inference, level)
 
     def wald_test(self, hypothesis: Any) -> TestOfFit:
         """Return Wald's test that all equations of a hypothesis hold together.
@@ -105,27 +110,27 @@ class Fitted(TableResult, Generic[F]):
             hypothesis: such as "age = 0, height = 2 * weight"; or a matrix with a
                 column for each coefficient, or a pair of that and values.
         """
-        return wald_test(
-            self.inference, Hypothesis.of(hypothesis, self.inference.names)
+        return wald_test_of_hypothesis(
+            self.inference, CoefficientHypothesis.of(hypothesis, self.inference.names)
         )
 
-    def t_test(self, hypothesis: Any) -> Tested:
-        made = Hypothesis.of(hypothesis, self.inference.names)
-        return Tested(Combined.of(self.inference, made))
+    def t_test(self, hypothesis: Any) -> FittedCombinations:
+        made = CoefficientHypothesis.of(hypothesis, self.inference.names)
+        return FittedCombinations(CombinedCoefficients.of(self.inference, made))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tested(Renderable):
+class FittedCombinations(Renderable):
     """Combinations of coefficients, each with an error, a test and an interval.
 
     Attributes:
         fit: the combinations as estimates.
     """
 
-    fit: Combined
+    fit: CombinedCoefficients
 
     def to_frame(self, level: float = 0.95) -> Frame:
-        return _table_frame(self.fit, level)
+        return _fitted_table_frame(self.fit, level)
 
     def summary(self, level: float = 0.95) -> str:
         return self.showing(level).text()
@@ -133,22 +138,22 @@ class Tested(Renderable):
     def showing(self, level: float = 0.95) -> Rendering:
         test = "z" if self.fit.t_degrees is None else "t"
         heads = ["", "coef", "std err", test, f"P>|{test}|", "low", "high"]
-        rows = table_cells(self.fit, level)
-        return Rendering("", [Table(heads, rows, align="<......")])
+        rows = fitted_table_cells(self.fit, level)
+        return Rendering("", [ShownTable(heads, rows, align="<......")])
 
 
-def table_cells(fit: Inference, level: float) -> list[list[Cell]]:
+def fitted_table_cells(fit: Inference, level: float) -> list[list[Cell]]:
     """Return a line of cells for each coefficient, p with as many digits as in any."""
     return [
         [
-            number(value, P_DIGITS) if name == "p_value" else value
+            shown_number(value, P_DIGITS) if name == "p_value" else value
             for name, value in vars(one).items()
         ]
         for one in coefficient_table(fit, level)
     ]
 
 
-def table_rows(
+def fitted_table_rows(
     fit: Inference, level: float = 0.95
 ) -> list[dict[str, str | float | None]]:
     """Return the coefficients as rows for JSON; nan and infinity become None.
@@ -163,7 +168,7 @@ def table_rows(
     return [dict(zip(keys, row, strict=True)) for row in finite]
 
 
-def _table_frame(fit: Inference, level: float) -> Frame:
+def _fitted_table_frame(fit: Inference, level: float) -> Frame:
     rows = [vars(one) for one in coefficient_table(fit, level)]
     keys = ("coefficient", "standard_error", "statistic", "p_value", "low", "high")
     made = {key: [row[key] for row in rows] for key in keys}
@@ -176,7 +181,7 @@ def _table_frame(fit: Inference, level: float) -> Frame:
 # agrees to the last digit, or they are not of the same rows.
 
 
-class Nested(Protocol):
+class NestedFit(Protocol):
     """A fit that can be compared with another one."""
 
     @property
@@ -192,7 +197,7 @@ def fits_in_order(one: Any, other: Any) -> tuple[Any, Any]:
             f"a fit is compared with another fit, found {type(other).__name__}",
             code="not-a-fit",
         )
-    fits: list[Nested] = sorted((one, other), key=lambda fit: -len(fit.columns))
+    fits: list[NestedFit] = sorted((one, other), key=lambda fit: -len(fit.columns))
     large, small = fits
     more = [name for name in small.columns if name not in large.columns]
     if more or len(large.columns) == len(small.columns):

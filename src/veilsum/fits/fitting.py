@@ -17,39 +17,43 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.locale import limit
+from veilsum.locale import limit_phrase
 from veilsum.models import absorbed, choices, glm, least_squares
-from veilsum.models.absorbed import AbsorbedFit, Absorbing
+from veilsum.models.absorbed import AbsorbedCounting, AbsorbedFit
 from veilsum.models.choices import ChoiceSearch, ChoiceState
 from veilsum.models.dispersion import DispersedFit
-from veilsum.models.glm import FirstStatistics, GlmFit, Request, Stage
-from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
+from veilsum.models.glm import FirstStatistics, GlmFit, GlmRequest, Stage
+from veilsum.models.least_squares import (
+    ExactLeastSquares,
+    LeastSquaresCounting,
+    LeastSquaresFit,
+)
 from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
-from veilsum.numbers.layout import Layout, number
-from veilsum.numbers.units import Counts, Integers, triangle_of_matrix
+from veilsum.numbers.layout import NumberLayout, layout_number
+from veilsum.numbers.units import Integers, UnitCounts, triangle_of_matrix
 from veilsum.sums.recipes import (
     IterativeRecipe,
-    OneRound,
+    OneRoundRecipe,
     S,
     SumRecipe,
     Sums,
     sums_as_key,
 )
-from veilsum.sums.releases import BY_PARTY, PossibleRound, Release, ReleaseLimit
+from veilsum.sums.releases import BY_PARTY, PossibleRound, SumRelease, SumReleaseLimit
 from veilsum.sums.running import SAME_ROUNDS
-from veilsum.sums.terms import Terms
+from veilsum.sums.terms import SumTerms
 from veilsum.tables.rules import MORE_SUMS, Rules, how_table_rows_are_agreed
 
 # The last number of a sum.
-LEFT_OUT = Layout((number("left_out"),))
+LEFT_OUT = NumberLayout((layout_number("left_out"),))
 # The part of the first information in some direction below which an objection to the
 # next sum is likely to come from columns that separate responses.
 SUSPECT = 0.1
 
 
-class Strategy(SumRecipe):
+class FitStrategy(SumRecipe):
     """A way to fit a regression, as all parties know it, with a party's part in it.
 
     The last number of its first sum counts rows that were left out.
@@ -74,7 +78,7 @@ class Strategy(SumRecipe):
             """Return the fit of the pooled rows."""
 
     @property
-    def fitting(self) -> Strategy:
+    def fitting(self) -> FitStrategy:
         """The fit itself, without wrappers."""
         return self
 
@@ -112,7 +116,7 @@ class Strategy(SumRecipe):
     def check_rows(self, rows: Rows) -> None:
         """Refuse a party's rows that cannot be fitted."""
 
-    def check_parties(self, rules: Rules, terms: Terms) -> None:
+    def check_parties(self, rules: Rules, terms: SumTerms) -> None:
         """Refuse a fit that reveals too much with so few parties, or such masks."""
 
     def weighings(self, rows: Rows) -> tuple[Rows, ...]:
@@ -146,7 +150,7 @@ class Strategy(SumRecipe):
 
 
 def sums_about_fit_columns(
-    names: Sequence[str], columns: Sequence[str], counts: Counts, first: Array[Any]
+    names: Sequence[str], columns: Sequence[str], counts: UnitCounts, first: Array[Any]
 ) -> list[Fraction]:
     """Return the first sum's part about some of a fit's columns, which comes first."""
     pairs = combinations_with_replacement(map(columns.index, names), 2)
@@ -165,7 +169,7 @@ def joined_fit_rows(rows: Mapping[str, Rows]) -> Rows:
     return Rows(*map(join, ("design", "response", "weights", "offset")))
 
 
-class SolvedOnce(Strategy, OneRound):
+class SolvedOnceFit(FitStrategy, OneRoundRecipe):
     """A fit that follows from one sum."""
 
     compared_by = "least squares of all rows in one place, by another algorithm"
@@ -202,7 +206,7 @@ class SolvedOnce(Strategy, OneRound):
 
 
 @dataclass(frozen=True)
-class LeastSquaresRecipe(SolvedOnce):
+class LeastSquaresFitRecipe(SolvedOnceFit):
     """Ordinary, weighted or ridge regression: one sum of statistics, one solve."""
 
     asked = "statistics"
@@ -212,11 +216,11 @@ class LeastSquaresRecipe(SolvedOnce):
     intercept: int | None
     ridge: float
     what: str
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
 
     @cached_property
-    def layout(self) -> Layout:
-        return Counting(self.measures).layout + LEFT_OUT
+    def layout(self) -> NumberLayout:
+        return LeastSquaresCounting(self.measures).layout + LEFT_OUT
 
     @property
     def _given(self) -> dict[str, Any]:
@@ -245,7 +249,9 @@ class LeastSquaresRecipe(SolvedOnce):
             penalty[self.intercept] = 0.0
         plain = everything.design.astype(np.float64, copy=False)
         design = np.vstack([plain * root[:, None], np.diag(penalty)])
-        right = np.append(_target(everything) * root, np.zeros(len(penalty)))
+        right = np.append(
+            _responses_without_offsets(everything) * root, np.zeros(len(penalty))
+        )
         # Columns of one length, so that none is taken for a multiple of rounding.
         scale = np.linalg.norm(design, axis=0)
         found, *_ = np.linalg.lstsq(design / scale, right, rcond=None)
@@ -254,7 +260,7 @@ class LeastSquaresRecipe(SolvedOnce):
     def column_means(self, sums: Sums) -> Vector | None:
         return None if self.intercept is None else self.totals(sums[:1]).means()
 
-    def totals(self, sums: Sums) -> Exact:
+    def totals(self, sums: Sums) -> ExactLeastSquares:
         return least_squares.least_squares_totals(
             sums[0][:-1], self.measures, **self._given
         )
@@ -264,7 +270,7 @@ class LeastSquaresRecipe(SolvedOnce):
         return self.totals(sums).inverse_balls
 
 
-class InRounds(IterativeRecipe[S]):
+class FitInRounds(IterativeRecipe[S]):
     """A fit by a search whose coefficients may grow without end."""
 
     # What to do where a fit does not converge, and where a coefficient grows.
@@ -273,7 +279,7 @@ class InRounds(IterativeRecipe[S]):
     least_tries: ClassVar[int] = 1
 
     @property
-    def round_layout(self) -> Layout:
+    def round_layout(self) -> NumberLayout:
         return self.layout
 
     @property
@@ -319,14 +325,14 @@ class InRounds(IterativeRecipe[S]):
         return (first, later) if tries > 0 else (first,)
 
 
-def _target(rows: Rows) -> Vector:
+def _responses_without_offsets(rows: Rows) -> Vector:
     """Return responses, offsets taken off."""
     target = rows.response.astype(np.float64)
     return target if rows.offset is None else np.asarray(target - rows.offset)
 
 
 @dataclass(frozen=True, eq=False)
-class NewtonRecipe(Strategy, InRounds[State]):
+class NewtonFitRecipe(FitStrategy, FitInRounds[State]):
     """A generalised linear model: one sum for each of Newton's rounds.
 
     The last number of each sum counts rows that were left out; all sums have the length
@@ -340,14 +346,14 @@ class NewtonRecipe(Strategy, InRounds[State]):
 
     newton: Newton
     what: str
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
 
     @property
     def search(self) -> Newton:
         return self.newton
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         return self.newton.scales.positions + LEFT_OUT
 
     def first(self, sums: Sums) -> FirstStatistics:
@@ -364,10 +370,10 @@ class NewtonRecipe(Strategy, InRounds[State]):
         """Return columns whose information has faded."""
         return self.newton.fading_columns(state)
 
-    def statistics(self, rows: Rows, request: Request) -> Integers:
+    def statistics(self, rows: Rows, request: GlmRequest) -> Integers:
         return self.newton.statistics(rows, request)
 
-    def contributions(self, rows: Rows, request: Request) -> FloatArray | None:
+    def contributions(self, rows: Rows, request: GlmRequest) -> FloatArray | None:
         """Return each row's part of a round; None where a dispersion is estimated."""
         if self.newton.family.estimates_alpha:
             return None
@@ -408,21 +414,21 @@ class NewtonRecipe(Strategy, InRounds[State]):
         """Return the inverse of the expected information, in balls."""
         return self.newton.bread(self.state(sums))
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         request = self.newton.propose(self.state(sums))
         point = self.newton.real_point(request)
         # Pearson's sum is asked for at the point of another sum.
         pearson = f"{self.what}: Pearson's sum"
         job = pearson if request.stage == "pearson" else self.what
         layout = self.newton.scales.layout(request.stage, request.fineness) + LEFT_OUT
-        return Release.from_layout(job, layout, tuple(point.tolist()))
+        return SumRelease.from_layout(job, layout, tuple(point.tolist()))
 
     def residues(self, sums: Sums) -> Sequence[int]:
         """Return the released bits of each number of the next sum."""
         fineness = self.newton.propose(self.state(sums)).fineness
         return () if fineness is None else fineness.residues
 
-    def _layout(self, stage: Stage) -> Layout:
+    def _layout(self, stage: Stage) -> NumberLayout:
         return self.newton.scales.layout(stage) + LEFT_OUT
 
     @property
@@ -465,11 +471,11 @@ def fading_fit_columns(newton: Newton, state: State, the: str) -> str:
     )
 
 
-FRACTIONS = limit("fractions")
+FRACTIONS = limit_phrase("fractions")
 
 
 @dataclass(frozen=True)
-class AbsorbedRecipe(SolvedOnce):
+class AbsorbedFitRecipe(SolvedOnceFit):
     """Least squares with an effect for each party: one sum of what is left of rows."""
 
     asked = "statistics within parties"
@@ -477,13 +483,13 @@ class AbsorbedRecipe(SolvedOnce):
     wording = BY_PARTY
     left_open = (FRACTIONS,)
 
-    absorbing: Absorbing
+    absorbing: AbsorbedCounting
     names: tuple[str, ...]
     what: str
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Statistics within parties, and rows left out."""
         return self.absorbing.layout + LEFT_OUT
 
@@ -505,7 +511,7 @@ class AbsorbedRecipe(SolvedOnce):
         for part in rows.values():
             weights = part.weigh(np.ones(part.n_rows))
             design = part.design.astype(np.float64)
-            columns = np.column_stack([design, _target(part)])
+            columns = np.column_stack([design, _responses_without_offsets(part)])
             columns -= weights @ columns / weights.sum()
             parts.append(columns * np.sqrt(weights)[:, None])
         columns = np.concatenate(parts)
@@ -522,7 +528,7 @@ class AbsorbedRecipe(SolvedOnce):
                 code="too-few-rows",
             )
 
-    def check_parties(self, rules: Rules, terms: Terms) -> None:
+    def check_parties(self, rules: Rules, terms: SumTerms) -> None:
         """Refuse few parties, of which columns with few values tell each one's rows."""
         rules.check_honest(
             self.absorbing.least_honest(rules.minimum_rows),
@@ -539,7 +545,7 @@ class AbsorbedRecipe(SolvedOnce):
 
 
 @dataclass(frozen=True, eq=False)
-class ChoiceRecipe(Strategy, InRounds[ChoiceState]):
+class ChoiceFitRecipe(FitStrategy, FitInRounds[ChoiceState]):
     """A choice among levels: a sum that counts them, then one for each Newton step.
 
     The last number of the first sum counts rows that were left out.
@@ -552,23 +558,25 @@ class ChoiceRecipe(Strategy, InRounds[ChoiceState]):
 
     search: ChoiceSearch
     what: str
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
 
     @cached_property
-    def first_layout(self) -> Layout:
+    def first_layout(self) -> NumberLayout:
         """Rows of each level, X'y of a canonical link, and rows left out."""
-        return self.search.scales.layouts["first"] + Layout((number("left_out"),))
+        return self.search.scales.layouts["first"] + NumberLayout(
+            (layout_number("left_out"),)
+        )
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Information, score and log-likelihood at a point."""
         return self.search.scales.layouts["round"].padded(self.first_layout.size)
 
-    def vector(self, rows: Rows, dropped: int, request: Request) -> Integers:
+    def vector(self, rows: Rows, dropped: int, request: GlmRequest) -> Integers:
         """Return one party's numbers; rows left out are counted with the levels."""
         return super().vector(rows, dropped if request.stage == "first" else 0, request)
 
-    def statistics(self, rows: Rows, request: Request) -> Integers:
+    def statistics(self, rows: Rows, request: GlmRequest) -> Integers:
         return choices.statistics(self.search.scales, rows, request)
 
     def notes(self, fit: Any) -> tuple[str, ...]:
@@ -594,10 +602,10 @@ class ChoiceRecipe(Strategy, InRounds[ChoiceState]):
         counts.append(Fraction(first["left_out"]))
         return counts + sorted(triangle_of_matrix(products[np.ix_(places, places)]))
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         point = self.search.propose(self.state(sums)).point
         if not len(point):
-            return Release.from_layout(self.what, self.first_layout)
+            return SumRelease.from_layout(self.what, self.first_layout)
         exact = [Fraction(one) for one in point.tolist()]
         real = tuple(float(one) for one in self.search.scales.real(exact))
-        return Release.from_layout(self.what, self.layout, real)
+        return SumRelease.from_layout(self.what, self.layout, real)

@@ -1,6 +1,7 @@
 """Formulas over an agreed schema: the rows they make of a table, and its rules.
 
-A `FormulaJob` is a regression; `OnFormula` is another question about the same rows.
+A `FormulaJob` is a regression; `FormulaRowsJob` is another question about the same
+rows.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.fits.fitting import (
-    Strategy,
+    FitStrategy,
 )
-from veilsum.fits.model import Model
+from veilsum.fits.model import FitModel
 from veilsum.models.families import (
     Family,
 )
@@ -25,12 +26,18 @@ from veilsum.models.sandwich import Errors, robust_errors_named
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names, nearest_name
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import BITS, ROW_BITS, Integers
-from veilsum.sums.presence import Cells, Group, Values, Varying, has_few_values
-from veilsum.sums.releases import ReleaseLimit
-from veilsum.sums.table_job import SchemaJob
-from veilsum.sums.terms import Terms
+from veilsum.sums.presence import (
+    PresenceCells,
+    PresenceGroup,
+    PresenceValues,
+    PresenceVaryingColumns,
+    has_few_values,
+)
+from veilsum.sums.releases import SumReleaseLimit
+from veilsum.sums.table_job import SchemaTableJob
+from veilsum.sums.terms import SumTerms
 from veilsum.sums.wording import PageRoom, quoted_for_release
-from veilsum.tables.asked import Question
+from veilsum.tables.asked import TableQuestion
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.derived import cut_points, derived_lines, source_of_line
 from veilsum.tables.formula import ModelFormula
@@ -44,11 +51,11 @@ from veilsum.tables.formula.syntax import (
 )
 from veilsum.tables.frames import Frame
 from veilsum.tables.propensity import Propensity, PropensityWeights
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.rules import Rules, TableRulesAtHome
 from veilsum.tables.schema import CheckedTable, Schema
 
 
-def _is_constant(values: Array[Any]) -> bool:
+def _is_constant_fit_column(values: Array[Any]) -> bool:
     return bool((values == values[:1]).all())
 
 
@@ -56,7 +63,7 @@ def _is_constant(values: Array[Any]) -> bool:
 WIDE_BITS, WIDE_ROW_BITS = 72, 32
 
 
-def inferred_schema(
+def inferred_fit_schema(
     formula: str,
     used: Sequence[str | None],
     frames: Mapping[str, Frame],
@@ -125,7 +132,7 @@ class FormulaRows(Secret):
 
 
 @dataclass(frozen=True)
-class FormulaJob(SchemaJob[FormulaRows]):
+class FormulaJob(SchemaTableJob[FormulaRows]):
     """A regression given by a formula over an agreed schema.
 
     Attributes:
@@ -138,7 +145,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
         measures: how numbers are counted, where ranges alone do not tell.
         errors: robust ones, if any.
         tested: columns of the formula that are not fitted: their score is tested.
-        digits: of the answer; see `Model`.
+        digits: of the answer; see `FitModel`.
     """
 
     follows = "the coefficients, their standard errors, and tests"
@@ -232,7 +239,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
         )
 
     @cached_property
-    def model(self) -> Model:
+    def model(self) -> FitModel:
         """What is fitted; measures follow from the schema, unless they are given."""
         if self.measures is not None:
             return self.counted(self._named(self.measures))
@@ -267,8 +274,8 @@ class FormulaJob(SchemaJob[FormulaRows]):
             () if self.offset is None else (self.offset,),
         )
 
-    def counted(self, measures: RowMeasures) -> Model:
-        return Model(
+    def counted(self, measures: RowMeasures) -> FitModel:
+        return FitModel(
             response=self.formula.response,
             names=self.formula.columns,
             intercept=self.formula.intercept,
@@ -315,8 +322,8 @@ class FormulaJob(SchemaJob[FormulaRows]):
         }
 
     @property
-    def question(self) -> Question:
-        return Question(
+    def question(self) -> TableQuestion:
+        return TableQuestion(
             schema=self.asked_about,
             formula=self.formula.text,
             weights=self._weights_column,
@@ -338,32 +345,36 @@ class FormulaJob(SchemaJob[FormulaRows]):
         given = self.weighing.asked.given()
         return given | {"coefficients": dict(zip(names, known, strict=True))}
 
-    def check_parties(self, rules: Rules, terms: Terms) -> None:
+    def check_parties(self, rules: Rules, terms: SumTerms) -> None:
         """Refuse what so few parties, or such masks, must not be asked for."""
         self.model.strategy.check_parties(rules, terms)
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> FitStrategy:
         return self.model.recipe(limit)
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         """Levels, cells and values that few parties might hold.
 
         Of columns of the schema, in its order; then of categories that are multiplied,
         and of what else in the design has two values.
         """
         schema = self.schema
-        found: list[Group] = []
+        found: list[PresenceGroup] = []
         for one in schema.columns:
             if one.is_category:
-                found.append(Cells((one.name,), (one.categories,)))
+                found.append(PresenceCells((one.name,), (one.categories,)))
             elif has_few_values(one.measure):
-                found.append(Values(one.name, one.measure, one.name))
-        found += _made_groups(self.formula, self.model.measures, lambda place: place)
+                found.append(PresenceValues(one.name, one.measure, one.name))
+        found += _presence_groups_of_fit(
+            self.formula, self.model.measures, lambda place: place
+        )
         if self.weighing is not None:
             known, of = self.weighing.known.measures, self.weighing.formula
             # What it makes has no place in the design, and may be there under its name.
-            further = _made_groups(of, known, lambda place: (PROPENSITY, place))
+            further = _presence_groups_of_fit(
+                of, known, lambda place: (PROPENSITY, place)
+            )
             had = {one.name for one in found}
             found += [one for one in further if one.name not in had]
         if self._within_parties:
@@ -375,24 +386,29 @@ class FormulaJob(SchemaJob[FormulaRows]):
         """Whether a column that is constant at a party adds nothing there."""
         return self.absorb or self.stratified
 
-    def _varying(self, groups: Sequence[Group]) -> Varying:
+    def _varying(self, groups: Sequence[PresenceGroup]) -> PresenceVaryingColumns:
         """Return the question in how many parties columns of the design vary."""
         named = set[str]().union(*self.formula.by_variables)
         design = [
             one
             for one in groups
-            if (isinstance(one, Cells) and named.issuperset(one.columns))
+            if (isinstance(one, PresenceCells) and named.issuperset(one.columns))
             or (
-                isinstance(one, Values) and (one.at in named or isinstance(one.at, int))
+                isinstance(one, PresenceValues)
+                and (one.at in named or isinstance(one.at, int))
             )
         ]
         if self.stratified:
-            return Varying(tuple(design), rows="rows at risk at an event")
+            return PresenceVaryingColumns(
+                tuple(design), rows="rows at risk at an event"
+            )
         least = self.model.absorbing.least_honest(self.schema.minimum_rows)
-        return Varying(tuple(design), least)
+        return PresenceVaryingColumns(tuple(design), least)
 
-    def vary(self, group: Varying, own: FormulaRows, rows: Array[Any]) -> Array[Any]:
-        """Return what one party counts for `Varying`, of some of its rows."""
+    def vary(
+        self, group: PresenceVaryingColumns, own: FormulaRows, rows: Array[Any]
+    ) -> Array[Any]:
+        """Return what one party counts for `PresenceVaryingColumns`, by rows."""
         varying = [
             (formula_text(node), values[rows])
             for node, values in self.formula.parts(own.table)
@@ -405,7 +421,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
             # Rounded to its unit a number may be constant, or a product of numbers.
             if numbers and not coded and free.issuperset(numbers):
                 columns.append(measure.counts(own.rows.design[rows, place]))
-        if any(map(_is_constant, columns)):
+        if any(map(_is_constant_fit_column, columns)):
             return np.zeros(len(group.places), dtype=np.int64)
         return group.sides(
             lambda at: self.look(own, at)[rows], int(np.count_nonzero(rows))
@@ -424,13 +440,13 @@ class FormulaJob(SchemaJob[FormulaRows]):
         return self.formula.is_two_valued(node)
 
     def look(
-        self, own: FormulaRows, at: str | int | tuple[str, int] | Varying
+        self, own: FormulaRows, at: str | int | tuple[str, int] | PresenceVaryingColumns
     ) -> Array[Any]:
         """Return one party's column of its table by name, or of its design by place.
 
         Or by its place in the design of the propensity.
         """
-        if isinstance(at, Varying):
+        if isinstance(at, PresenceVaryingColumns):
             return self.vary(at, own, np.ones(own.rows.n_rows, dtype=bool))
         if isinstance(at, tuple):
             assert self.weighing is not None
@@ -471,7 +487,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
             return replace(self, measures=measures)
         return self
 
-    def check_at_home(self, home: AtHome, own: FormulaRows) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: FormulaRows) -> None:
         """Refuse a table of which columns, or what they make, would show too much."""
         self._check_parts(home, own.table, self.formula)
         if self.absorb:
@@ -486,7 +502,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
             groups=self.formula.by_variables,
         )
 
-    def _check_weights(self, home: AtHome, own: FormulaRows) -> None:
+    def _check_weights(self, home: TableRulesAtHome, own: FormulaRows) -> None:
         """Refuse weights that lie on few of the treated rows, or of the others.
 
         Among all rows they may be spread and yet be one row's of its kind.
@@ -499,7 +515,7 @@ class FormulaJob(SchemaJob[FormulaRows]):
             home.column(what, own.rows.weights[some], two_valued=lambda: True)
 
     def _check_parts(
-        self, home: AtHome, table: CheckedTable, formula: ModelFormula
+        self, home: TableRulesAtHome, table: CheckedTable, formula: ModelFormula
     ) -> None:
         coded: dict[Node, tuple[str, Array[Any], Sequence[Any]]] = {}
         for node, values in formula.parts(table):
@@ -510,8 +526,9 @@ class FormulaJob(SchemaJob[FormulaRows]):
                 home.cells([name], [values], [labels])
                 coded[node] = name, values, labels
                 continue
-            # A constant adds nothing here, and other parties are counted: `Varying`.
-            if self._within_parties and _is_constant(values):
+            # A constant adds nothing here, and other parties are counted:
+            # `PresenceVaryingColumns`.
+            if self._within_parties and _is_constant_fit_column(values):
                 continue
             home.column(
                 name,
@@ -560,25 +577,25 @@ class FormulaJob(SchemaJob[FormulaRows]):
 PROPENSITY = "propensity"
 
 
-def _made_groups(
+def _presence_groups_of_fit(
     formula: ModelFormula, measures: RowMeasures, at: Callable[[int], Any]
-) -> Iterator[Group]:
+) -> Iterator[PresenceGroup]:
     """Yield cells of categories that are multiplied, and what else has two values."""
     schema, made, design = formula.schema, formula.made_of, measures.design
     for names in dict.fromkeys(names for names, _ in made if len(names) > 1):
         levels = tuple(schema.column(name).categories for name in names)
-        yield Cells(names, levels)
+        yield PresenceCells(names, levels)
     for place, (names, numbers) in enumerate(made):
         alone = not names and len(numbers) == 1 and numbers[0] in schema
         if numbers and not alone and has_few_values(design[place]):
-            yield Values(formula.columns[place], design[place], at(place))
+            yield PresenceValues(formula.columns[place], design[place], at(place))
 
 
 B = TypeVar("B", bound=FormulaRows)
 
 
 @dataclass(frozen=True)
-class OnFormula(SchemaJob[B]):
+class FormulaRowsJob(SchemaTableJob[B]):
     """Another question about the rows that a formula makes of a table.
 
     Attributes:
@@ -601,12 +618,12 @@ class OnFormula(SchemaJob[B]):
         return self.base.numbers_in_a_row
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         """Levels, cells and values that few parties might hold."""
         return self.base.groups
 
     @property
-    def question(self) -> Question:
+    def question(self) -> TableQuestion:
         return self.base.question
 
     def n_rows(self, own: B) -> int:
@@ -616,7 +633,7 @@ class OnFormula(SchemaJob[B]):
         """Refuse rows that go beyond ranges."""
         self.base.check(party, own)
 
-    def check_at_home(self, home: AtHome, own: B) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: B) -> None:
         """Refuse a table of which columns, or what they make, would show too much."""
         self.base.check_at_home(home, own)
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, naming_party
+from veilsum.errors import InvalidInputError, naming_party_in_error
 from veilsum.fits.fitting import (
-    AbsorbedRecipe,
-    ChoiceRecipe,
-    LeastSquaresRecipe,
-    NewtonRecipe,
-    Strategy,
+    AbsorbedFitRecipe,
+    ChoiceFitRecipe,
+    FitStrategy,
+    LeastSquaresFitRecipe,
+    NewtonFitRecipe,
 )
-from veilsum.fits.wrappers import RobustRecipe, ScoreRecipe
-from veilsum.models.absorbed import Absorbing
+from veilsum.fits.wrappers import RobustFitRecipe, ScoreFitRecipe
+from veilsum.models.absorbed import AbsorbedCounting
 from veilsum.models.choices import (
-    Choice,
+    ChoiceModel,
     ChoiceSearch,
 )
 from veilsum.models.dispersion import DispersedNewton
@@ -34,21 +34,21 @@ from veilsum.models.family_names import (
     canonical_family_name,
 )
 from veilsum.models.fineness import FEWEST_DIGITS, MOST_DIGITS
-from veilsum.models.glm import Scales
+from veilsum.models.glm import GlmScales
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
-from veilsum.models.sandwich import Errors, Meat
+from veilsum.models.sandwich import Errors, SandwichMeat
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.units import Integers, Measure
-from veilsum.sums.presence import Group, Values, has_few_values
-from veilsum.sums.releases import ReleaseLimit
+from veilsum.numbers.units import Integers, UnitMeasure
+from veilsum.sums.presence import PresenceGroup, PresenceValues, has_few_values
+from veilsum.sums.releases import SumReleaseLimit
 from veilsum.sums.table_job import TableJob
-from veilsum.sums.terms import Terms
-from veilsum.tables.fingerprints import Source
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.sums.terms import SumTerms
+from veilsum.tables.fingerprints import FingerprintSource
+from veilsum.tables.rules import Rules, TableRulesAtHome
 
 
-def family_of(name: str | Family, *, alpha: float | None = None) -> Family:
+def family_of_fit(name: str | Family, *, alpha: float | None = None) -> Family:
     """Return the family with this name; a negative binomial one may have an alpha."""
     if isinstance(name, Family):
         return name
@@ -69,7 +69,7 @@ def family_of(name: str | Family, *, alpha: float | None = None) -> Family:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class FitModel:
     """A regression without its data.
 
     Attributes:
@@ -104,11 +104,11 @@ class Model:
 
     def __post_init__(self) -> None:
         for asked, check in (
-            (self.digits is not None, _check_digits),
+            (self.digits is not None, _check_fit_digits),
             (self.tested, _check_score_test),
-            (self.family.is_choice, _check_choice),
-            (self.errors, _check_errors),
-            (self.absorb, _check_absorbed),
+            (self.family.is_choice, _check_choice_fit),
+            (self.errors, _check_fit_errors),
+            (self.absorb, _check_absorbed_fit),
         ):
             if asked:
                 check(self)
@@ -129,10 +129,10 @@ class Model:
         return tuple(self.names[k] for k in self.fitted if k != absorbed)
 
     @property
-    def absorbing(self) -> Absorbing:
+    def absorbing(self) -> AbsorbedCounting:
         """How parties take off their own effects."""
         assert self.intercept is not None
-        return Absorbing(self.measures, self.intercept)
+        return AbsorbedCounting(self.measures, self.intercept)
 
     @property
     def numbers_in_a_row(self) -> int:
@@ -202,20 +202,22 @@ class Model:
             digits=self.fineness,
         )
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> FitStrategy:
         strategy = "least squares within parties" if self.absorb else ""
         fitting = partial(STRATEGIES[strategy or self.family.fitted_by], self)
         if self.tested:
-            return ScoreRecipe.around(fitting, self.wide, self.fitted, limit)
+            return ScoreFitRecipe.around(fitting, self.wide, self.fitted, limit)
         if self.errors is not None:
-            scales = Scales.of(
+            scales = GlmScales.of(
                 self.family, self.measures, self.intercept, self.fineness
             )
-            return RobustRecipe.around(fitting, Meat(scales, self.errors), limit)
+            return RobustFitRecipe.around(
+                fitting, SandwichMeat(scales, self.errors), limit
+            )
         return fitting(limit)
 
     @cached_property
-    def strategy(self) -> Strategy:
+    def strategy(self) -> FitStrategy:
         """How it is fitted, without a limit."""
         return self.recipe()
 
@@ -236,15 +238,15 @@ class Model:
                 f"{rows.n_columns}",
                 code="wrong-column-count",
             )
-        with naming_party(party):
+        with naming_party_in_error(party):
             self.measures.check(rows, self.names, self.response)
             self.strategy.check_rows(rows)
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         """The values of columns that have one of two, as far as measures tell."""
-        found: list[Group] = [
-            Values(name, one, place)
+        found: list[PresenceGroup] = [
+            PresenceValues(name, one, place)
             for place, (name, one) in enumerate(
                 zip(self.names, self.measures.design, strict=True)
             )
@@ -253,11 +255,11 @@ class Model:
         for name in ("response", "weights", "offset"):
             one = getattr(self.measures, name)
             if one is not None and has_few_values(one):
-                found.append(Values(name, one, name))
+                found.append(PresenceValues(name, one, name))
         return tuple(found)
 
-    def check_at_home(self, home: AtHome, rows: Rows, **columns: Any) -> None:
-        """Refuse rows of which the fit would show too much; see `AtHome.design`."""
+    def check_at_home(self, home: TableRulesAtHome, rows: Rows, **columns: Any) -> None:
+        """Refuse rows that the fit would show; see `TableRulesAtHome.design`."""
         for what in ("weights", "offset"):
             if (values := getattr(rows, what)) is not None:
                 measure = getattr(self.measures, what)
@@ -268,13 +270,13 @@ class Model:
         for weighed in self.strategy.weighings(rows):
             home.design(weighed, self.names, intercept=self.intercept, **columns)
 
-    def source(self, rows: Rows) -> Source:
+    def source(self, rows: Rows) -> FingerprintSource:
         """Return rows as a table of the numbers that they hold."""
         design, first = rows.design[:, 1:], self.intercept == 0  # that is no copy
         if not first:
             columns = range(len(self.names))
             design = rows.design[:, [one for one in columns if one != self.intercept]]
-        return Source.of_arrays(
+        return FingerprintSource.of_arrays(
             design=design,
             response=rows.response,
             weights=rows.weights,
@@ -282,38 +284,40 @@ class Model:
         )
 
 
-def _least_squares(model: Model, limit: ReleaseLimit | None) -> Strategy:
-    return LeastSquaresRecipe(
+def _least_squares_fit_recipe(
+    model: FitModel, limit: SumReleaseLimit | None
+) -> FitStrategy:
+    return LeastSquaresFitRecipe(
         model.measures, model.names, model.intercept, model.ridge, model.words, limit
     )
 
 
-def _absorbed(model: Model, limit: ReleaseLimit | None) -> Strategy:
-    return AbsorbedRecipe(model.absorbing, model.slopes, model.words, limit)
+def _absorbed_fit_recipe(model: FitModel, limit: SumReleaseLimit | None) -> FitStrategy:
+    return AbsorbedFitRecipe(model.absorbing, model.slopes, model.words, limit)
 
 
-def _newton(model: Model, limit: ReleaseLimit | None) -> Strategy:
-    return NewtonRecipe(model.newton, model.words, limit)
+def _newton_fit_recipe(model: FitModel, limit: SumReleaseLimit | None) -> FitStrategy:
+    return NewtonFitRecipe(model.newton, model.words, limit)
 
 
-def _choice(model: Model, limit: ReleaseLimit | None) -> Strategy:
+def _choice_fit_recipe(model: FitModel, limit: SumReleaseLimit | None) -> FitStrategy:
     family, ones = model.family, model.intercept
-    assert isinstance(family, Choice)
+    assert isinstance(family, ChoiceModel)
     assert ones is not None
     search = ChoiceSearch(family, model.measures, model.names, model.levels, ones)
-    return ChoiceRecipe(search, model.words, limit)
+    return ChoiceFitRecipe(search, model.words, limit)
 
 
 # Strategies by the name that a family has for its own.
-STRATEGIES: dict[str, Callable[[Model, ReleaseLimit | None], Strategy]] = {
-    "least squares": _least_squares,
-    "least squares within parties": _absorbed,
-    "newton": _newton,
-    "choice": _choice,
+STRATEGIES: dict[str, Callable[[FitModel, SumReleaseLimit | None], FitStrategy]] = {
+    "least squares": _least_squares_fit_recipe,
+    "least squares within parties": _absorbed_fit_recipe,
+    "newton": _newton_fit_recipe,
+    "choice": _choice_fit_recipe,
 }
 
 
-def _check_digits(model: Model) -> None:
+def _check_fit_digits(model: FitModel) -> None:
     family, digits = model.family, model.digits
     assert digits is not None
     if family.slope == 0.0:
@@ -330,7 +334,7 @@ def _check_digits(model: Model) -> None:
         )
 
 
-def _check_score_test(model: Model) -> None:
+def _check_score_test(model: FitModel) -> None:
     if model.family.fitted_by == "least squares":
         raise InvalidInputError(
             "the score test of least squares follows from two fits: fit both, and "
@@ -346,9 +350,9 @@ def _check_score_test(model: Model) -> None:
         )
 
 
-def _check_choice(model: Model) -> None:
+def _check_choice_fit(model: FitModel) -> None:
     family, measures = model.family, model.measures
-    assert isinstance(family, Choice)
+    assert isinstance(family, ChoiceModel)
     for word, value in {
         "weights": measures.weights is not None,
         "offset": measures.offset is not None,
@@ -369,7 +373,7 @@ def _check_choice(model: Model) -> None:
         )
 
 
-def _check_errors(model: Model) -> None:
+def _check_fit_errors(model: FitModel) -> None:
     if model.ridge:
         raise InvalidInputError(
             f"errors = {model.errors!r} are those of a fit without a ridge, found "
@@ -384,7 +388,7 @@ def _check_errors(model: Model) -> None:
         )
 
 
-def _check_absorbed(model: Model) -> None:
+def _check_absorbed_fit(model: FitModel) -> None:
     if model.family.fitted_by != "least squares":
         raise InvalidInputError(
             "absorb = true takes effects of parties off a gaussian fit, found "
@@ -416,15 +420,15 @@ def _check_absorbed(model: Model) -> None:
         )
 
 
-def _is_two_valued(measure: Measure) -> bool:
+def _is_two_valued(measure: UnitMeasure) -> bool:
     return measure.most - measure.least <= 1
 
 
 @dataclass(frozen=True)
-class RowsJob(TableJob[Rows]):
+class FitRowsJob(TableJob[Rows]):
     """A regression of arrays: nothing is known of a column but its numbers."""
 
-    model: Model
+    model: FitModel
 
     @property
     def n_columns(self) -> int:
@@ -435,18 +439,18 @@ class RowsJob(TableJob[Rows]):
         return self.model.numbers_in_a_row
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         return self.model.groups
 
     @property
     def agreed(self) -> dict[str, Any]:
         return {"model": self.model.terms}
 
-    def check_parties(self, rules: Rules, terms: Terms) -> None:
+    def check_parties(self, rules: Rules, terms: SumTerms) -> None:
         """Refuse what so few parties, or such masks, must not be asked for."""
         self.model.strategy.check_parties(rules, terms)
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> Strategy:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> FitStrategy:
         return self.model.recipe(limit)
 
     def n_rows(self, own: Rows) -> int:
@@ -456,7 +460,7 @@ class RowsJob(TableJob[Rows]):
         """Refuse rows that do not have what the model has, or go beyond ranges."""
         self.model.check(party, own)
 
-    def check_at_home(self, home: AtHome, own: Rows) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: Rows) -> None:
         """Refuse columns that point at few rows, or at this party."""
         model = self.model
 

@@ -11,20 +11,20 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, naming_party
-from veilsum.fits.formula_job import FormulaJob, FormulaRows, OnFormula
+from veilsum.errors import InvalidInputError, naming_party_in_error
+from veilsum.fits.formula_job import FormulaJob, FormulaRows, FormulaRowsJob
 from veilsum.models.families import Poisson
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import listed_names
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.formula.syntax import SurvivalFormula
-from veilsum.tables.rules import AtHome
+from veilsum.tables.rules import TableRulesAtHome
 from veilsum.tables.schema import CheckedTable, Schema
 from veilsum.tables.survival import survival_columns
 
 
-def response_formula(found: SurvivalFormula) -> str:
+def timed_fit_response_formula(found: SurvivalFormula) -> str:
     """Return the formula of a regression of the event on what stands on the right."""
     event = found.event if found.event.isidentifier() else f"`{found.event}`"
     return f"{event} ~ {found.right}"
@@ -46,7 +46,7 @@ T = TypeVar("T", bound=TimedRows)
 
 
 @dataclass(frozen=True)
-class TimedJob(OnFormula[T], Generic[T]):
+class TimedFitJob(FormulaRowsJob[T], Generic[T]):
     """A regression of times to an event over an agreed schema.
 
     Attributes:
@@ -63,7 +63,7 @@ class TimedJob(OnFormula[T], Generic[T]):
     @classmethod
     def of(cls, text: str, schema: Schema, **more: Any) -> Self:
         found = survival_columns(text, schema)
-        formula = ModelFormula.of(response_formula(found), schema)
+        formula = ModelFormula.of(timed_fit_response_formula(found), schema)
         both = [found.time] if found.time in formula.variables else []
         both += [found.event] if formula.response_is_shaped else []
         if both:
@@ -101,7 +101,7 @@ class TimedJob(OnFormula[T], Generic[T]):
         return tuple(one for k, one in enumerate(found) if k != self.ones)
 
     @property
-    def time_measure(self) -> Measure:
+    def time_measure(self) -> UnitMeasure:
         return self.schema.column(self.time).measure
 
     @property
@@ -119,10 +119,10 @@ class TimedJob(OnFormula[T], Generic[T]):
     def check(self, party: str, own: T) -> None:
         """Refuse rows that go beyond ranges."""
         model = self.base.model
-        with naming_party(party):
+        with naming_party_in_error(party):
             model.measures.check(own.rows, model.names, model.response)
 
-    def check_at_home(self, home: AtHome, own: T) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: T) -> None:
         """Refuse a table that has few events, or whose columns would show too much."""
         super().check_at_home(home, own)
         home.column(self.time, own.time, two_valued=lambda: False)

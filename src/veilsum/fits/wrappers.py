@@ -29,33 +29,33 @@ import numpy as np
 from flint import arb_mat
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitting import Strategy
-from veilsum.models.glm import GlmFit, Request
+from veilsum.fits.fitting import FitStrategy
+from veilsum.models.glm import GlmFit, GlmRequest
 from veilsum.models.hypotheses import TestOfFit
 from veilsum.models.least_squares import LeastSquaresFit
-from veilsum.models.newton import Evaluation, Newton
+from veilsum.models.newton import Newton, NewtonEvaluation
 from veilsum.models.rows import Rows
-from veilsum.models.sandwich import Meat, MeatRequest
-from veilsum.models.systems import System
+from veilsum.models.sandwich import MeatRequest, SandwichMeat
+from veilsum.models.systems import InformationSystem
 from veilsum.numbers.arrays import Array, FloatArray, Vector
-from veilsum.numbers.layout import Layout, padding
-from veilsum.numbers.units import Counts, Integers
-from veilsum.sums.recipes import Sums, WithFinalRound
-from veilsum.sums.releases import BY_PARTY, Release, ReleaseLimit
-from veilsum.sums.terms import Terms
+from veilsum.numbers.layout import NumberLayout, layout_padding
+from veilsum.numbers.units import Integers, UnitCounts
+from veilsum.sums.recipes import FinalRoundRecipe, Sums
+from veilsum.sums.releases import BY_PARTY, SumRelease, SumReleaseLimit
+from veilsum.sums.terms import SumTerms
 from veilsum.tables.rules import DisclosureError, Rules, how_rules_are_loosened
 
 # Honest parties beyond the columns of a design, where errors are clustered by party.
 FURTHER_HONEST = 3
 
-Fitting = Callable[[ReleaseLimit | None], Any]
+Fitting = Callable[[SumReleaseLimit | None], Any]
 
 
-class Wrapper(Strategy, WithFinalRound):
+class FitWrapper(FitStrategy, FinalRoundRecipe):
     """A fit, and one more sum at its answer."""
 
     @property
-    def fitting(self) -> Strategy:
+    def fitting(self) -> FitStrategy:
         return self.inner
 
     @property
@@ -89,7 +89,7 @@ class Wrapper(Strategy, WithFinalRound):
 
 
 @dataclass(frozen=True, eq=False)
-class RobustRecipe(Wrapper):
+class RobustFitRecipe(FitWrapper):
     """A regression, and at its answer the meat of its sandwich.
 
     Attributes:
@@ -102,14 +102,14 @@ class RobustRecipe(Wrapper):
     after = "errors"
 
     inner: Any
-    meat: Meat
-    limit: ReleaseLimit | None = None
+    meat: SandwichMeat
+    limit: SumReleaseLimit | None = None
     n_parties: int = 0
 
     @classmethod
     def around(
-        cls, fitting: Fitting, meat: Meat, limit: ReleaseLimit | None
-    ) -> RobustRecipe:
+        cls, fitting: Fitting, meat: SandwichMeat, limit: SumReleaseLimit | None
+    ) -> RobustFitRecipe:
         room = limit
         if limit is not None:
             if limit.most_rounds < 2:
@@ -122,10 +122,10 @@ class RobustRecipe(Wrapper):
                 )
             size, rounds = fitting(None).size, limit.most_rounds - 1
             room = replace(limit, after=size, most_rounds=rounds)
-        kind = ClusterRecipe if meat.by_party else RobustRecipe
+        kind = ClusterRecipe if meat.by_party else RobustFitRecipe
         return kind(fitting(room), meat, limit)
 
-    def check_parties(self, rules: Rules, terms: Terms) -> None:
+    def check_parties(self, rules: Rules, terms: SumTerms) -> None:
         """Refuse errors that so few parties, or such masks, must not be asked for.
 
         Raises:
@@ -163,12 +163,12 @@ class RobustRecipe(Wrapper):
         return rows, replace(rows, weights=rows.weights * rows.weights)
 
     @cached_property
-    def counts(self) -> Counts:
-        found: Counts = self.inner.counts
+    def counts(self) -> UnitCounts:
+        found: UnitCounts = self.inner.counts
         return replace(found, bits=max(found.bits, self.meat.layout.bits))
 
     @cached_property
-    def last(self) -> Layout:
+    def last(self) -> NumberLayout:
         return self.meat.layout.padded(self.size)
 
     @property
@@ -222,20 +222,20 @@ class RobustRecipe(Wrapper):
             found, covariance=covariance, t_degrees=degrees, errors=self.meat.errors
         )
 
-    def last_release(self, before: Sums, job: str) -> Release:
+    def last_release(self, before: Sums, job: str) -> SumRelease:
         point = tuple(self.inner.fit(before).coefficients.tolist())
         what = f"{job}: {self.meat.errors} errors"
-        return Release.from_layout(what, self.last, point)
+        return SumRelease.from_layout(what, self.last, point)
 
 
-class ClusterRecipe(RobustRecipe):
+class ClusterRecipe(RobustFitRecipe):
     """The same with errors clustered by party: its last sum is not one over rows."""
 
     wording = BY_PARTY
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreRecipe(Wrapper):
+class ScoreFitRecipe(FitWrapper):
     """A regression, and at its answer the score of further columns.
 
     Attributes:
@@ -250,7 +250,7 @@ class ScoreRecipe(Wrapper):
     inner: Any
     wide: Newton
     fitted: tuple[int, ...]
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
 
     @classmethod
     def around(
@@ -258,8 +258,8 @@ class ScoreRecipe(Wrapper):
         fitting: Fitting,
         wide: Newton,
         fitted: tuple[int, ...],
-        limit: ReleaseLimit | None,
-    ) -> ScoreRecipe:
+        limit: SumReleaseLimit | None,
+    ) -> ScoreFitRecipe:
         room = limit
         if limit is not None:
             size, rounds = wide.scales.size + 1, max(1, limit.most_rounds - 1)
@@ -267,8 +267,8 @@ class ScoreRecipe(Wrapper):
         return cls(fitting(room), wide, fitted, limit)
 
     @cached_property
-    def layout(self) -> Layout:
-        return self.wide.scales.positions + Layout((padding(1),))
+    def layout(self) -> NumberLayout:
+        return self.wide.scales.positions + NumberLayout((layout_padding(1),))
 
     @property
     def last_shown(self) -> dict[str, int]:
@@ -282,18 +282,18 @@ class ScoreRecipe(Wrapper):
         """Refuse responses that the family does not have."""
         self.wide.scales.check(rows)
 
-    def last_vector(self, rows: Rows, request: Request) -> Integers | None:
+    def last_vector(self, rows: Rows, request: GlmRequest) -> Integers | None:
         at_answer = request.stage == "score"
         return self.wide.statistics(rows, request) if at_answer else None
 
-    def last_request(self, before: Sums) -> Request:
+    def last_request(self, before: Sums) -> GlmRequest:
         # Where a round of the fit was: no row is outside there, as everybody knows.
         requests = (self.inner.request(before[:k]) for k in range(len(before)))
         rounds = {"round", "means", "last"}
         at = [one.point for one in requests if one.stage in rounds][-1]
         point = np.zeros(self.wide.n_columns + 1)
         point[list(self.fitted)] = at[:-1]
-        return Request("score", point)
+        return GlmRequest("score", point)
 
     def check_last(self, before: Sums, last: Array[Any]) -> None:
         """Refuse information and a score that no rows of the fit have."""
@@ -304,12 +304,12 @@ class ScoreRecipe(Wrapper):
         """Return the fit of the pooled rows, without the further columns."""
         return self.inner.fit(self.parts(sums)[0])
 
-    def last_release(self, before: Sums, job: str) -> Release:
+    def last_release(self, before: Sums, job: str) -> SumRelease:
         names = [one for k, one in enumerate(self.wide.labels) if k not in self.fitted]
         job = f"{job}: score test of {', '.join(names)}"
         point = self.wide.real_point(self.last_request(before))[:-1]
         layout = self.wide.scales.layout("score")
-        return Release.from_layout(job, layout, tuple(point.tolist()))
+        return SumRelease.from_layout(job, layout, tuple(point.tolist()))
 
     def test(self, sums: Sums, chosen: Sequence[str] | None = None) -> TestOfFit:
         """Return the score test of some of the further columns, or of all together."""
@@ -321,13 +321,15 @@ class ScoreRecipe(Wrapper):
             for k, name in enumerate(labels)
             if k not in self.fitted and (chosen is None or name in chosen)
         ]
-        statistic = score_statistic(self.wide, last[:-1], [*self.fitted, *more])
+        statistic = score_statistic_of_fit(self.wide, last[:-1], [*self.fitted, *more])
         dispersion = self.inner.fit(before).dispersion
         about = [f"{labels[k]} = 0" for k in more]
         return TestOfFit.of("score", statistic / dispersion, len(more), about=about)
 
 
-def score_statistic(wide: Newton, total: Array[Any], places: Sequence[int]) -> float:
+def score_statistic_of_fit(
+    wide: Newton, total: Array[Any], places: Sequence[int]
+) -> float:
     """Return the score statistic of a model with some of the columns of a wide one.
 
     Args:
@@ -337,8 +339,8 @@ def score_statistic(wide: Newton, total: Array[Any], places: Sequence[int]) -> f
     """
     information, score = wide.scales.score(total)
     places = sorted(places)
-    at = Evaluation(
-        System.of(
+    at = NewtonEvaluation(
+        InformationSystem.of(
             information[np.ix_(places, places)], names=[wide.labels[k] for k in places]
         ),
         tuple(wide.scales.columns[k] for k in places),

@@ -34,14 +34,14 @@ import scipy
 
 from veilsum.errors import InvalidGraphError, NumericalError
 from veilsum.graphs.connectivity import (
-    components,
+    graph_components,
     minimum_vertex_cut,
     smallest_cuts,
     vertex_connectivity,
 )
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import frozen_array
-from veilsum.progress import Advance, Opening, silent
+from veilsum.progress import Advance, Opening, silent_progress
 
 Link = tuple[int, int]
 
@@ -63,8 +63,8 @@ class Augmentation:
     gap: int
 
 
-def augment(
-    topology: Topology, *, connectivity: int, progress: Opening = silent
+def augment_graph(
+    topology: Topology, *, connectivity: int, progress: Opening = silent_progress
 ) -> Augmentation:
     """Return links that raise kappa to `connectivity`, few of them, and the gap.
 
@@ -78,8 +78,8 @@ def augment(
             f"found a wish for {connectivity}: add parties or ask for less",
             code="connectivity-impossible",
         )
-    found = _augmented(topology, connectivity, progress)
-    after = with_links(topology, found.links)
+    found = _augment_to_connectivity(topology, connectivity, progress)
+    after = graph_with_links(topology, found.links)
     if vertex_connectivity(after, at_most=connectivity) < connectivity:
         raise NumericalError(
             "the repaired graph is not as connected as it should be", code="internal"
@@ -87,7 +87,7 @@ def augment(
     return found
 
 
-def with_links(topology: Topology, links: Iterable[Link]) -> Topology:
+def graph_with_links(topology: Topology, links: Iterable[Link]) -> Topology:
     new = np.array(list(links), dtype=np.int64).reshape(-1, 2)
     edges = np.vstack([topology.edges, new])
     weights = np.concatenate([topology.weights, np.ones(len(new))])
@@ -104,14 +104,16 @@ def missing_links_bound(topology: Topology, connectivity: int) -> int:
     """Return a number of links without which the graph cannot be k-connected."""
     found = smallest_cuts(topology, most=MOST_CUTS)
     cuts = [cut for cut in found if len(cut) < connectivity]
-    pieces = {cut: _pieces(topology, cut) for cut in cuts}
+    pieces = {cut: _graph_pieces_without_cut(topology, cut) for cut in cuts}
     singles = [frozenset({v}) for v in range(topology.n_parties)]
     parts = [*singles, *(frozenset(part) for cut in cuts for part in pieces[cut])]
     joins = max((len(pieces[cut]) - 1 for cut in cuts), default=0)
-    return max(joins, (_disjoint_lack(topology, parts, connectivity) + 1) // 2)
+    return max(
+        joins, (_lack_of_links_by_graph_parts(topology, parts, connectivity) + 1) // 2
+    )
 
 
-def _augmented(
+def _augment_to_connectivity(
     topology: Topology, connectivity: int, progress: Opening
 ) -> Augmentation:
     if vertex_connectivity(topology, at_most=connectivity) >= connectivity:
@@ -119,24 +121,26 @@ def _augmented(
     if connectivity == 1:
         # Each component is linked to the next one.
         return Augmentation(
-            tuple(pairwise(part[0] for part in components(topology))), 0
+            tuple(pairwise(part[0] for part in graph_components(topology))), 0
         )
     if connectivity == 2:
         return Augmentation(links_to_two_connected(topology, progress), 0)
     bound = missing_links_bound(topology, connectivity)
-    links = _best_attempt(topology, connectivity, bound, progress)
+    links = _best_augmentation_attempt(topology, connectivity, bound, progress)
     if len(links) > bound:
-        return _Search(topology, connectivity, progress).close(links, bound)
+        return _AugmentationSearch(topology, connectivity, progress).close(links, bound)
     return Augmentation(links, 0)
 
 
-def _pieces(topology: Topology, cut: Sequence[int]) -> list[list[int]]:
+def _graph_pieces_without_cut(
+    topology: Topology, cut: Sequence[int]
+) -> list[list[int]]:
     kept = [v for v in range(topology.n_parties) if v not in cut]
-    parts = components(topology.induced(kept))
+    parts = graph_components(topology.induced(kept))
     return sorted(([kept[k] for k in part] for part in parts), key=len)
 
 
-def _disjoint_lack(
+def _lack_of_links_by_graph_parts(
     topology: Topology, parts: Sequence[frozenset[int]], connectivity: int
 ) -> int:
     """Return how many neighbours disjoint parts lack in all, the parts chosen well."""
@@ -155,7 +159,7 @@ def _disjoint_lack(
     return sum(chosen.values())
 
 
-def _best_attempt(
+def _best_augmentation_attempt(
     topology: Topology, connectivity: int, bound: int, progress: Opening
 ) -> tuple[Link, ...]:
     """Close cuts in several orders and keep the fewest links."""
@@ -167,7 +171,7 @@ def _best_attempt(
         def told(done: int) -> None:
             advance(k * 2 * bound + done)
 
-        return _attempt(topology, connectivity, stream, bound, told)
+        return _attempt_augmentation(topology, connectivity, stream, bound, told)
 
     stream = np.random.default_rng(0)
     best = attempt(0, None)
@@ -179,7 +183,7 @@ def _best_attempt(
     return best
 
 
-def _attempt(
+def _attempt_augmentation(
     topology: Topology,
     connectivity: int,
     stream: np.random.Generator | None,
@@ -189,25 +193,27 @@ def _attempt(
     """Add links across smallest cuts, then take back what turned out superfluous."""
     links: list[Link] = []
     now = topology
-    while (cut := _small_cut(now, connectivity)) is not None:
-        links.append(_link_across(now, cut, connectivity, stream))
-        now = with_links(topology, links)
+    while (cut := _small_cut_of_graph(now, connectivity)) is not None:
+        links.append(_link_across_graph_cut(now, cut, connectivity, stream))
+        now = graph_with_links(topology, links)
         advance(min(len(links), bound))
     added = links.copy()
     for k, link in enumerate(added, start=1):
         fewer = [other for other in links if other != link]
-        if _small_cut(with_links(topology, fewer), connectivity) is None:
+        if _small_cut_of_graph(graph_with_links(topology, fewer), connectivity) is None:
             links = fewer
         advance(bound + k * bound // len(added))
     return tuple(links)
 
 
-def _small_cut(topology: Topology, connectivity: int) -> tuple[int, ...] | None:
+def _small_cut_of_graph(
+    topology: Topology, connectivity: int
+) -> tuple[int, ...] | None:
     kappa = vertex_connectivity(topology, at_most=connectivity)
     return None if kappa >= connectivity else minimum_vertex_cut(topology, size=kappa)
 
 
-def _link_across(
+def _link_across_graph_cut(
     topology: Topology,
     cut: Sequence[int],
     connectivity: int,
@@ -217,7 +223,7 @@ def _link_across(
 
     Among equals the far ends are linked: that closes other cuts on the way.
     """
-    smallest, *others = _pieces(topology, cut)
+    smallest, *others = _graph_pieces_without_cut(topology, cut)
     lack = np.maximum(connectivity - topology.degrees, 0)
     luck = np.zeros(len(lack)) if stream is None else stream.random(len(lack))
     u = max(smallest, key=lambda v: (lack[v], luck[v]))
@@ -228,7 +234,7 @@ def _link_across(
 
 
 @dataclass(eq=False)
-class _Search:
+class _AugmentationSearch:
     """Looks for fewer links: every solution has a link across every small cut.
 
     The number allowed grows from the lower bound, so the first success is the fewest;
@@ -237,7 +243,7 @@ class _Search:
 
     topology: Topology
     connectivity: int
-    progress: Opening = silent
+    progress: Opening = silent_progress
     left: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -262,14 +268,14 @@ class _Search:
         if self.left < 0:
             raise _OutOfBranchesError
         self.advance(MOST_BRANCHES // self.topology.n_parties - self.left)
-        now = with_links(self.topology, links)
-        cut = _small_cut(now, self.connectivity)
+        now = graph_with_links(self.topology, links)
+        cut = _small_cut_of_graph(now, self.connectivity)
         if cut is None:
             return links
         lack = np.maximum(self.connectivity - now.degrees, 0)
         if int(lack.sum()) > 2 * allowed or allowed == 0:
             return None
-        pieces = combinations(_pieces(now, cut), 2)
+        pieces = combinations(_graph_pieces_without_cut(now, cut), 2)
         across = [(min(e), max(e)) for a, b in pieces for e in product(a, b)]
         # The links that are needed most come first.
         across.sort(key=lambda e: (-np.minimum(lack[list(e)], 1).sum(), e))
@@ -287,7 +293,7 @@ class _OutOfBranchesError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class GraphBlocks:
     """The leaves of the block forest and what holds them together.
 
     Attributes:
@@ -312,7 +318,7 @@ class Blocks:
 
 
 def links_to_two_connected(
-    topology: Topology, progress: Opening = silent
+    topology: Topology, progress: Opening = silent_progress
 ) -> tuple[Link, ...]:
     """Return the fewest links that leave no cut party; at least three parties.
 
@@ -321,24 +327,24 @@ def links_to_two_connected(
     """
     graph = topology.to_networkx()
     links: list[Link] = []
-    found = blocks(graph)
+    found = graph_blocks(graph)
     advance = progress("links to add", found.missing_links)
     while found.missing_links > 0:
-        link = _best_link(graph, found)
+        link = _best_link_of_graph_blocks(graph, found)
         graph.add_edge(*link)
         links.append(link)
         advance(len(links))
-        found = blocks(graph)
+        found = graph_blocks(graph)
     return tuple(links)
 
 
-def blocks(graph: Any) -> Blocks:
+def graph_blocks(graph: Any) -> GraphBlocks:
     found = [frozenset(block) for block in nx.biconnected_components(graph)]
     count = Counter(v for block in found for v in block)
     cuts = {v for v, blocks_of_v in count.items() if blocks_of_v > 1}
     components = nx.number_connected_components(graph)
     lone = tuple(frozenset({v}) for v in graph if v not in count)
-    return Blocks(
+    return GraphBlocks(
         pieces={v: count[v] + components - 1 for v in sorted(cuts)},
         pendants=tuple(block - cuts for block in found if len(block & cuts) == 1),
         isolated=(*(block for block in found if not block & cuts), *lone),
@@ -346,18 +352,18 @@ def blocks(graph: Any) -> Blocks:
     )
 
 
-def _best_link(graph: Any, found: Blocks) -> Link:
+def _best_link_of_graph_blocks(graph: Any, found: GraphBlocks) -> Link:
     """Return the first link between leaves that lowers the number of missing ones."""
-    for link in _leaf_pairs(graph, found):
+    for link in _pairs_of_graph_leaves(graph, found):
         graph.add_edge(*link)
-        left = blocks(graph).missing_links
+        left = graph_blocks(graph).missing_links
         graph.remove_edge(*link)
         if left < found.missing_links:
             return link
     raise AssertionError("some pair of leaves lowers the number of missing links")
 
 
-def _leaf_pairs(graph: Any, found: Blocks) -> Iterator[Link]:
+def _pairs_of_graph_leaves(graph: Any, found: GraphBlocks) -> Iterator[Link]:
     """Yield pairs of leaves, those across the worst cut party first."""
     # One party of each leaf, piece by piece of what the worst cut leaves.
     worst = [max(found.pieces, key=found.pieces.__getitem__)] if found.pieces else []

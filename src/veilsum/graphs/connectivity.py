@@ -28,10 +28,10 @@ import numpy as np
 import scipy
 
 from veilsum.errors import InvalidGraphError, NumericalError
-from veilsum.graphs.links import pieces_joined
-from veilsum.graphs.topology import GraphLike, Numbered, Topology
+from veilsum.graphs.links import graph_pieces_joined
+from veilsum.graphs.topology import GraphLike, NumberedParties, Topology
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.compiled import compiled
+from veilsum.numbers.compiled import compiled_or_plain
 
 Integers = Array[np.int64]
 
@@ -49,7 +49,7 @@ class LongSearchError(InvalidGraphError):
     """A graph holds together in so many ways that counting them takes too long."""
 
 
-def components(topology: Topology) -> tuple[Sequence[int], ...]:
+def graph_components(topology: Topology) -> tuple[Sequence[int], ...]:
     """Return the connected components as indices, in order of first member.
 
     A range of very many that are all joined, else tuples.
@@ -59,12 +59,19 @@ def components(topology: Topology) -> tuple[Sequence[int], ...]:
     """
     if topology.n_parties == 0:
         return ()
-    if _is_small(topology):
-        return tuple(map(_members, _parts(neighbour_sets(topology))))
-    if isinstance(topology.parties, Numbered):
+    if _is_small_graph(topology):
+        return tuple(
+            map(
+                _vertices_of_bit_set,
+                _components_as_bit_sets(neighbour_sets_of_graph(topology)),
+            )
+        )
+    if isinstance(topology.parties, NumberedParties):
         # The roots alone: lists of members would be larger than the graph.
         root = np.empty(topology.n_parties, dtype=np.int32)
-        (compiled(pieces_joined) or pieces_joined)(topology.edges, root)
+        (compiled_or_plain(graph_pieces_joined) or graph_pieces_joined)(
+            topology.edges, root
+        )
         if not root.any():
             return (range(topology.n_parties),)
     count, label = scipy.sparse.csgraph.connected_components(
@@ -74,13 +81,13 @@ def components(topology: Topology) -> tuple[Sequence[int], ...]:
     return tuple(sorted(members))
 
 
-def _is_small(topology: Topology) -> bool:
+def _is_small_graph(topology: Topology) -> bool:
     """Whether sets of parties as bits of integers take less time than arrays."""
     # As many arcs as its split network has.
     return 2 * (topology.n_parties + 2 * topology.n_edges) < COMPILE_ARCS
 
 
-def _members(bits: int) -> tuple[int, ...]:
+def _vertices_of_bit_set(bits: int) -> tuple[int, ...]:
     found = []
     while bits:
         last = bits & -bits
@@ -89,7 +96,7 @@ def _members(bits: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _parts(near: list[int]) -> Iterator[int]:
+def _components_as_bit_sets(near: list[int]) -> Iterator[int]:
     """Yield the connected components as sets, in order of first member."""
     left = (1 << len(near)) - 1
     while left:
@@ -97,7 +104,7 @@ def _parts(near: list[int]) -> Iterator[int]:
         while fresh:
             part |= fresh
             reached = 0
-            for here in _members(fresh):
+            for here in _vertices_of_bit_set(fresh):
                 reached |= near[here]
             fresh = reached & ~part
         yield part
@@ -105,7 +112,7 @@ def _parts(near: list[int]) -> Iterator[int]:
 
 
 def is_connected(topology: Topology) -> bool:
-    return len(components(topology)) == 1
+    return len(graph_components(topology)) == 1
 
 
 def algebraic_connectivity(topology: GraphLike) -> float:
@@ -148,19 +155,19 @@ def vertex_connectivity(topology: GraphLike, *, at_most: int | None = None) -> i
     >>> vertex_connectivity(Topology.family("ring:6"))
     2
     """
-    return _kappa(Topology.of(topology), at_most)
+    return _vertex_connectivity_of_graph(Topology.of(topology), at_most)
 
 
 # One graph is asked about by whoever makes a plan, a promise, a page and a receipt.
 @lru_cache(maxsize=64)
-def _kappa(topology: Topology, at_most: int | None) -> int:
+def _vertex_connectivity_of_graph(topology: Topology, at_most: int | None) -> int:
     n = topology.n_parties
     if not topology.directed and topology.n_edges == n * (n - 1) // 2:
         return n - 1 if at_most is None else min(n - 1, at_most)
     if at_most is not None and n <= FEW_PARTIES:
-        return min(_kappa(topology, None), at_most)
+        return min(_vertex_connectivity_of_graph(topology, None), at_most)
     if topology.n_edges > REMEMBERED_EDGES:
-        return _weakest_pair(topology, at_most=at_most).paths
+        return _weakest_pair_in_graph(topology, at_most=at_most).paths
     edges = topology.edges.astype(np.int64).tobytes()
     return _fewest_paths(n, edges, at_most, directed=topology.directed)
 
@@ -171,7 +178,7 @@ def _fewest_paths(n: int, edges: bytes, at_most: int | None, *, directed: bool) 
     pairs = np.frombuffer(edges, dtype=np.int64).reshape(-1, 2)
     names = tuple(map(str, range(n)))
     plain = Topology(names, pairs, np.ones(len(pairs)), directed=directed)
-    return _weakest_pair(plain, at_most=at_most).paths
+    return _weakest_pair_in_graph(plain, at_most=at_most).paths
 
 
 def minimum_vertex_cut(
@@ -186,9 +193,9 @@ def minimum_vertex_cut(
     """
     if not is_connected(topology):
         return ()
-    found = _weakest_pair(topology, at_most=None, known=size)
+    found = _weakest_pair_in_graph(topology, at_most=None, known=size)
     if found.pair is not None:
-        return _Flows(topology).separator(*found.pair)
+        return _PathFlows(topology).separator(*found.pair)
     lonely = int(np.argmin(topology.degrees))
     if topology.degrees[lonely] == topology.n_parties - 1:
         return None
@@ -212,7 +219,9 @@ def smallest_cuts(topology: Topology, *, most: int) -> tuple[tuple[int, ...], ..
         return (first,)
     if len(first) == 1:
         return tuple((v,) for v in cut_parties(topology))
-    found = dict.fromkeys(islice(_candidates(topology, len(first)), 4 * most))
+    found = dict.fromkeys(
+        islice(_smallest_cut_candidates(topology, len(first)), 4 * most)
+    )
     return tuple(dict.fromkeys([*found, first]))[:most]
 
 
@@ -227,39 +236,41 @@ def cut_parties(topology: Topology) -> tuple[int, ...]:
     return tuple(sorted(nx.articulation_points(topology.to_networkx())))
 
 
-def _candidates(topology: Topology, size: int) -> Iterator[tuple[int, ...]]:
+def _smallest_cut_candidates(
+    topology: Topology, size: int
+) -> Iterator[tuple[int, ...]]:
     """Yield smallest cuts, some of them repeatedly: first those that isolate one."""
     adjacency = topology.adjacency
     for v in np.flatnonzero(topology.degrees == size).tolist():
         yield tuple(sorted(adjacency[[v]].indices.tolist()))
-    flows = _Flows(topology)
+    flows = _PathFlows(topology)
     for u, v, common in chain(*flows.telling_pairs()):
         if flows.paths(u, v, common, most=size + 1) == size:
             yield flows.separator(u, v)
             yield flows.separator(v, u)
 
 
-class _Weakest(NamedTuple):
+class _FewestDisjointPaths(NamedTuple):
     """The fewest disjoint paths found, and a pair that has so few."""
 
     paths: int
     pair: tuple[int, int] | None
 
 
-def _weakest_pair(
+def _weakest_pair_in_graph(
     topology: Topology, *, at_most: int | None, known: int | None = None
-) -> _Weakest:
+) -> _FewestDisjointPaths:
     """Search the pairs that suffice for the fewest disjoint paths.
 
     The first pair that has so few is returned; who knows how many need not go on.
     """
     if not is_connected(topology):
-        return _Weakest(0, None)
+        return _FewestDisjointPaths(0, None)
     if at_most is not None and 0 < at_most * topology.n_parties < topology.n_edges:
-        topology = certificate(topology, at_most)
-    flows = _Flows(topology)
+        topology = connectivity_certificate(topology, at_most)
+    flows = _PathFlows(topology)
     least = flows.least_degree
-    best = _Weakest(least if at_most is None else min(least, at_most), None)
+    best = _FewestDisjointPaths(least if at_most is None else min(least, at_most), None)
     # Neighbours first: they are more likely to show a cut.
     across, around = flows.telling_pairs()
     for u, v, common in chain(around, across):
@@ -267,11 +278,11 @@ def _weakest_pair(
             break
         paths = flows.paths(u, v, common, most=best.paths)
         if paths < best.paths:
-            best = _Weakest(paths, (u, v))
+            best = _FewestDisjointPaths(paths, (u, v))
     return best
 
 
-def certificate(topology: Topology, paths: int) -> Topology:
+def connectivity_certificate(topology: Topology, paths: int) -> Topology:
     """Return at most `paths` links a party that tell whether so many paths join all.
 
     Parties are taken in turn, each time one with most links to those taken before, and
@@ -300,7 +311,9 @@ def certificate(topology: Topology, paths: int) -> Topology:
 Pair = tuple[int, int, int]
 
 
-def _telling_pairs(topology: Topology) -> tuple[Iterator[Pair], Iterator[Pair]]:
+def _telling_pairs_of_graph(
+    topology: Topology,
+) -> tuple[Iterator[Pair], Iterator[Pair]]:
     """Return pairs without a link, some of them parted by a smallest cut.
 
     Take a party v of least degree. A smallest cut either misses v, and then separates v
@@ -327,23 +340,25 @@ def _telling_pairs(topology: Topology) -> tuple[Iterator[Pair], Iterator[Pair]]:
 
 def _few_telling_pairs(near: list[int]) -> tuple[Iterator[Pair], Iterator[Pair]]:
     v = min(range(len(near)), key=lambda one: near[one].bit_count())
-    beside = _members((1 << len(near)) - 1 & ~near[v] & ~(1 << v))
+    beside = _vertices_of_bit_set((1 << len(near)) - 1 & ~near[v] & ~(1 << v))
     across = ((v, w, (near[v] & near[w]).bit_count()) for w in beside)
     around = (
         (x, y, (near[x] & near[y]).bit_count())
-        for x in _members(near[v])
-        for y in _members(near[v] & ~near[x])
+        for x in _vertices_of_bit_set(near[v])
+        for y in _vertices_of_bit_set(near[v] & ~near[x])
         if y > x
     )
     return across, around
 
 
-class _Flows:
+class _PathFlows:
     """Counts paths between many pairs of one graph, and what that costs."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology, self.work = topology, 0.0
-        self._near = neighbour_sets(topology) if _is_small(topology) else None
+        self._near = (
+            neighbour_sets_of_graph(topology) if _is_small_graph(topology) else None
+        )
 
     @cached_property
     def _graph(self) -> SplitGraph:
@@ -358,7 +373,7 @@ class _Flows:
     def telling_pairs(self) -> tuple[Iterator[Pair], Iterator[Pair]]:
         """Return pairs without a link, some of them parted by a smallest cut."""
         if self._near is None:
-            return _telling_pairs(self._topology)
+            return _telling_pairs_of_graph(self._topology)
         return _few_telling_pairs(self._near)
 
     def paths(self, u: int, v: int, common: int, *, most: int) -> int:
@@ -367,7 +382,7 @@ class _Flows:
         if self._near is None:
             found, searches = disjoint_paths(self._graph, u, v, most=most)
         else:
-            found, searches = paths_among(self._near, u, v, most=most)
+            found, searches = paths_among_graph_neighbours(self._near, u, v, most=most)
         parties, links = self._topology.n_parties, self._topology.n_edges
         self.work += 4 * searches * (parties + 2 * links)
         if self.work > MOST_WORK:
@@ -383,9 +398,9 @@ class _Flows:
     def separator(self, u: int, v: int) -> tuple[int, ...]:
         """Return the smallest set between two parties that is nearest to the first."""
         if self._near is None:
-            return separator(self._graph, u, v)
+            return smallest_vertex_separator(self._graph, u, v)
         *_, cut = _paths_and_cut(self._near, u, v, len(self._near))
-        return _members(cut)
+        return _vertices_of_bit_set(cut)
 
 
 class SplitGraph(NamedTuple):
@@ -425,7 +440,7 @@ def split_graph(topology: Topology) -> SplitGraph:
     )
 
 
-def push_paths(
+def push_paths_through_graph(
     start: Any,
     head: Any,
     reverse: Any,
@@ -496,27 +511,29 @@ def push_paths(
 
 def disjoint_paths(graph: SplitGraph, u: int, v: int, *, most: int) -> tuple[int, int]:
     residual = graph.capacity.copy()
-    shared = np.intersect1d(_neighbours(graph, u), _neighbours(graph, v))
+    shared = np.intersect1d(_graph_neighbours(graph, u), _graph_neighbours(graph, v))
     residual[graph.through[shared]] = 0
     if len(shared) >= most:
         return most, 0
-    found, searches = _push(graph, residual, u, v, most - len(shared))
+    found, searches = _push_flow_through_graph(
+        graph, residual, u, v, most - len(shared)
+    )
     return len(shared) + found, searches
 
 
-def _neighbours(graph: SplitGraph, u: int) -> Integers:
+def _graph_neighbours(graph: SplitGraph, u: int) -> Integers:
     arcs = slice(graph.start[2 * u + 1], graph.start[2 * u + 2])
     heads = graph.head[arcs] // 2
     return heads[heads != u]
 
 
-def separator(graph: SplitGraph, u: int, v: int) -> tuple[int, ...]:
+def smallest_vertex_separator(graph: SplitGraph, u: int, v: int) -> tuple[int, ...]:
     """Return a smallest set of vertices that separates two non-adjacent ones.
 
     After the largest flow these are the vertices entered but not left by residual arcs.
     """
     residual = graph.capacity.copy()
-    _push(graph, residual, u, v, len(graph.start))
+    _push_flow_through_graph(graph, residual, u, v, len(graph.start))
     reached = np.zeros(len(graph.start) - 1, dtype=np.bool_)
     reached[2 * u + 1] = True
     waiting = [2 * u + 1]
@@ -531,19 +548,19 @@ def separator(graph: SplitGraph, u: int, v: int) -> tuple[int, ...]:
     return tuple(np.flatnonzero(entered & ~left).tolist())
 
 
-def _push(
+def _push_flow_through_graph(
     graph: SplitGraph, residual: Integers, u: int, v: int, most: int
 ) -> tuple[int, int]:
     network: tuple[Any, ...] = (graph.start, graph.head, graph.reverse, residual)
     small = len(graph.head) < COMPILE_ARCS
-    push: Any = None if small else compiled(push_paths)
+    push: Any = None if small else compiled_or_plain(push_paths_through_graph)
     if push is None:  # interpreted, Python's own integers take less time than numpy's
-        push, network = push_paths, tuple(map(memoryview, network))
+        push, network = push_paths_through_graph, tuple(map(memoryview, network))
     found, searches = push(*network, 2 * u + 1, 2 * v, most)
     return int(found), int(searches)
 
 
-def neighbour_sets(topology: Topology) -> list[int]:
+def neighbour_sets_of_graph(topology: Topology) -> list[int]:
     near = [0] * topology.n_parties
     for i, j in topology.edges.tolist():
         near[i] |= 1 << j
@@ -551,7 +568,9 @@ def neighbour_sets(topology: Topology) -> list[int]:
     return near
 
 
-def paths_among(near: list[int], u: int, v: int, *, most: int) -> tuple[int, int]:
+def paths_among_graph_neighbours(
+    near: list[int], u: int, v: int, *, most: int
+) -> tuple[int, int]:
     """Count as `disjoint_paths` does, on sets of neighbours, a path for each search.
 
     A search leaves party after party. Where it comes to one that is on a path, that

@@ -71,12 +71,12 @@ class CutParts:
         )
 
 
-def even_ends(parties: int, parts: int) -> Ends:
+def even_ends_of_graph_parts(parties: int, parts: int) -> Ends:
     """Return where parts of about the same length end.
 
-    >>> even_ends(10, 4).tolist()
+    >>> even_ends_of_graph_parts(10, 4).tolist()
     [0, 2, 5, 7, 10]
-    >>> (even_ends(1_000_000, 3) % 1024).tolist()
+    >>> (even_ends_of_graph_parts(1_000_000, 3) % 1024).tolist()
     [0, 0, 0, 576]
     """
     if not 1 <= parts <= parties:
@@ -91,7 +91,9 @@ def even_ends(parties: int, parts: int) -> Ends:
     return ends
 
 
-def cut(links: Sparse, parts: int, *, in_order: bool = False) -> CutParts:
+def cut_graph_into_parts(
+    links: Sparse, parts: int, *, in_order: bool = False
+) -> CutParts:
     """Return the cut with the smallest halo of those that are tried.
 
     Parts are pieces of the parties' own order, or of one in which neighbours are near
@@ -103,19 +105,21 @@ def cut(links: Sparse, parts: int, *, in_order: bool = False) -> CutParts:
         in_order: whether parties must stay in their own order.
     """
     csr = scipy.sparse.csr_array(links)
-    ends = even_ends(csr.shape[0], parts)
-    found = [_cut_by("own order", csr, None, ends)]
+    ends = even_ends_of_graph_parts(csr.shape[0], parts)
+    found = [_cut_graph_by_order("own order", csr, None, ends)]
     if found[0].share > SMALL_HALO and not in_order:
         near = np.asarray(
             scipy.sparse.csgraph.reverse_cuthill_mckee(csr), dtype=np.int64
         )
-        found.append(_cut_by("nearness", csr, near, ends))
+        found.append(_cut_graph_by_order("nearness", csr, near, ends))
         if find_spec("pymetis") is not None:
-            found.append(_by_metis(csr, near, parts))
+            found.append(_cut_graph_by_metis(csr, near, parts))
     return min(found, key=lambda one: one.share)
 
 
-def _cut_by(by: str, csr: Sparse, order: Places | None, ends: Ends) -> CutParts:
+def _cut_graph_by_order(
+    by: str, csr: Sparse, order: Places | None, ends: Ends
+) -> CutParts:
     part_of = np.repeat(np.arange(len(ends) - 1, dtype=np.int32), np.diff(ends))
     if order is not None:
         by_place, part_of = part_of, np.empty_like(part_of)
@@ -129,7 +133,7 @@ def _cut_by(by: str, csr: Sparse, order: Places | None, ends: Ends) -> CutParts:
     return CutParts(order=order, ends=ends, halo=halo.astype(np.int64), by=by)
 
 
-def _by_metis(csr: Sparse, near: Places, parts: int) -> CutParts:
+def _cut_graph_by_metis(csr: Sparse, near: Places, parts: int) -> CutParts:
     """Return METIS's cut, parties of a part in the order given."""
     import pymetis
 
@@ -143,4 +147,4 @@ def _by_metis(csr: Sparse, near: Places, parts: int) -> CutParts:
     part_of = np.asarray(found[1])
     order = near[np.argsort(part_of[near], kind="stable")]
     ends = np.concatenate([[0], np.cumsum(np.bincount(part_of, minlength=parts))])
-    return _cut_by("metis", csr, order, ends.astype(np.int64))
+    return _cut_graph_by_order("metis", csr, order, ends.astype(np.int64))

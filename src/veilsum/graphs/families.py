@@ -20,16 +20,16 @@ from veilsum.graphs.links import (
     MOST_NUMBERED,
     LinkArray,
     Only,
-    circle,
-    cycles,
-    geometric,
-    in_order,
-    line,
-    plane,
-    touching,
+    circle_graph_links,
+    cycle_graph_links,
+    geometric_graph_links,
+    graph_links_in_order,
+    line_graph_links,
+    links_touching_parties,
+    plane_graph_links,
 )
 from veilsum.numbers.arrays import nearest_name
-from veilsum.showing import counted
+from veilsum.showing import counted_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ MOST_PARTIES, MOST_DIMENSIONS = 1_000_000, 16
 MOST_LINKS, MOST_DRAWING = 2_000_000, 20_000_000
 
 
-def _whole(text: str, most: int = MOST_PARTIES) -> int:
+def _whole_graph_argument(text: str, most: int = MOST_PARTIES) -> int:
     if not text.strip().isdecimal():
         raise ValueError(f"{text!r} is not a whole number")
     if len(text) > 10 or int(text) > most:
@@ -70,13 +70,13 @@ def _check_links(number: int) -> None:
         raise ValueError(f"it has {number:,} links, and at most {MOST_LINKS:,} fit")
 
 
-def _complete(n: str) -> LinkArray:
-    count = _whole(n)
+def _complete_graph_family(n: str) -> LinkArray:
+    count = _whole_graph_argument(n)
     _check_links(count * (count - 1) // 2)
     return LinkArray(count, np.stack(np.triu_indices(count, 1), 1).astype(np.int32))
 
 
-def _networkx(make: Callable[..., Any]) -> Callable[..., Any]:
+def _networkx_graph_family(make: Callable[..., Any]) -> Callable[..., Any]:
     """Return a builder that has networkx first, which takes long to load."""
 
     def build(*arguments: str) -> Any:
@@ -90,35 +90,43 @@ def _networkx(make: Callable[..., Any]) -> Callable[..., Any]:
     return build
 
 
-def _circulant(nx: Any, n: str, offsets: str) -> Any:
+def _circulant_graph_family(nx: Any, n: str, offsets: str) -> Any:
     steps = offsets.split(",")
-    _check_links(_whole(n) * len(steps))
-    return nx.circulant_graph(_whole(n), [_whole(part) for part in steps])
+    _check_links(_whole_graph_argument(n) * len(steps))
+    return nx.circulant_graph(
+        _whole_graph_argument(n), [_whole_graph_argument(part) for part in steps]
+    )
 
 
-def _seed(text: str) -> int:
+def _graph_seed_argument(text: str) -> int:
     key, _, value = text.rpartition("=")
     if key not in {"", "seed"}:
         raise ValueError(f"expected seed=NUMBER, found {text!r}")
-    return _whole(value, MOST_NUMBERED)
+    return _whole_graph_argument(value, MOST_NUMBERED)
 
 
-def _regular(nx: Any, n: str, degree: str, seed: str = "seed=0") -> Any:
-    _check_links(_whole(n) * _whole(degree) // 2)
-    if _whole(n) * _whole(degree) ** 2 > MOST_DRAWING:
+def _regular_graph_family(nx: Any, n: str, degree: str, seed: str = "seed=0") -> Any:
+    _check_links(_whole_graph_argument(n) * _whole_graph_argument(degree) // 2)
+    if _whole_graph_argument(n) * _whole_graph_argument(degree) ** 2 > MOST_DRAWING:
         raise ValueError(f"{degree} links for each of {n} take too long to draw")
-    return nx.random_regular_graph(_whole(degree), _whole(n), seed=_seed(seed))
+    return nx.random_regular_graph(
+        _whole_graph_argument(degree),
+        _whole_graph_argument(n),
+        seed=_graph_seed_argument(seed),
+    )
 
 
-def _grid(nx: Any, shape: str) -> Any:
+def _grid_graph_family(nx: Any, shape: str) -> Any:
     rows, by, columns = shape.partition("x")
     if not by:
         raise ValueError(f"{shape!r} is not ROWSxCOLUMNS")
-    return nx.grid_2d_graph(_whole(rows, 1000), _whole(columns, 1000))
+    return nx.grid_2d_graph(
+        _whole_graph_argument(rows, 1000), _whole_graph_argument(columns, 1000)
+    )
 
 
-def _barbell(nx: Any, left: str, right: str) -> Any:
-    a, b = _whole(left), _whole(right)
+def _barbell_graph_family(nx: Any, left: str, right: str) -> Any:
+    a, b = _whole_graph_argument(left), _whole_graph_argument(right)
     _check_links((a * (a - 1) + b * (b - 1)) // 2 + 1)
     if min(a, b) < 1:
         raise ValueError("both sides need a party")
@@ -130,69 +138,108 @@ def _barbell(nx: Any, left: str, right: str) -> Any:
 # Links as arrays
 
 
-def _many(text: str) -> int:
-    return _whole(text, MOST_NUMBERED)
+def _large_graph_argument(text: str) -> int:
+    return _whole_graph_argument(text, MOST_NUMBERED)
 
 
 def _many_in_circle(n: str, offsets: str, **how: Any) -> LinkArray:
-    return circle(_many(n), [_many(part) for part in offsets.split(",")], **how)
+    return circle_graph_links(
+        _large_graph_argument(n),
+        [_large_graph_argument(part) for part in offsets.split(",")],
+        **how,
+    )
 
 
 def _many_on_grid(shape: str, **how: Any) -> LinkArray:
     rows, by, columns = shape.partition("x")
     if not by:
         raise ValueError(f"{shape!r} is not ROWSxCOLUMNS")
-    return plane(_many(rows), _many(columns), **how)
+    return plane_graph_links(
+        _large_graph_argument(rows), _large_graph_argument(columns), **how
+    )
 
 
-def _cycles(n: str, degree: str, seed: str = "seed=0", **how: Any) -> LinkArray:
-    return cycles(_many(n), _many(degree), _seed(seed), **how)
+def _cycles_graph_family(
+    n: str, degree: str, seed: str = "seed=0", **how: Any
+) -> LinkArray:
+    return cycle_graph_links(
+        _large_graph_argument(n),
+        _large_graph_argument(degree),
+        _graph_seed_argument(seed),
+        **how,
+    )
 
 
-def _geometric(n: str, degree: str, seed: str = "seed=0", **how: Any) -> LinkArray:
-    return geometric(_many(n), _many(degree), _seed(seed), **how)
+def _geometric_graph_family(
+    n: str, degree: str, seed: str = "seed=0", **how: Any
+) -> LinkArray:
+    return geometric_graph_links(
+        _large_graph_argument(n),
+        _large_graph_argument(degree),
+        _graph_seed_argument(seed),
+        **how,
+    )
 
 
 FAMILIES: dict[str, GraphFamily] = {
-    "complete": GraphFamily("complete:N", _complete),
+    "complete": GraphFamily("complete:N", _complete_graph_family),
     "ring": GraphFamily(
         "ring:N",
-        _networkx(lambda nx, n: nx.cycle_graph(_whole(n))),
-        lambda n, **how: circle(_many(n), [1], **how),
+        _networkx_graph_family(lambda nx, n: nx.cycle_graph(_whole_graph_argument(n))),
+        lambda n, **how: circle_graph_links(_large_graph_argument(n), [1], **how),
     ),
     "path": GraphFamily(
         "path:N",
-        _networkx(lambda nx, n: nx.path_graph(_whole(n))),
-        lambda n, **how: line(_many(n), **how),
+        _networkx_graph_family(lambda nx, n: nx.path_graph(_whole_graph_argument(n))),
+        lambda n, **how: line_graph_links(_large_graph_argument(n), **how),
     ),
     "star": GraphFamily(
         "star:N (hub and N-1 leaves)",
-        _networkx(lambda nx, n: nx.star_graph(_whole(n) - 1)),
+        _networkx_graph_family(
+            lambda nx, n: nx.star_graph(_whole_graph_argument(n) - 1)
+        ),
     ),
     "wheel": GraphFamily(
         "wheel:N (hub and a ring of N-1)",
-        _networkx(lambda nx, n: nx.wheel_graph(_whole(n))),
+        _networkx_graph_family(lambda nx, n: nx.wheel_graph(_whole_graph_argument(n))),
     ),
-    "petersen": GraphFamily("petersen", _networkx(lambda nx: nx.petersen_graph())),
+    "petersen": GraphFamily(
+        "petersen", _networkx_graph_family(lambda nx: nx.petersen_graph())
+    ),
     "hypercube": GraphFamily(
         "hypercube:D",
-        _networkx(lambda nx, d: nx.hypercube_graph(_whole(d, MOST_DIMENSIONS))),
+        _networkx_graph_family(
+            lambda nx, d: nx.hypercube_graph(_whole_graph_argument(d, MOST_DIMENSIONS))
+        ),
     ),
     "circulant": GraphFamily(
-        "circulant:N:OFFSET,OFFSET", _networkx(_circulant), _many_in_circle
+        "circulant:N:OFFSET,OFFSET",
+        _networkx_graph_family(_circulant_graph_family),
+        _many_in_circle,
     ),
-    "regular": GraphFamily("regular:N:DEGREE[:seed=K]", _networkx(_regular), _cycles),
+    "regular": GraphFamily(
+        "regular:N:DEGREE[:seed=K]",
+        _networkx_graph_family(_regular_graph_family),
+        _cycles_graph_family,
+    ),
     "cycles": GraphFamily(
-        "cycles:N:DEGREE[:seed=K] (random cycles, united)", None, _cycles
+        "cycles:N:DEGREE[:seed=K] (random cycles, united)", None, _cycles_graph_family
     ),
     "geometric": GraphFamily(
-        "geometric:N:DEGREE[:seed=K] (near ones in a square)", None, _geometric
+        "geometric:N:DEGREE[:seed=K] (near ones in a square)",
+        None,
+        _geometric_graph_family,
     ),
-    "grid": GraphFamily("grid:ROWSxCOLUMNS", _networkx(_grid), _many_on_grid),
+    "grid": GraphFamily(
+        "grid:ROWSxCOLUMNS", _networkx_graph_family(_grid_graph_family), _many_on_grid
+    ),
     "barbell": GraphFamily(
-        "barbell:N:M (two complete graphs, one link)", _networkx(_barbell)
+        "barbell:N:M (two complete graphs, one link)",
+        _networkx_graph_family(_barbell_graph_family),
     ),
-    "karate": GraphFamily("karate", _networkx(lambda nx: nx.karate_club_graph())),
+    "karate": GraphFamily(
+        "karate", _networkx_graph_family(lambda nx: nx.karate_club_graph())
+    ),
 }
 
 
@@ -200,27 +247,31 @@ FAMILIES: dict[str, GraphFamily] = {
 IN_PARTS = ("geometric", "grid")
 
 
-def build_part(spec: str, only: Only) -> LinkArray:
+def build_part_of_graph(spec: str, only: Only) -> LinkArray:
     """Return the links of some parties of the graph a string names.
 
     Of families that are not made in parts everybody's are made, and then left out.
     """
     if spec.strip().partition(":")[0] in IN_PARTS:
-        found: LinkArray = build(spec, only)
+        found: LinkArray = build_graph_family(spec, only)
         return found
-    graph = build(spec)
+    graph = build_graph_family(spec)
     if not isinstance(graph, LinkArray):
         ends = np.array(list(graph.edges), dtype=np.int32).reshape(-1, 2)
-        graph = LinkArray(len(graph), in_order(len(graph), ends))
-    return LinkArray(graph.n_parties, touching(graph.ends, only(graph.n_parties)))
+        graph = LinkArray(len(graph), graph_links_in_order(len(graph), ends))
+    return LinkArray(
+        graph.n_parties, links_touching_parties(graph.ends, only(graph.n_parties))
+    )
 
 
-def build(spec: str, only: Only | None = None, *, most_links: int | None = None) -> Any:
+def build_graph_family(
+    spec: str, only: Only | None = None, *, most_links: int | None = None
+) -> Any:
     """Return the graph a string names, its nodes numbered from 0.
 
     Links where the family is made of them, else a graph of networkx; of some parties
-    only where `build_part` asks for them. Where more than `most_links` would have to be
-    made, none is.
+    only where `build_part_of_graph` asks for them. Where more than `most_links` would
+    have to be made, none is.
     """
     name, *arguments = spec.strip().split(":")
     if name not in FAMILIES:
@@ -246,7 +297,7 @@ def build(spec: str, only: Only | None = None, *, most_links: int | None = None)
     except TypeError:
         raise InvalidGraphError(
             f"cannot build the graph {spec!r}: write it as {family.usage} "
-            f"(found {counted(len(arguments), 'argument')})",
+            f"(found {counted_words(len(arguments), 'argument')})",
             code="malformed-family",
         ) from None
     except ValueError as error:

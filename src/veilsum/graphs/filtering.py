@@ -22,7 +22,7 @@ AHEAD = 48
 u = np.uint64
 
 
-def _soon(typingctx: Any, array: Any, index: Any) -> Any:
+def _prefetch_graph_array(typingctx: Any, array: Any, index: Any) -> Any:
     """Tell the processor that array[index] will soon be read."""
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -40,7 +40,7 @@ def _soon(typingctx: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), build
 
 
-soon: Any = intrinsic(_soon)
+soon: Any = intrinsic(_prefetch_graph_array)
 
 
 def _eight_at_once(

@@ -19,14 +19,14 @@ MOST_PLACED = 400
 STEPS = 200
 
 
-def layout(topology: Topology) -> Float[FloatArray, "n 2"]:
+def layout_of_graph(topology: Topology) -> Float[FloatArray, "n 2"]:
     """Return a place for every party within the unit circle.
 
     >>> (layout(Topology.family("ring:4")).round(6) + 0.0).tolist()
     [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, 0.0]]
     """
     n = topology.n_parties
-    best = _circle(np.arange(n))
+    best = _layout_on_circle(np.arange(n))
     if 3 < n <= MOST_PLACED:
         hops = scipy.sparse.csgraph.shortest_path(
             topology.adjacency, unweighted=True, directed=False
@@ -34,20 +34,22 @@ def layout(topology: Topology) -> Float[FloatArray, "n 2"]:
         # Pieces that no link joins stand farther apart than the widest of them.
         reached = np.isfinite(hops)
         hops[~reached] = hops[reached].max() + 2.0
-        starts = [best, _circle(_around(topology))]
-        best = min((_settled(hops, one) for one in starts), key=lambda one: one[0])[1]
+        starts = [best, _layout_on_circle(_walk_to_nearest_vertices(topology))]
+        best = min(
+            (_settle_graph_layout(hops, one) for one in starts), key=lambda one: one[0]
+        )[1]
     best = best - best.mean(axis=0)
     widest = float(np.linalg.norm(best, axis=1).max())
     return np.asarray(best / (widest or 1.0))
 
 
-def _circle(order: Array[np.int64]) -> FloatArray:
+def _layout_on_circle(order: Array[np.int64]) -> FloatArray:
     turns = np.empty(len(order))
     turns[order] = 2.0 * np.pi * np.arange(len(order)) / max(len(order), 1)
     return np.stack([np.sin(turns), np.cos(turns)], axis=1)
 
 
-def _around(topology: Topology) -> Array[np.int64]:
+def _walk_to_nearest_vertices(topology: Topology) -> Array[np.int64]:
     """Return parties in the order in which a walk to the nearest new one finds them."""
     left, order = set(range(topology.n_parties)), [0]
     left.discard(0)
@@ -59,7 +61,9 @@ def _around(topology: Topology) -> Array[np.int64]:
     return np.array(order)
 
 
-def _settled(hops: FloatArray, places: FloatArray) -> tuple[float, FloatArray]:
+def _settle_graph_layout(
+    hops: FloatArray, places: FloatArray
+) -> tuple[float, FloatArray]:
     with np.errstate(divide="ignore"):
         weights = np.where(hops > 0.0, hops**-2.0, 0.0)
     inverse = np.linalg.pinv(np.diag(weights.sum(axis=1)) - weights)

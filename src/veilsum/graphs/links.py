@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.errors import InvalidGraphError
-from veilsum.memory import check_room
+from veilsum.memory import check_memory_room
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.compiled import compiled
+from veilsum.numbers.compiled import compiled_or_plain
 
 MOST_NUMBERED = 2**31 - 1
 # A hundred million parties with seven neighbours each; more is a typing error.
@@ -42,7 +42,7 @@ class LinkArray:
 Only: TypeAlias = Callable[[int], slice]
 
 
-def touching(ends: Array[Any], own: slice) -> Array[np.int32]:
+def links_touching_parties(ends: Array[Any], own: slice) -> Array[np.int32]:
     """Return the links with an end among some parties, read piece by piece.
 
     >>> touching(np.array([[0, 1], [0, 4], [1, 2], [2, 3]]), slice(3, 5)).tolist()
@@ -56,7 +56,7 @@ def touching(ends: Array[Any], own: slice) -> Array[np.int32]:
     return np.concatenate(found) if found else np.empty((0, 2), dtype=np.int32)
 
 
-def in_order(n_parties: int, ends: Array[Any]) -> Array[Any]:
+def graph_links_in_order(n_parties: int, ends: Array[Any]) -> Array[Any]:
     """Return anybody's links as they are wanted here; refuse what are none."""
     if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise InvalidGraphError(
@@ -88,11 +88,11 @@ def in_order(n_parties: int, ends: Array[Any]) -> Array[Any]:
         )
     if _are_in_order(ends):
         return ends
-    check_room(40 * len(ends), f"sorting {len(ends):,} links")
+    check_memory_room(40 * len(ends), f"sorting {len(ends):,} links")
     # One whole number for each link is sorted faster than pairs, and in less memory.
     keys = np.empty(len(ends), dtype=np.int64)
-    _pack(keys, ends[:, 0], ends[:, 1], n_parties)
-    return _unpacked(np.unique(keys), n_parties)
+    _pack_links(keys, ends[:, 0], ends[:, 1], n_parties)
+    return _unpack_links(np.unique(keys), n_parties)
 
 
 def _are_in_order(ends: Array[Any]) -> bool:
@@ -107,7 +107,9 @@ def _are_in_order(ends: Array[Any]) -> bool:
     return True
 
 
-def _pack(into: Array[np.int64], left: Array[Any], right: Array[Any], n: int) -> None:
+def _pack_links(
+    into: Array[np.int64], left: Array[Any], right: Array[Any], n: int
+) -> None:
     """Write every link as one number, first * n + second."""
     for low in range(0, len(into), PIECE):
         here = slice(low, low + PIECE)
@@ -115,7 +117,7 @@ def _pack(into: Array[np.int64], left: Array[Any], right: Array[Any], n: int) ->
         into[here] = np.minimum(a, b) * n + np.maximum(a, b)
 
 
-def _unpacked(keys: Array[np.int64], n: int) -> Array[np.int32]:
+def _unpack_links(keys: Array[np.int64], n: int) -> Array[np.int32]:
     links = np.empty((len(keys), 2), dtype=np.int32)
     for low in range(0, len(keys), PIECE):
         here = slice(low, low + PIECE)
@@ -123,10 +125,10 @@ def _unpacked(keys: Array[np.int64], n: int) -> Array[np.int32]:
     return links
 
 
-def fill_rows(ends: Any, start: Any, near: Any) -> None:
+def fill_adjacency_rows(ends: Any, start: Any, near: Any) -> None:
     """Fill CSR's row starts, all zero before, and neighbours.
 
-    Links are in order, and so every row is. A kernel: see `compiled`.
+    Links are in order, and so every row is. A kernel: see `compiled_or_plain`.
     """
     for e in range(ends.shape[0]):
         start[ends[e, 0] + 1] += 1
@@ -145,13 +147,13 @@ def fill_rows(ends: Any, start: Any, near: Any) -> None:
     start[0] = 0
 
 
-def fill_balanced(
+def fill_balanced_adjacency_rows(
     ends: Any, weight: Any, total: Any, start: Any, near: Any, data: Any
 ) -> None:
     """Fill CSR's rows, each with its own entry, so that every row adds up to `total`.
 
     Links are in order, and so every row is; a row's weights are added up in their
-    order. A kernel: see `compiled`.
+    order. A kernel: see `compiled_or_plain`.
     """
     place = start.copy()
     here = 0
@@ -172,7 +174,7 @@ def fill_balanced(
         near[own], data[own] = i, total - others
 
 
-def pieces_joined(ends: Any, root: Any) -> None:
+def graph_pieces_joined(ends: Any, root: Any) -> None:
     """Give all parties that links join one root: the first of them. A kernel."""
     for i in range(root.size):
         root[i] = i
@@ -200,13 +202,15 @@ def _check_bytes(n: int, links: int, each: int, most: int) -> None:
             f"{most:,} fit: ask for fewer parties, or fewer links of each",
             code="too-many-links",
         )
-    check_room(each * links + 16 * n, f"a graph of {n:,} parties and {links:,} links")
+    check_memory_room(
+        each * links + 16 * n, f"a graph of {n:,} parties and {links:,} links"
+    )
 
 
 # Families; of more than `most` links none is made
 
 
-def line(n: int, *, most: int = MOST_LINKS) -> LinkArray:
+def line_graph_links(n: int, *, most: int = MOST_LINKS) -> LinkArray:
     if n < 2:
         raise ValueError("a path needs two parties")
     _check_bytes(n, n, 24, most)
@@ -214,7 +218,9 @@ def line(n: int, *, most: int = MOST_LINKS) -> LinkArray:
     return LinkArray(n, np.stack([i[:-1], i[1:]], axis=1))
 
 
-def circle(n: int, offsets: Iterable[int], *, most: int = MOST_LINKS) -> LinkArray:
+def circle_graph_links(
+    n: int, offsets: Iterable[int], *, most: int = MOST_LINKS
+) -> LinkArray:
     """Return the links i - i + offset around a circle.
 
     >>> circle(5, [1]).ends.tolist()
@@ -240,7 +246,7 @@ def circle(n: int, offsets: Iterable[int], *, most: int = MOST_LINKS) -> LinkArr
     return LinkArray(n, np.concatenate(found))
 
 
-def plane(
+def plane_graph_links(
     rows: int, columns: int, *, only: Only | None = None, most: int = MOST_LINKS
 ) -> LinkArray:
     """Return the links of a grid, numbered row by row; of some parties if asked to."""
@@ -255,10 +261,14 @@ def plane(
     pairs[:, 0, 1], pairs[:, 1, 1] = i + 1, i + columns
     kept = np.empty((len(i), 2), dtype=bool)
     kept[:, 0], kept[:, 1] = i % columns < columns - 1, i < n - columns
-    return LinkArray(n, pairs[kept] if only is None else touching(pairs[kept], own))
+    return LinkArray(
+        n, pairs[kept] if only is None else links_touching_parties(pairs[kept], own)
+    )
 
 
-def cycles(n: int, degree: int, seed: int = 0, *, most: int = MOST_LINKS) -> LinkArray:
+def cycle_graph_links(
+    n: int, degree: int, seed: int = 0, *, most: int = MOST_LINKS
+) -> LinkArray:
     """Return a random graph in which everybody has `degree` links: united cycles.
 
     Half as many random cycles through all parties as the degree, and a random matching
@@ -283,7 +293,7 @@ def cycles(n: int, degree: int, seed: int = 0, *, most: int = MOST_LINKS) -> Lin
     stream = np.random.default_rng((n, degree, seed))
     first = np.empty(n, dtype=np.int64)
     walk = stream.permutation(n)
-    _pack(first, walk, np.roll(walk, -1), n)
+    _pack_links(first, walk, np.roll(walk, -1), n)
     first.sort()
     rest = np.empty(n * degree // 2 - n, dtype=np.int64)
     while True:
@@ -292,17 +302,17 @@ def cycles(n: int, degree: int, seed: int = 0, *, most: int = MOST_LINKS) -> Lin
             left, right = walk, np.roll(walk, -1)
             if len(rest) - low < n:
                 left, right = walk[0::2], walk[1::2]
-            _pack(rest[low : low + n], left, right, n)
-        if _made_different(rest, first, n, stream):
+            _pack_links(rest[low : low + n], left, right, n)
+        if _make_graph_links_different(rest, first, n, stream):
             break
     del walk
     keys = np.concatenate([first, rest])
     del first, rest
     keys.sort()
-    return LinkArray(n, _unpacked(keys, n))
+    return LinkArray(n, _unpack_links(keys, n))
 
 
-def _made_different(
+def _make_graph_links_different(
     rest: Array[np.int64], first: Array[np.int64], n: int, stream: np.random.Generator
 ) -> bool:
     """Replace links that stand twice, in place; say whether that came to an end.
@@ -316,7 +326,7 @@ def _made_different(
         np.equal(rest[1:], rest[:-1], out=again[1:])
         for low in range(0, len(rest), PIECE):
             here = slice(low, low + PIECE)
-            again[here] |= _stand_in(first, rest[here])
+            again[here] |= _stand_in_for_wanted_links(first, rest[here])
         places = np.flatnonzero(again).tolist()
         if not places:
             return True
@@ -332,13 +342,15 @@ def _made_different(
     return False
 
 
-def _stand_in(keys: Array[np.int64], wanted: Array[np.int64]) -> Array[np.bool_]:
+def _stand_in_for_wanted_links(
+    keys: Array[np.int64], wanted: Array[np.int64]
+) -> Array[np.bool_]:
     places = np.searchsorted(keys, wanted)
     np.minimum(places, len(keys) - 1, out=places)
     return np.asarray(keys[places] == wanted)
 
 
-def geometric(
+def geometric_graph_links(
     n: int,
     degree: int,
     seed: int = 0,
@@ -359,8 +371,11 @@ def geometric(
     own = slice(0, n) if only is None else only(n)
     many = own.stop - own.start
     _check_bytes(many, many * (degree + 3) // 2, 40, most)
-    check_room(50 * n, f"the places of {n:,} parties")
-    near = compiled(near_ones) or near_ones
+    check_memory_room(50 * n, f"the places of {n:,} parties")
+    near = (
+        compiled_or_plain(near_vertices_of_geometric_graph)
+        or near_vertices_of_geometric_graph
+    )
     stream = np.random.default_rng((n, degree, seed))
     radius = min(1.0, sqrt(degree / (pi * n)))
     side = max(1, min(int(1.0 / radius), ceil(sqrt(n))))
@@ -384,10 +399,10 @@ def geometric(
     counts[:] = np.cumsum(counts) - counts
     near(places, start, side, radius * radius, counts, ends)
     ends += np.int32(low)
-    return LinkArray(n, ends if only is None else touching(ends, own))
+    return LinkArray(n, ends if only is None else links_touching_parties(ends, own))
 
 
-def near_ones(
+def near_vertices_of_geometric_graph(
     places: Any, start: Any, side: Any, reach: Any, counts: Any, ends: Any
 ) -> None:
     """Count each party's later neighbours, or write them where counts say. A kernel."""

@@ -19,38 +19,40 @@ from veilsum.numbers.arrays import Sparse, nearest_name
 DENSE_PARTIES = 1500
 
 
-def metropolis(topology: Topology) -> Sparse:
+def metropolis_weights(topology: Topology) -> Sparse:
     """Return w_ij = 1 / (1 + max(d_i, d_j)): needs the two ends' degrees only."""
-    i, j = _links(topology)
+    i, j = _links_for_mixing_weights(topology)
     degrees = topology.degrees
-    return _from_links(topology, 1.0 / (1.0 + np.maximum(degrees[i], degrees[j])))
+    return _weights_from_graph_links(
+        topology, 1.0 / (1.0 + np.maximum(degrees[i], degrees[j]))
+    )
 
 
 def lazy_metropolis(topology: Topology) -> Sparse:
     """Return (I + W) / 2 of the Metropolis weights: positive semidefinite."""
     half = 0.5 * scipy.sparse.eye_array(topology.n_parties)
-    return scipy.sparse.csr_array(half + 0.5 * metropolis(topology))
+    return scipy.sparse.csr_array(half + 0.5 * metropolis_weights(topology))
 
 
-def max_degree(topology: Topology) -> Sparse:
+def max_degree_weights(topology: Topology) -> Sparse:
     """Return I - L / (1 + d_max)."""
-    return _from_links(topology, 1.0 / (1.0 + topology.degrees.max()))
+    return _weights_from_graph_links(topology, 1.0 / (1.0 + topology.degrees.max()))
 
 
-def best_constant(topology: Topology) -> Sparse:
+def best_constant_weights(topology: Topology) -> Sparse:
     """Return I - 2 / (mu2 + mu_n) L, the fastest weights that are all equal."""
-    _links(topology)
+    _links_for_mixing_weights(topology)
     # Mixing averages neighbours alike: noise weights play no part in it.
     laplacian = topology.incidence @ topology.incidence.T
     spectrum = scipy.linalg.eigh(laplacian.toarray(), eigvals_only=True)
-    return _from_links(topology, 2.0 / (spectrum[1] + spectrum[-1]))
+    return _weights_from_graph_links(topology, 2.0 / (spectrum[1] + spectrum[-1]))
 
 
 MIXING: dict[str, Callable[[Topology], Sparse]] = {
-    "metropolis": metropolis,
+    "metropolis": metropolis_weights,
     "lazy-metropolis": lazy_metropolis,
-    "max-degree": max_degree,
-    "best-constant": best_constant,
+    "max-degree": max_degree_weights,
+    "best-constant": best_constant_weights,
 }
 
 
@@ -98,7 +100,7 @@ def mixing_rate(weights: Sparse) -> float:
     return float(abs(found[0]))
 
 
-def _links(topology: Topology) -> tuple[np.ndarray, np.ndarray]:
+def _links_for_mixing_weights(topology: Topology) -> tuple[np.ndarray, np.ndarray]:
     if topology.directed:
         raise InvalidGraphError(
             "symmetric mixing weights need an undirected graph; this one has arcs",
@@ -108,9 +110,9 @@ def _links(topology: Topology) -> tuple[np.ndarray, np.ndarray]:
     return i, j
 
 
-def _from_links(topology: Topology, link: np.ndarray | float) -> Sparse:
+def _weights_from_graph_links(topology: Topology, link: np.ndarray | float) -> Sparse:
     """Return I - Theta diag(w) Theta' for weights w of the links."""
-    _links(topology)
+    _links_for_mixing_weights(topology)
     weight = np.broadcast_to(link, (topology.n_edges,))
     if (found := topology.balanced(weight, total=1.0)) is not None:
         return found

@@ -25,9 +25,9 @@ import numpy as np
 import scipy
 
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
-from veilsum.graphs.topology import Numbered, Topology
+from veilsum.graphs.topology import NumberedParties, Topology
 from veilsum.numbers.arrays import EdgeList, FloatArray, Sparse, Vector
-from veilsum.progress import Advance, Opening, silent
+from veilsum.progress import Advance, Opening, silent_progress
 
 Certificate = Literal["exact", "inertia", "probabilistic", "none"]
 
@@ -58,7 +58,7 @@ CORES = os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
-class Mu2:
+class Mu2Bounds:
     """lower <= mu2 <= upper; `lower` is None where nothing could be proved."""
 
     lower: float | None
@@ -71,8 +71,8 @@ def certified_mu2(
     *,
     stream: np.random.Generator | None = None,
     work: float = MOST_FILTER_WORK,
-    opening: Opening = silent,
-) -> Mu2:
+    opening: Opening = silent_progress,
+) -> Mu2Bounds:
     """Return bounds on mu2 of a graph of any size, and how the lower one is known.
 
     Args:
@@ -84,23 +84,23 @@ def certified_mu2(
     """
     if topology.n_parties <= DENSE_PARTIES or not is_connected(topology):
         value = algebraic_connectivity(topology)
-        return Mu2(value, value, "exact")
-    if isinstance(topology.parties, Numbered):
+        return Mu2Bounds(value, value, "exact")
+    if isinstance(topology.parties, NumberedParties):
         laplacian = topology.made_laplacian()
     else:
         laplacian = topology.laplacian
     if _is_map_like(topology):
         if topology.n_parties > MOST_FACTORED:
             line = np.cos(np.pi * np.arange(topology.n_parties) / topology.n_parties)
-            return Mu2(None, rayleigh(laplacian, line), "none")
-        return _by_inertia(laplacian, opening)
-    return _by_filter(laplacian, stream or np.random.default_rng(), work, opening)
+            return Mu2Bounds(None, rayleigh_bound_on_mu2(laplacian, line), "none")
+        return _mu2_by_inertia(laplacian, opening)
+    return _mu2_by_filter(laplacian, stream or np.random.default_rng(), work, opening)
 
 
 def _is_map_like(topology: Topology) -> bool:
     """Return whether links are short once parties are lined up (Cuthill-McKee)."""
     n = topology.n_parties
-    if _longest(topology.edges) <= SHORT_LINKS * n:
+    if _longest_link_of_graph(topology.edges) <= SHORT_LINKS * n:
         return True
     start, near = topology.pattern
     # It looks at no weight, so these are as small as can be.
@@ -108,17 +108,19 @@ def _is_map_like(topology: Topology) -> bool:
     order = scipy.sparse.csgraph.reverse_cuthill_mckee(plain, symmetric_mode=True)
     place = np.empty(n, dtype=topology.edges.dtype)
     place[order] = np.arange(n)
-    return _longest(place[topology.edges]) <= SHORT_LINKS * n
+    return _longest_link_of_graph(place[topology.edges]) <= SHORT_LINKS * n
 
 
-def _longest(ends: EdgeList) -> int:
+def _longest_link_of_graph(ends: EdgeList) -> int:
     return int(np.abs(ends[:, 0] - ends[:, 1]).max())
 
 
-def rayleigh(laplacian: Sparse, vector: Vector) -> float:
+def rayleigh_bound_on_mu2(laplacian: Sparse, vector: Vector) -> float:
     """Return an upper bound on mu2 from any vector, its mean taken out."""
     centred = vector - vector.mean()
-    return float(centred @ _times(laplacian, centred) / (centred @ centred))
+    return float(
+        centred @ _laplacian_times_vector(laplacian, centred) / (centred @ centred)
+    )
 
 
 def fiedler_vector(topology: Topology) -> Vector:
@@ -128,17 +130,17 @@ def fiedler_vector(topology: Topology) -> Vector:
     return _fiedler_by_products(topology.laplacian)
 
 
-def _by_inertia(laplacian: Sparse, opening: Opening) -> Mu2:
+def _mu2_by_inertia(laplacian: Sparse, opening: Opening) -> Mu2Bounds:
     # The first bound that is tried mostly holds; nobody knows how far a factor is.
     told = opening("factors", 2)
-    upper = rayleigh(laplacian, _fiedler_by_factor(laplacian))
+    upper = rayleigh_bound_on_mu2(laplacian, _fiedler_by_factor(laplacian))
     told(1)
     for gap in GAPS:
-        bound = inertia_bound(laplacian, upper * (1 - gap))
+        bound = inertia_bound_on_mu2(laplacian, upper * (1 - gap))
         told(2)
         if bound is not None:
-            return Mu2(bound, upper, "inertia")
-    return Mu2(None, upper, "none")
+            return Mu2Bounds(bound, upper, "inertia")
+    return Mu2Bounds(None, upper, "none")
 
 
 def _fiedler_by_factor(laplacian: Sparse) -> Vector:
@@ -148,7 +150,7 @@ def _fiedler_by_factor(laplacian: Sparse) -> Vector:
     shifted = scipy.sparse.csc_array(
         laplacian + 1e-9 * scale * scipy.sparse.eye_array(n)
     )
-    factor = _factor(shifted)
+    factor = _factor_laplacian(shifted)
     start = np.cos(np.pi * np.arange(n) / n)
 
     def solve(x: Vector) -> Vector:
@@ -158,7 +160,7 @@ def _fiedler_by_factor(laplacian: Sparse) -> Vector:
     operator = scipy.sparse.linalg.LinearOperator(
         (n, n), matvec=solve, dtype=np.float64
     )
-    return _top_vector(operator, start, tolerance=1e-10)
+    return _top_eigenvector_of_laplacian(operator, start, tolerance=1e-10)
 
 
 def _fiedler_by_products(laplacian: Sparse) -> Vector:
@@ -174,10 +176,10 @@ def _fiedler_by_products(laplacian: Sparse) -> Vector:
         (n, n), matvec=flipped, dtype=np.float64
     )
     start = np.random.default_rng(0).standard_normal(n)
-    return _top_vector(operator, start, tolerance=1e-6)
+    return _top_eigenvector_of_laplacian(operator, start, tolerance=1e-6)
 
 
-def _top_vector(
+def _top_eigenvector_of_laplacian(
     operator: scipy.sparse.linalg.LinearOperator, start: Vector, *, tolerance: float
 ) -> Vector:
     """Return the operator's top eigenvector on 1-perp, or the best at hand."""
@@ -191,7 +193,7 @@ def _top_vector(
     return np.asarray(vectors[:, 0]) if vectors.shape[1] else centred
 
 
-def _factor(matrix: Sparse) -> scipy.sparse.linalg.SuperLU:
+def _factor_laplacian(matrix: Sparse) -> scipy.sparse.linalg.SuperLU:
     return scipy.sparse.linalg.splu(
         matrix,
         permc_spec="MMD_AT_PLUS_A",
@@ -200,7 +202,7 @@ def _factor(matrix: Sparse) -> scipy.sparse.linalg.SuperLU:
     )
 
 
-def inertia_bound(laplacian: Sparse, shift: float) -> float | None:
+def inertia_bound_on_mu2(laplacian: Sparse, shift: float) -> float | None:
     """Return a proved lower bound on mu2 just below `shift`, or None.
 
     By Sylvester's law the negative pivots of L - sI = P'LUP count the eigenvalues
@@ -209,7 +211,7 @@ def inertia_bound(laplacian: Sparse, shift: float) -> float | None:
     """
     n = laplacian.shape[0]
     try:
-        factor = _factor(
+        factor = _factor_laplacian(
             scipy.sparse.csc_array(laplacian - shift * scipy.sparse.eye_array(n))
         )
     except RuntimeError:  # an exactly zero pivot
@@ -219,11 +221,11 @@ def inertia_bound(laplacian: Sparse, shift: float) -> float | None:
     pivots = factor.U.diagonal()
     if int((pivots < 0).sum()) != 1:
         return None
-    bound = shift - _rounding_margin(factor, n)
+    bound = shift - _rounding_margin_of_laplacian(factor, n)
     return bound if bound > 0 else None
 
 
-def _rounding_margin(factor: scipy.sparse.linalg.SuperLU, n: int) -> float:
+def _rounding_margin_of_laplacian(factor: scipy.sparse.linalg.SuperLU, n: int) -> float:
     """Bound ||P'LUP - (L - sI)||: gamma_n || |L| |U| ||_inf."""
     ones = np.ones(n)
     size = float((abs(factor.L) @ (abs(factor.U) @ ones)).max())
@@ -232,45 +234,50 @@ def _rounding_margin(factor: scipy.sparse.linalg.SuperLU, n: int) -> float:
     return 2.0 * (int(longest) + 2) * UNIT_ROUNDOFF * size
 
 
-def _by_filter(
+def _mu2_by_filter(
     laplacian: Sparse, stream: np.random.Generator, work: float, opening: Opening
-) -> Mu2:
+) -> Mu2Bounds:
     n, top = laplacian.shape[0], 2.0 * float(laplacian.diagonal().max())  # Gershgorin
     most = work / laplacian.nnz
     told = opening("products for an estimate", 2 * LANCZOS_STEPS)
-    upper = rayleigh(laplacian, _low_vector(laplacian, told))
+    upper = rayleigh_bound_on_mu2(
+        laplacian, _low_eigenvector_of_laplacian(laplacian, told)
+    )
     # A better one takes twenty times as long; it pays if a near bound can be proved.
-    if n <= MANY_PARTIES and _filter_steps(*_window(upper, NEAR), top, n) <= most:
-        upper = rayleigh(laplacian, _fiedler_by_products(laplacian))
+    if (
+        n <= MANY_PARTIES
+        and _steps_of_mu2_filter(*_mu2_filter_window(upper, NEAR), top, n) <= most
+    ):
+        upper = rayleigh_bound_on_mu2(laplacian, _fiedler_by_products(laplacian))
     # From ambitious to modest.
     for gap in GAPS:
-        low, high = _window(upper, gap)
-        steps = _filter_steps(low, high, top, n)
+        low, high = _mu2_filter_window(upper, gap)
+        steps = _steps_of_mu2_filter(low, high, top, n)
         if steps > most:
             continue
         told = opening("products for a proof", steps)
-        if filter_certifies(laplacian, low, high, top, stream, told):
-            return Mu2(low, upper, "probabilistic")
-    return Mu2(None, upper, "none")
+        if filter_certifies_mu2(laplacian, low, high, top, stream, told):
+            return Mu2Bounds(low, upper, "probabilistic")
+    return Mu2Bounds(None, upper, "none")
 
 
-def _window(upper: float, gap: float) -> tuple[float, float]:
+def _mu2_filter_window(upper: float, gap: float) -> tuple[float, float]:
     """Return the bound to prove, and the edge of the filter above it."""
     return upper * (1 - gap), upper * (1 - gap / 4)
 
 
-def _smallest_part() -> float:
+def _smallest_part_of_spectrum_probes() -> float:
     """Return tau: all probes' parts along one direction are below it rarely enough."""
     return sqrt(2.0) * float(scipy.special.erfinv(FAILURE_PER_TRY ** (1.0 / PROBES)))
 
 
-def _filter_steps(low: float, high: float, top: float, n: int) -> int:
+def _steps_of_mu2_filter(low: float, high: float, top: float, n: int) -> int:
     """Return the degree at which a part below `low` outgrows a whole random vector."""
-    wanted = 4.0 * sqrt(n) / _smallest_part()
+    wanted = 4.0 * sqrt(n) / _smallest_part_of_spectrum_probes()
     return ceil(acosh(wanted) / acosh(1.0 + 2.0 * (high - low) / (top - high)))
 
 
-def filter_certifies(
+def filter_certifies_mu2(
     laplacian: Sparse,
     low: float,
     high: float,
@@ -286,19 +293,21 @@ def filter_certifies(
     then has probability erf(tau / sqrt 2)^b, which tau makes FAILURE_PER_TRY.
     """
     n = laplacian.shape[0]
-    steps = _filter_steps(low, high, top, n)
+    steps = _steps_of_mu2_filter(low, high, top, n)
     growth = cosh(steps * acosh(1.0 + 2.0 * (high - low) / (top - high)))
-    probes = _aligned(n)
+    probes = _aligned_spectrum_probes(n)
     stream.standard_normal(out=probes)
     # Parts far below the window overflow: an infinite norm certifies nothing, as due.
     with np.errstate(over="ignore", invalid="ignore"):
-        filtered = _chebyshev(laplacian, probes, high, top, steps, told)
+        filtered = _chebyshev_filter_of_laplacian(
+            laplacian, probes, high, top, steps, told
+        )
         norms = np.sqrt(np.einsum("ij,ij->j", filtered, filtered))
     # Halved, so that rounding errors in the recurrence cannot matter.
-    return bool((norms < 0.5 * growth * _smallest_part()).all())
+    return bool((norms < 0.5 * growth * _smallest_part_of_spectrum_probes()).all())
 
 
-def _chebyshev(
+def _chebyshev_filter_of_laplacian(
     laplacian: Sparse,
     probes: FloatArray,
     high: float,
@@ -313,7 +322,7 @@ def _chebyshev(
     """
     width = top - high
     own, others = (top + high) / width, 2.0 / width
-    now, before = probes, _aligned(len(probes))
+    now, before = probes, _aligned_spectrum_probes(len(probes))
     middle, last = now.mean(axis=0), np.zeros(PROBES)
     for k in range(steps):
         # The first polynomial is y itself, the following ones are 2 y now - before.
@@ -321,7 +330,9 @@ def _chebyshev(
         # Means are taken out of what is made of vectors, not of these: L turns them
         # into zeros, and two passes over memory are spared.
         less = many * own * middle - last
-        means = _combine(laplacian, now, before, (many * own, many * others), less)
+        means = _combine_laplacian_terms(
+            laplacian, now, before, (many * own, many * others), less
+        )
         before, now = now, before
         last, middle = middle, means
         told(k + 1)
@@ -332,15 +343,15 @@ def _chebyshev(
 # Products of many parties: by machine code, in place, on all cores
 
 
-def _times(laplacian: Sparse, vector: Vector) -> Vector:
+def _laplacian_times_vector(laplacian: Sparse, vector: Vector) -> Vector:
     if laplacian.shape[0] <= MANY_PARTIES:
         return np.asarray(laplacian @ vector)
     out = np.zeros((len(vector), 1))
-    _combine(laplacian, vector[:, None], out, (0.0, -1.0), np.zeros(1))
+    _combine_laplacian_terms(laplacian, vector[:, None], out, (0.0, -1.0), np.zeros(1))
     return out[:, 0]
 
 
-def _combine(
+def _combine_laplacian_terms(
     laplacian: Sparse,
     now: FloatArray,
     before: FloatArray,
@@ -369,14 +380,14 @@ def _combine(
         return np.sum(list(pool.map(part, cuts[:-1], cuts[1:])), axis=0) / n
 
 
-def _aligned(parties: int) -> FloatArray:
+def _aligned_spectrum_probes(parties: int) -> FloatArray:
     """Return room for probes, each party's in one line of memory."""
     raw = np.zeros((parties + 1) * PROBES)
     first = -raw.ctypes.data % 64 // 8
     return raw[first : first + parties * PROBES].reshape(parties, PROBES)
 
 
-def _low_vector(laplacian: Sparse, told: Advance) -> Vector:
+def _low_eigenvector_of_laplacian(laplacian: Sparse, told: Advance) -> Vector:
     """Return about the lowest eigenvector on 1-perp, in the memory of a few vectors.
 
     Lanczos' recurrence twice: once for its coefficients, once more to add up what they
@@ -384,14 +395,14 @@ def _low_vector(laplacian: Sparse, told: Advance) -> Vector:
     """
     start = np.random.default_rng(0).standard_normal(laplacian.shape[0])
     alphas, betas = [], []
-    for _, alpha, beta in _lanczos(laplacian, start):
+    for _, alpha, beta in _lanczos_vectors_of_laplacian(laplacian, start):
         alphas.append(alpha)
         betas.append(beta)
         told(len(alphas))
     _, vectors = scipy.linalg.eigh_tridiagonal(
         alphas, betas[:-1], select="i", select_range=(0, 0)
     )
-    found, again = np.zeros_like(start), _lanczos(laplacian, start)
+    found, again = np.zeros_like(start), _lanczos_vectors_of_laplacian(laplacian, start)
     pairs = zip(vectors[:, 0], again, strict=True)
     for done, (part, (vector, _, _)) in enumerate(pairs, len(alphas) + 1):
         found += part * vector
@@ -399,13 +410,15 @@ def _low_vector(laplacian: Sparse, told: Advance) -> Vector:
     return found
 
 
-def _lanczos(laplacian: Sparse, start: Vector) -> Iterator[tuple[Vector, float, float]]:
+def _lanczos_vectors_of_laplacian(
+    laplacian: Sparse, start: Vector
+) -> Iterator[tuple[Vector, float, float]]:
     """Yield the orthonormal vectors on 1-perp, and the coefficients beside them."""
     vector = start - start.mean()
     vector /= np.linalg.norm(vector)
     last, beta = np.zeros_like(vector), 0.0
     for _ in range(LANCZOS_STEPS):
-        moved = _times(laplacian, vector)
+        moved = _laplacian_times_vector(laplacian, vector)
         alpha = float(moved @ vector)
         moved -= alpha * vector
         moved -= beta * last

@@ -16,7 +16,7 @@ import scipy
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.limbs import add
+from veilsum.numbers.limbs import add_wide_integers
 from veilsum.numbers.shapes import Shaped
 
 Spread = Literal["flooding", "tree"]
@@ -31,7 +31,7 @@ _BLOCK = 1024
 
 
 @dataclass(frozen=True)
-class Tree:
+class SpreadingTree:
     """A spanning tree by each party's parent; the root's is itself.
 
     `order` lists the parties from the root outwards.
@@ -57,7 +57,7 @@ class Tree:
         )
 
 
-def spanning_tree(topology: Topology, root: int = 0) -> Tree:
+def spanning_tree(topology: Topology, root: int = 0) -> SpreadingTree:
     """Return the breadth-first tree from a party: as shallow as its root allows."""
     order, parents = scipy.sparse.csgraph.breadth_first_order(
         topology.adjacency, root, directed=False
@@ -68,7 +68,7 @@ def spanning_tree(topology: Topology, root: int = 0) -> Tree:
             code="graph-disconnected",
         )
     parents[root] = root
-    return Tree(root, tuple(parents.tolist()), tuple(order.tolist()))
+    return SpreadingTree(root, tuple(parents.tolist()), tuple(order.tolist()))
 
 
 def choose_spread(wanted: str, *, n_parties: int, vector_bytes: int) -> Spread:
@@ -83,14 +83,14 @@ def choose_spread(wanted: str, *, n_parties: int, vector_bytes: int) -> Spread:
     return "tree" if wanted == "tree" else "flooding"
 
 
-def tree_sum(
-    rows: Shaped[Array[np.generic], "n p"], tree: Tree
+def spanning_tree_sum(
+    rows: Shaped[Array[np.generic], "n p"], tree: SpreadingTree
 ) -> Shaped[Array[np.generic], " p"]:
     """Return the total as the root learns it: every party adds up its subtree."""
     sums = rows.copy()
     for party in reversed(tree.order[1:]):
         parent = tree.parents[party]
-        sums[parent] = add(sums[parent], sums[party])
+        sums[parent] = add_wide_integers(sums[parent], sums[party])
     return np.asarray(sums[tree.root])
 
 
@@ -107,10 +107,10 @@ def flooding_rounds(topology: Topology) -> int:
     """Return after how many rounds everybody has every vector: the graph's diameter."""
     n = topology.n_parties
     blocks = [np.arange(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
-    return max(_rounds_from(topology, sources) for sources in blocks)
+    return max(_flooding_rounds_from_vertex(topology, sources) for sources in blocks)
 
 
-def _rounds_from(topology: Topology, sources: Array[np.int64]) -> int:
+def _flooding_rounds_from_vertex(topology: Topology, sources: Array[np.int64]) -> int:
     near, starts = topology.adjacency.indices, topology.adjacency.indptr[:-1]
     has = np.zeros((topology.n_parties, len(sources)), dtype=np.bool_)
     has[sources, np.arange(len(sources))] = True

@@ -34,12 +34,12 @@ def is_vertex_transitive(topology: Topology) -> bool:
     n = topology.n_parties
     if n > MOST_PARTIES or np.unique(topology.weights).size > 1:
         return False
-    if not _looks_alike(topology):
+    if not _graph_looks_alike(topology):
         return False
-    return _Symmetries(topology).reach_everybody()
+    return _GraphSymmetries(topology).reach_everybody()
 
 
-def _looks_alike(topology: Topology) -> bool:
+def _graph_looks_alike(topology: Topology) -> bool:
     """Return whether closed walks of every short length are as many at all parties."""
     adjacency = topology.adjacency.toarray()
     power = adjacency
@@ -50,7 +50,7 @@ def _looks_alike(topology: Topology) -> bool:
     return bool(np.ptp(topology.degrees) == 0)
 
 
-class _Symmetries:
+class _GraphSymmetries:
     """Looks for symmetries of a graph, and gives up after a bounded number of looks.
 
     Parties have colours, which whoever has the same kinds of neighbours shares. One
@@ -69,7 +69,7 @@ class _Symmetries:
         turn = np.roll(np.arange(n), -1)
         if self._is_symmetry(turn):
             found.append(turn)
-        while len(reached := _orbit(found)) < n:
+        while len(reached := _orbit_of_graph_symmetries(found)) < n:
             target = min(set(range(n)) - reached)
             plain = np.zeros(n, dtype=np.uint64)
             move = self._move(plain, plain, 0, target)
@@ -116,7 +116,7 @@ class _Symmetries:
         return np.array_equal(self.linked[np.ix_(move, move)], self.linked)
 
 
-def _orbit(moves: list[Array[np.int64]]) -> set[int]:
+def _orbit_of_graph_symmetries(moves: list[Array[np.int64]]) -> set[int]:
     reached, new = {0}, [0]
     while new:
         party = new.pop()

@@ -19,7 +19,12 @@ import scipy
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidGraphError, InvalidInputError
-from veilsum.graphs.links import LinkArray, fill_balanced, fill_rows, in_order
+from veilsum.graphs.links import (
+    LinkArray,
+    fill_adjacency_rows,
+    fill_balanced_adjacency_rows,
+    graph_links_in_order,
+)
 from veilsum.numbers.arrays import (
     Array,
     EdgeList,
@@ -30,8 +35,8 @@ from veilsum.numbers.arrays import (
     listed_names,
     nearest_name,
 )
-from veilsum.numbers.compiled import compiled
-from veilsum.showing import MOST_ROWS, Renderable, Rendering, Table, counted
+from veilsum.numbers.compiled import compiled_or_plain
+from veilsum.showing import MOST_ROWS, Renderable, Rendering, ShownTable, counted_words
 
 Edge = tuple[Hashable, Hashable]
 Indices: TypeAlias = Array[Any]
@@ -58,7 +63,7 @@ class Topology(Renderable):
     `numbered`; the raw constructor takes indices and trusts them.
 
     Attributes:
-        parties: the names, in index order; a tuple, or `Numbered` of very many.
+        parties: the names, in index order; a tuple, or `NumberedParties` of very many.
         edges: (e, 2) sorted indices; undirected edges hold the smaller index first.
         weights: (e,) noise variance of each edge's shares relative to sigma^2.
         directed: whether an edge is an arc with one share instead of two.
@@ -86,8 +91,8 @@ class Topology(Renderable):
         >>> Topology.from_edges([("ann", "bob"), ("bob", "cem")]).parties
         ('ann', 'bob', 'cem')
         """
-        pairs = _pairs(edges)
-        names = _party_names(pairs, parties)
+        pairs = _edges_as_name_pairs(edges)
+        names = _party_names_of_graph(pairs, parties)
         position = {name: i for i, name in enumerate(names)}
         unknown = sorted({name for pair in pairs for name in pair} - set(position))
         if unknown:
@@ -99,7 +104,7 @@ class Topology(Renderable):
         rows = np.array([(position[a], position[b]) for a, b in pairs], dtype=np.int64)
         if not directed:
             rows = np.sort(rows, axis=1)
-        noise = _edge_weights(weights, len(rows))
+        noise = _edge_weights_of_graph(weights, len(rows))
         # Repeated edges are put together and sorted: equal graphs are equal values.
         links, which = np.unique(rows, axis=0, return_inverse=True)
         links.setflags(write=False)
@@ -134,7 +139,7 @@ class Topology(Renderable):
         data = list(graph.edges(data=True))
         weights = None
         if weight is not None or graph.is_multigraph():
-            weights = [_attribute(edge, weight) for edge in data]
+            weights = [_edge_weight_attribute(edge, weight) for edge in data]
         return cls.from_edges(
             [(a, b) for a, b, _ in data],
             parties=list(graph.nodes),
@@ -155,7 +160,7 @@ class Topology(Renderable):
         # Not before it is needed: networkx takes long to load, and 20 MB.
         from veilsum.graphs import families
 
-        graph = families.build(spec, most_links=most_links)
+        graph = families.build_graph_family(spec, most_links=most_links)
         if isinstance(graph, LinkArray):
             if not len(graph.ends):
                 return cls.from_edges((), parties=range(graph.n_parties))
@@ -182,13 +187,13 @@ class Topology(Renderable):
         """
         links = np.asarray(ends)
         if not sorted_already:
-            links = in_order(n_parties, links)
+            links = graph_links_in_order(n_parties, links)
         links = links.astype(np.int32, copy=False)
         if links.flags.writeable:  # a file may not be: then it is as it should be
             links.setflags(write=False)
         # One number stands for all of them, in eight bytes.
         alike = np.broadcast_to(np.float64(1.0), (len(links),))
-        return cls(Numbered(range(n_parties)), links, alike)
+        return cls(NumberedParties(range(n_parties)), links, alike)
 
     def with_names(self) -> Topology:
         """Return the same graph with a name for each party, as small ones have it."""
@@ -231,7 +236,7 @@ class Topology(Renderable):
     def index(self, party: Hashable) -> int:
         """Return the index of a party; an unknown name is refused with the nearest."""
         name = str(party)
-        if isinstance(self.parties, Numbered):
+        if isinstance(self.parties, NumberedParties):
             if (place := self.parties.place(name)) is not None:
                 return place
         elif name in self._positions:
@@ -264,7 +269,7 @@ class Topology(Renderable):
     def neighbours(self, party: Hashable) -> tuple[str, ...]:
         """Return N_i: every party that shares an edge with this one."""
         here = self.index(party)
-        if isinstance(self.parties, Numbered):
+        if isinstance(self.parties, NumberedParties):
             start, near = self.pattern
             return self.names(near[start[here] : start[here + 1]].tolist())
         return self._neighbours[here]
@@ -311,7 +316,11 @@ class Topology(Renderable):
         Of many links by one pass over them, in 32 bits: links are sorted, so every row
         is filled in order.
         """
-        fill = compiled(fill_rows) if self.n_edges > MANY_LINKS else None
+        fill = (
+            compiled_or_plain(fill_adjacency_rows)
+            if self.n_edges > MANY_LINKS
+            else None
+        )
         if fill is None or self.directed:
             found = self.adjacency
             return found.indptr, found.indices
@@ -327,7 +336,11 @@ class Topology(Renderable):
         """The symmetric weighted adjacency matrix (CSR); opposite arcs add."""
         n, (i, j) = self.n_parties, self.edges.T
         weight = self.common_weight if self.n_edges > MANY_LINKS else None
-        if weight is not None and not self.directed and compiled(fill_rows):
+        if (
+            weight is not None
+            and not self.directed
+            and compiled_or_plain(fill_adjacency_rows)
+        ):
             start, near = self.pattern
             return scipy.sparse.csr_array(
                 (np.full(len(near), weight), near, start), (n, n)
@@ -359,7 +372,11 @@ class Topology(Renderable):
         Only of many links, and by machine code: sparse matrices' own products take ten
         times the memory of what they give. None otherwise.
         """
-        fill = compiled(fill_balanced) if self.n_edges > MANY_LINKS else None
+        fill = (
+            compiled_or_plain(fill_balanced_adjacency_rows)
+            if self.n_edges > MANY_LINKS
+            else None
+        )
         if fill is None or self.directed:
             return None
         n = self.n_parties
@@ -406,7 +423,7 @@ class Topology(Renderable):
         inside = (rows >= 0).all(axis=1)
         edges = rows[inside]
         edges.setflags(write=False)
-        if isinstance(self.parties, Numbered):
+        if isinstance(self.parties, NumberedParties):
             names: Sequence[str] = self.parties.at(kept)
         else:
             names = tuple(self.parties[i] for i in kept)
@@ -453,16 +470,16 @@ class Topology(Renderable):
         few_names = self.parties[:MOST_ROWS]
         near = [[name, ", ".join(self.neighbours(name))] for name in few_names]
         return Rendering(
-            f"Network of {counted(self.n_parties, 'party')}, "
-            f"{counted(self.n_edges, kind)}, {each} of each party",
-            folded={"Neighbours": [Table(["party", "neighbours"], near)]},
+            f"Network of {counted_words(self.n_parties, 'party')}, "
+            f"{counted_words(self.n_edges, kind)}, {each} of each party",
+            folded={"Neighbours": [ShownTable(["party", "neighbours"], near)]},
         )
 
 
 GraphLike: TypeAlias = Topology | NetworkxGraph
 
 
-class Numbered(Sequence[str]):
+class NumberedParties(Sequence[str]):
     """The names "0", "1", ..., or some of them, each made when somebody asks for it.
 
     >>> Numbered(range(3))[-1], list(Numbered(range(2))), "7" in Numbered(range(7))
@@ -503,13 +520,13 @@ class Numbered(Sequence[str]):
         )
         return place if place < len(self) and self[place] == name else None
 
-    def at(self, places: Array[Any]) -> Numbered:
+    def at(self, places: Array[Any]) -> NumberedParties:
         if isinstance(self.numbers, range):
-            return Numbered(places.astype(np.int32, copy=False))
-        return Numbered(self.numbers[places])
+            return NumberedParties(places.astype(np.int32, copy=False))
+        return NumberedParties(self.numbers[places])
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Numbered):
+        if isinstance(other, NumberedParties):
             return np.array_equal(self.numbers, other.numbers)
         return isinstance(other, tuple) and tuple(self) == other
 
@@ -520,7 +537,7 @@ class Numbered(Sequence[str]):
         return f"<{len(self):,} names: {listed_names(self[:3])}, ...>"
 
 
-def _pairs(edges: Iterable[Edge]) -> list[tuple[str, str]]:
+def _edges_as_name_pairs(edges: Iterable[Edge]) -> list[tuple[str, str]]:
     """Return edges by name; refuse two parties that would share one.
 
     Names that Python holds equal, such as 1 and True, are one party.
@@ -544,7 +561,7 @@ def _pairs(edges: Iterable[Edge]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _party_names(
+def _party_names_of_graph(
     pairs: Sequence[tuple[str, str]], parties: Iterable[Hashable] | None
 ) -> tuple[str, ...]:
     """Return the names in order; refuse loops, a lone party, two with one name."""
@@ -577,7 +594,9 @@ def _party_names(
     return tuple(names)
 
 
-def _edge_weights(weights: Sequence[float] | None, n_edges: int) -> Vector | None:
+def _edge_weights_of_graph(
+    weights: Sequence[float] | None, n_edges: int
+) -> Vector | None:
     if weights is None:
         return None
     try:
@@ -600,7 +619,9 @@ def _edge_weights(weights: Sequence[float] | None, n_edges: int) -> Vector | Non
     return array
 
 
-def _attribute(edge: tuple[Any, Any, Mapping[str, Any]], weight: str | None) -> float:
+def _edge_weight_attribute(
+    edge: tuple[Any, Any, Mapping[str, Any]], weight: str | None
+) -> float:
     a, b, data = edge
     if weight is None:
         return 1.0

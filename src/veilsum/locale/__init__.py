@@ -108,23 +108,23 @@ def in_language(text: str, language: str) -> str:
         return text
 
 
-def languages(part: str = "officer") -> tuple[str, ...]:
+def catalogue_languages(part: str = "officer") -> tuple[str, ...]:
     """Return the languages that have words of one kind, English first."""
     found = (one.name for one in FOLDER.iterdir() if (one / f"{part}.toml").is_file())
     return tuple(sorted(found, key=lambda name: (name != "en", name)))
 
 
-def with_signs(number: str, language: str) -> str:
+def number_with_language_signs(number: str, language: str) -> str:
     """Return a number, written as in English, with the signs of a language.
 
-    >>> with_signs("1,234.5", "de")
+    >>> number_with_language_signs("1,234.5", "de")
     '1.234,5'
     """
     signs = catalogue(language)["numbers"]
     return number.translate({ord(","): signs["thousands"], ord("."): signs["decimal"]})
 
 
-def statistic(key: str, language: str = "en") -> Mapping[str, str]:
+def statistic_words(key: str, language: str = "en") -> Mapping[str, str]:
     """Return the words about a statistic: label, meaning and others, see en/sums.toml.
 
     A statistic without words, as another distribution may have, is shown by its key.
@@ -144,7 +144,7 @@ def statistic(key: str, language: str = "en") -> Mapping[str, str]:
     }
 
 
-class Line(str):
+class LocaleLine(str):
     """A line for people, with the facts that programs compare instead of its words.
 
     >>> Line("2 rows", rows=2).plain
@@ -169,16 +169,20 @@ class Line(str):
         return {**self.facts, "text": str(self)}
 
 
-def without_words(value: Any) -> Any:
+def values_without_locale_words(value: Any) -> Any:
     """Return plain values without the words of lines: what is signed and compared."""
     if isinstance(value, Mapping):
-        return {k: without_words(v) for k, v in value.items() if k != "text"}
+        return {
+            k: values_without_locale_words(v) for k, v in value.items() if k != "text"
+        }
     if isinstance(value, list | tuple):
-        return [without_words(each) for each in value]
+        return [values_without_locale_words(each) for each in value]
     return value
 
 
-def limit(key: str, words: Mapping[str, str] | None = None, **values: Any) -> Line:
+def limit_phrase(
+    key: str, words: Mapping[str, str] | None = None, **values: Any
+) -> LocaleLine:
     """Return a sentence about what a guarantee does not cover.
 
     Args:
@@ -190,17 +194,17 @@ def limit(key: str, words: Mapping[str, str] | None = None, **values: Any) -> Li
     {'key': 'one_run'}
     """
     text = catalogue("en")["limits"][key].format(**values, **(words or {}))
-    return Line(text, key=key, **values)
+    return LocaleLine(text, key=key, **values)
 
 
-def released_sum(
+def released_sum_phrase(
     number: int,
     statistics: Mapping[str, int],
     parties: Sequence[str],
     *,
     job: str = "the sum",
     where: str = "",
-) -> Line:
+) -> LocaleLine:
     """Return a line on one released sum: its round, its parties and its statistics.
 
     Args:
@@ -210,25 +214,25 @@ def released_sum(
         job: label of the question.
         where: point at which it is evaluated, for people only: an answer may follow.
 
-    >>> print(released_sum(1, {"rows": 1}, ["a", "b"]))
+    >>> print(released_sum_phrase(1, {"rows": 1}, ["a", "b"]))
     round 1, summed over a, b: rows (1)
     """
     at = f", at {where}" if where else ""
     more = len(parties) - MOST_NAMED
     names = ", ".join(parties[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     whose = f"of {names} alone" if len(parties) == 1 else f"summed over {names}"
-    return Line(
-        f"round {number}{at}, {whose}: {in_words(statistics, job)}",
+    return LocaleLine(
+        f"round {number}{at}, {whose}: {statistics_in_locale_words(statistics, job)}",
         round=number,
         parties=list(parties),
         statistics=dict(statistics),
     )
 
 
-def round_name(key: str, *, counting: bool = False, language: str = "en") -> str:
+def round_name_phrase(key: str, *, counting: bool = False, language: str = "en") -> str:
     """Return which rounds these are; `counting` where the first counts members.
 
-    >>> round_name("first"), round_name("first", counting=True)
+    >>> round_name_phrase("first"), round_name_phrase("first", counting=True)
     ('the first round', 'the second round')
     """
     words = catalogue(language)["rounds"]
@@ -236,21 +240,23 @@ def round_name(key: str, *, counting: bool = False, language: str = "en") -> str
     return str(after.get(key, words.get(key, key)))
 
 
-def in_words(statistics: Mapping[str, int], job: str) -> str:
+def statistics_in_locale_words(statistics: Mapping[str, int], job: str) -> str:
     """Return statistics by label, with the number of numbers of each."""
-    return "; ".join(f"{label(key, job)} ({n})" for key, n in statistics.items())
+    return "; ".join(
+        f"{statistic_label(key, job)} ({n})" for key, n in statistics.items()
+    )
 
 
-def label(key: str, job: str = "", language: str = "en") -> str:
+def statistic_label(key: str, job: str = "", language: str = "en") -> str:
     """Return a statistic's short name; `job` is the label of its question.
 
     >>> label("left_out"), label("sum", "wages")
     ('rows left out', 'wages')
     """
-    return statistic(key, language)["label"].format(job=job)
+    return statistic_words(key, language)["label"].format(job=job)
 
 
-def meaning(
+def statistic_meaning(
     key: str,
     language: str = "en",
     *,
@@ -267,7 +273,7 @@ def meaning(
         zero: tables with missing values take no part, so counts of them are 0.
         officer: for an officer's paper instead of the consent page.
     """
-    words = statistic(key, language)
+    words = statistic_words(key, language)
     text = words["meaning"]
     if first:
         text = words.get("first_meaning", text)

@@ -45,7 +45,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.masks.streams import Stream, Words, check_count
+from veilsum.masks.streams import Stream, Words, check_random_word_count
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Bool, Float, Int64, Shaped
@@ -110,8 +110,13 @@ def discrete_gaussian(stream: Stream, deviation: int, count: int) -> Draws:
     >>> discrete_gaussian(stream, 1000, 4).dtype
     dtype('int64')
     """
-    check_count(count)
-    return _draws(stream, strips_of(check_deviation(deviation)), count, margin=MARGIN)
+    check_random_word_count(count)
+    return _accepted_gaussian_draws(
+        stream,
+        strips_of_discrete_gaussian(check_gaussian_deviation(deviation)),
+        count,
+        margin=MARGIN,
+    )
 
 
 def discrete_gaussians(stream: Stream, runs: Runs) -> Draws:
@@ -128,10 +133,10 @@ def discrete_gaussians(stream: Stream, runs: Runs) -> Draws:
     >>> discrete_gaussians(stream, ((1000, 2), (1414, 1), (1000, 1))).shape
     (4,)
     """
-    plan = _batches(runs)
+    plan = _gaussian_proposal_batches(runs)
     if plan is None:
         return np.concatenate([discrete_gaussian(stream, *run) for run in runs])
-    parts, run, ahead = [], 0, _Ahead(stream, np.empty(0, dtype=np.uint64))
+    parts, run, ahead = [], 0, _ReadAheadStream(stream, np.empty(0, dtype=np.uint64))
     while run < len(runs):
         words = ahead.words(int(plan.words[-1] - plan.words[run]))
         drawn, stop = plan.draws(words, run)
@@ -156,14 +161,16 @@ def discrete_gaussian_rows(
     """
     rows: list[Draws] = []
     for start in range(0, len(streams), _ROWS):
-        rows += _rows(streams[start : start + _ROWS], runs)
+        rows += _gaussian_draws_of_streams(streams[start : start + _ROWS], runs)
     size = sum(count for _, count in runs)
     return np.concatenate(rows).reshape(len(streams), size)
 
 
-def _rows(streams: Sequence[Stream], runs: Runs) -> Iterator[Draws]:
+def _gaussian_draws_of_streams(
+    streams: Sequence[Stream], runs: Runs
+) -> Iterator[Draws]:
     """Yield the draws of a few streams, one row or several together."""
-    plan, each = _batches(runs * len(streams)), len(runs)
+    plan, each = _gaussian_proposal_batches(runs * len(streams)), len(runs)
     if plan is None:
         for stream in streams:
             yield discrete_gaussians(stream, runs)
@@ -176,12 +183,14 @@ def _rows(streams: Sequence[Stream], runs: Runs) -> Iterator[Draws]:
         short = stop // each
         yield drawn[: (short - row) * size]
         if short < len(streams):
-            yield discrete_gaussians(_Ahead(streams[short], words[short]), runs)
+            yield discrete_gaussians(
+                _ReadAheadStream(streams[short], words[short]), runs
+            )
         row = short + 1
 
 
 @dataclass(eq=False, repr=False)
-class _Ahead(Secret):
+class _ReadAheadStream(Secret):
     """A stream of which some words were read ahead and are handed out first."""
 
     stream: Stream
@@ -199,7 +208,7 @@ class _Ahead(Secret):
 
 
 @dataclass(frozen=True, eq=False)
-class _Batches:
+class _ProposalBatches:
     """One batch of proposals for each run, side by side.
 
     Attributes:
@@ -235,7 +244,7 @@ class _Batches:
     def draws(self, words: Words, run: int) -> tuple[Draws, int]:
         """Return the draws from some run on, and the first run that needs more words.
 
-        The steps are those of `_batch`, number by number.
+        The steps are those of `_accepted_of_gaussian_batch`, number by number.
         """
         here = slice(int(self.starts[run]), None)
         first = words.take(self.first[here] - self.words[run])
@@ -247,7 +256,7 @@ class _Batches:
         position = (strip << bits) + top.view(np.int64)
         root = position * self.slope[here]
         chance = np.exp(-root * root) * self.weights.take(self.weight[here] + strip)
-        excess = _first_bits(first) - chance
+        excess = _first_bits_of_mask_stream(first) - chance
         accepted = excess < -MARGIN
         unsure = (strip == self.tail[here]) | ~(accepted | (excess > MARGIN))
         negative = (first >> _SIGN_SHIFT & _SIGN_MASK).view(np.int64)
@@ -264,13 +273,18 @@ class _Batches:
 
 
 @lru_cache(maxsize=64)
-def _batches(runs: tuple[tuple[int, int], ...]) -> _Batches | None:
+def _gaussian_proposal_batches(
+    runs: tuple[tuple[int, int], ...],
+) -> _ProposalBatches | None:
     """Return the batches of short runs; None where they are better drawn in turn."""
-    kinds = [strips_of(check_deviation(deviation)) for deviation, _ in runs]
+    kinds = [
+        strips_of_discrete_gaussian(check_gaussian_deviation(deviation))
+        for deviation, _ in runs
+    ]
     alike = all(strips.small and strips.n_words == 2 for strips in kinds)
     if len(runs) < 2 or not alike or not all(1 <= n <= MOST_AT_ONCE for _, n in runs):
         return None
-    sizes = np.array([proposals(count) for _, count in runs])
+    sizes = np.array([count_gaussian_proposals(count) for _, count in runs])
     starts = np.concatenate([[0], np.cumsum(sizes)])
     run = np.repeat(np.arange(len(runs)), sizes)
     first = np.arange(starts[-1]) + starts[run]  # two words for each proposal before
@@ -278,7 +292,7 @@ def _batches(runs: tuple[tuple[int, int], ...]) -> _Batches | None:
     ends = np.cumsum([0, *(len(strips.weights) for strips in known)])
     place = {strips: k for k, strips in enumerate(known)}
     kind = np.array([place[strips] for strips in kinds])[run]
-    return _Batches(
+    return _ProposalBatches(
         counts=np.array([count for _, count in runs]),
         words=2 * starts,
         starts=starts,
@@ -295,7 +309,7 @@ def _batches(runs: tuple[tuple[int, int], ...]) -> _Batches | None:
     )
 
 
-def check_deviation(deviation: object) -> int:
+def check_gaussian_deviation(deviation: object) -> int:
     """Return S as an int; refuse what is no integer from 4 to 2^180."""
     if not isinstance(deviation, (int, np.integer)):
         raise InvalidInputError(
@@ -319,18 +333,22 @@ def check_deviation(deviation: object) -> int:
     return int(deviation)
 
 
-def _draws(stream: Stream, strips: Strips, count: int, *, margin: float) -> Draws:
+def _accepted_gaussian_draws(
+    stream: Stream, strips: DiscreteGaussianStrips, count: int, *, margin: float
+) -> Draws:
     """Return the first `count` accepted proposals."""
     found = np.empty(count, dtype=np.int64 if strips.small else object)
     filled = 0
     while (left := count - filled) > 0:
-        batch = _batch(stream, strips, proposals(left), margin)[:left]
+        batch = _accepted_of_gaussian_batch(
+            stream, strips, count_gaussian_proposals(left), margin
+        )[:left]
         found[filled : filled + len(batch)] = batch
         filled += len(batch)
     return found
 
 
-def proposals(count: int) -> int:
+def count_gaussian_proposals(count: int) -> int:
     """Return how many proposals are made at once for so many draws.
 
     Fewer than one in ten is rejected: one batch nearly always does.
@@ -338,28 +356,34 @@ def proposals(count: int) -> int:
     return min(_BATCH, count + count // 8 + 8)
 
 
-def _batch(stream: Stream, strips: Strips, size: int, margin: float) -> Draws:
+def _accepted_of_gaussian_batch(
+    stream: Stream, strips: DiscreteGaussianStrips, size: int, margin: float
+) -> Draws:
     """Return what is accepted of `size` proposals, in order."""
     words = stream.words(strips.n_words * size).reshape(strips.n_words, size)
     first, low = words[0], words[1:]
     strip = strips.entries.take((first & _ENTRY_MASK).view(np.int64))
-    _draw_tails(stream, strips, strip)
+    _draw_gaussian_tails(stream, strips, strip)
     position = strips.positions(strip, low)
     magnitude = position if strips.small else strips.magnitudes(strip, low)
-    excess = _first_bits(first) - strips.chances(strip, position)
+    excess = _first_bits_of_mask_stream(first) - strips.chances(strip, position)
     accepted = excess < -margin
-    _settle(stream, strips, accepted, excess > margin, first, strip, magnitude)
+    _settle_gaussian_proposals(
+        stream, strips, accepted, excess > margin, first, strip, magnitude
+    )
     negative = (first >> _SIGN_SHIFT & _SIGN_MASK).view(np.int64)
     # This is what rejects minus zero.
     accepted &= magnitude >= negative
     return (magnitude * (1 - 2 * negative))[accepted]
 
 
-def _first_bits(first: Words) -> Integers:
+def _first_bits_of_mask_stream(first: Words) -> Integers:
     return (first >> _U_SHIFT).view(np.int64)
 
 
-def _draw_tails(stream: Stream, strips: Strips, strip: Integers) -> None:
+def _draw_gaussian_tails(
+    stream: Stream, strips: DiscreteGaussianStrips, strip: Integers
+) -> None:
     """Replace every K by K + 16 G + r, in place."""
     start = len(strips.counts)
     tails = np.flatnonzero(strip == start)
@@ -367,7 +391,9 @@ def _draw_tails(stream: Stream, strips: Strips, strip: Integers) -> None:
         return
     words = stream.words(2 * tails.size).tolist()
     for place, word, row in zip(tails.tolist(), words[::2], words[1::2], strict=True):
-        strip[place] += TAIL_ROW * _zeros(stream, word) + row % TAIL_ROW
+        strip[place] += (
+            TAIL_ROW * _zero_bits_of_mask_stream(stream, word) + row % TAIL_ROW
+        )
     beyond = int(strip[tails].max()) + 1
     if strips.small and beyond << strips.shift > MOST_INT64_DRAW:
         raise NumericalError(
@@ -377,7 +403,7 @@ def _draw_tails(stream: Stream, strips: Strips, strip: Integers) -> None:
         )
 
 
-def _zeros(stream: Stream, word: int) -> int:
+def _zero_bits_of_mask_stream(stream: Stream, word: int) -> int:
     """Return how many bits are 0 before the first 1: P(G) = 2^-(G+1)."""
     zeros = 0
     while not word:
@@ -386,9 +412,9 @@ def _zeros(stream: Stream, word: int) -> int:
     return zeros + (word & -word).bit_length() - 1
 
 
-def _settle(
+def _settle_gaussian_proposals(
     stream: Stream,
-    strips: Strips,
+    strips: DiscreteGaussianStrips,
     accepted: Verdicts,
     rejected: Verdicts,
     first: Words,
@@ -399,26 +425,34 @@ def _settle(
     sure = accepted | rejected
     if sure.all():
         return
-    start, further = _first_bits(first), _further_words(stream)
+    start, further = (
+        _first_bits_of_mask_stream(first),
+        _further_words_of_mask_stream(stream),
+    )
     for place in np.flatnonzero(~sure).tolist():
         k, y, u = int(strip[place]), int(magnitude[place]), int(start[place])
-        accepted[place] = _decide(strips, k, y, u, U_BITS, further)
+        accepted[place] = _decide_gaussian_proposal(strips, k, y, u, U_BITS, further)
 
 
-def _further_words(stream: Stream) -> Iterator[int]:
+def _further_words_of_mask_stream(stream: Stream) -> Iterator[int]:
     while True:
         yield int(stream.words(1)[0])
 
 
-def _decide(
-    strips: Strips, strip: int, y: int, start: int, bits: int, further: Iterator[int]
+def _decide_gaussian_proposal(
+    strips: DiscreteGaussianStrips,
+    strip: int,
+    y: int,
+    start: int,
+    bits: int,
+    further: Iterator[int],
 ) -> bool:
     """Return whether U < weight e(y), where U begins with `bits` bits `start`."""
     weight = strips.weight(strip)
     while True:
         # Twenty digits more than U has: exp is then the narrower interval.
         digits = 20 + start.bit_length() // 3
-        lower, upper = exp_bounds(strips.deviation, y, digits)
+        lower, upper = exp_bounds_for_gaussian_draw(strips.deviation, y, digits)
         if start + 1 <= weight * lower * 2**bits:
             return True
         if start >= weight * upper * 2**bits:
@@ -427,7 +461,7 @@ def _decide(
 
 
 @dataclass(frozen=True, eq=False)
-class Strips:
+class DiscreteGaussianStrips:
     """The proposal of one deviation: S, w, c and N_k."""
 
     deviation: int
@@ -498,37 +532,44 @@ class Strips:
 
 
 @lru_cache(maxsize=64)
-def strips_of(deviation: int) -> Strips:
+def strips_of_discrete_gaussian(deviation: int) -> DiscreteGaussianStrips:
     """Return the proposal with the largest c whose entries fit."""
     shift = max(0, (deviation >> 3).bit_length() - 1)
-    tops = _strip_tops(deviation, 1 << shift)
+    tops = _tops_of_gaussian_strips(deviation, 1 << shift)
     unit = (ENTRIES - 1 << _TABLE_BITS) // sum(tops)
-    while sum(counts := [_shifted_up(unit * top) for top in tops]) >= ENTRIES:
+    while (
+        sum(counts := [_strip_weights_shifted_up(unit * top) for top in tops])
+        >= ENTRIES
+    ):
         unit -= 1
     # Entries that are left over go to a strip that can take more than it needs.
     counts[0] += ENTRIES - 1 - sum(counts)
-    return Strips(deviation, shift, unit, tuple(counts))
+    return DiscreteGaussianStrips(deviation, shift, unit, tuple(counts))
 
 
-def _shifted_up(number: int) -> int:
+def _strip_weights_shifted_up(number: int) -> int:
     return -(-number >> _TABLE_BITS)
 
 
-def _strip_tops(deviation: int, width: int) -> list[int]:
+def _tops_of_gaussian_strips(deviation: int, width: int) -> list[int]:
     """Return upper bounds of f_0 ... f_(K-1) in units of 2^-64."""
     tops, strip = [], 0
-    while (top := _strip_top(deviation, width * strip)) << 17 > 1 << _TABLE_BITS:
+    while (
+        top := _top_of_gaussian_strip(deviation, width * strip)
+    ) << 17 > 1 << _TABLE_BITS:
         tops.append(top)
         strip += 1
     return tops
 
 
-def _strip_top(deviation: int, start: int) -> int:
-    _, upper = exp_bounds(deviation, start, _TABLE_DIGITS)
+def _top_of_gaussian_strip(deviation: int, start: int) -> int:
+    _, upper = exp_bounds_for_gaussian_draw(deviation, start, _TABLE_DIGITS)
     return ceil(upper * 2**_TABLE_BITS)
 
 
-def exp_bounds(deviation: int, y: int, digits: int) -> tuple[Fraction, Fraction]:
+def exp_bounds_for_gaussian_draw(
+    deviation: int, y: int, digits: int
+) -> tuple[Fraction, Fraction]:
     """Return two numbers around e(y) that agree to nearly `digits` digits."""
     if y == 0:
         return Fraction(1), Fraction(1)

@@ -44,7 +44,7 @@ SURE_BITS = 6
 
 
 @dataclass(frozen=True)
-class Grid:
+class FixedPointGrid:
     """The multiples of 2^-bits, or of 2^-bits of a unit.
 
     Attributes:
@@ -99,13 +99,15 @@ class Grid:
 
         Rounded up exactly: noise is never less than what was asked for.
         """
-        steps = _deviation(self.exact_step, sigma, weight)
+        steps = _grid_steps_of_deviation(self.exact_step, sigma, weight)
         self._check_deviation(sigma * sqrt(weight), steps)
         return steps
 
     def _check_deviation(self, sigma: float, steps: int) -> None:
         if steps < LEAST_DEVIATION:
-            enough = deviation_bits(sigma / float(self.unit or 1), LEAST_DEVIATION)
+            enough = grid_bits_of_deviation(
+                sigma / float(self.unit or 1), LEAST_DEVIATION
+            )
             raise InvalidInputError(
                 f"sigma must span at least {LEAST_DEVIATION} steps of the grid, but "
                 f"{sigma:.4g} spans {steps} of {self.words}: use a grid of {enough} "
@@ -133,10 +135,10 @@ class Grid:
                 "only finite numbers have a place on the grid", code="not-finite"
             )
         if self.unit is not None:
-            power = _power_of(self.unit)
+            power = _power_of_grid_unit(self.unit)
             if power is None:
-                return self._fine(_whole_counts(values, self.unit))
-            return self._fine(Grid(-power).quantise(values))
+                return self._fine(_whole_counts_on_mask_grid(values, self.unit))
+            return self._fine(FixedPointGrid(-power).quantise(values))
         # Scaling by a power of two is exact, so the only rounding is this one.
         with np.errstate(over="ignore", under="ignore"):
             points = np.rint(np.ldexp(values, self.bits))
@@ -162,7 +164,9 @@ class Grid:
         """Return values as they are, and Python integers as what they stand for."""
         if values.dtype != object:
             return values
-        return (self if self.unit is None else Grid(0, self.unit)).to_floats(values)
+        return (self if self.unit is None else FixedPointGrid(0, self.unit)).to_floats(
+            values
+        )
 
     def to_floats(self, integers: Integers) -> FloatArray:
         # A power of two, so exact; `ldexp` is the same and takes ten times as long.
@@ -173,14 +177,14 @@ class Grid:
         return np.asarray(found * top / bottom)
 
 
-def _power_of(unit: Fraction) -> int | None:
+def _power_of_grid_unit(unit: Fraction) -> int | None:
     top, bottom = unit.numerator, unit.denominator
     if top & (top - 1) or bottom & (bottom - 1):
         return None
     return top.bit_length() - bottom.bit_length()
 
 
-def _whole_counts(values: FloatArray, unit: Fraction) -> Integers:
+def _whole_counts_on_mask_grid(values: FloatArray, unit: Fraction) -> Integers:
     """Return each value's nearest whole number of units: a function of it alone."""
     top, bottom = float(unit.numerator), float(unit.denominator)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -208,7 +212,7 @@ def as_python_integers(values: Array[Any]) -> IntegerArray:
 
 
 @lru_cache(1024)  # a graph has few weights, and asks once for each of its links
-def _deviation(step: Fraction, sigma: float, weight: float) -> int:
+def _grid_steps_of_deviation(step: Fraction, sigma: float, weight: float) -> int:
     return ceil_sqrt(Fraction(sigma) ** 2 * Fraction(weight) / step**2)
 
 
@@ -217,7 +221,7 @@ def ceil_sqrt(square: Fraction) -> int:
     return root if root * root == square else root + 1
 
 
-def check_range(
+def check_masked_range(
     values: FloatArray, largest: float | None, labels: Sequence[str] | None = None
 ) -> None:
     """Refuse a value beyond the range, instead of clipping it in silence.
@@ -231,7 +235,9 @@ def check_range(
     if strange.size == 0:
         return
     size = abs(float(values.ravel()[strange[0]]))
-    label = _label(int(strange[0]) % values.shape[-1], values.shape[-1], labels)
+    label = _masked_coefficient_label(
+        int(strange[0]) % values.shape[-1], values.shape[-1], labels
+    )
     if not isfinite(size):
         raise RangeError(
             f"{label} is {size}: only finite numbers can be masked", code="not-finite"
@@ -245,30 +251,32 @@ def check_range(
     )
 
 
-def _label(column: int, columns: int, labels: Sequence[str] | None) -> str:
+def _masked_coefficient_label(
+    column: int, columns: int, labels: Sequence[str] | None
+) -> str:
     return (
         f"coefficient {column + 1} of {columns}" if labels is None else labels[column]
     )
 
 
-def deviation_bits(sigma: float, steps: int) -> int:
+def grid_bits_of_deviation(sigma: float, steps: int) -> int:
     """Return the least q with sigma 2^q >= steps.
 
-    >>> deviation_bits(0.5, 2**10)
+    >>> grid_bits_of_deviation(0.5, 2**10)
     11
     """
     return ceil(log2(steps) - log2(sigma))
 
 
-def fits_words(
+def masks_fit_words(
     *, bits: int, sigma: float, links: int, largest: float = 0.0, n_parties: int = 1
 ) -> bool:
     """Say whether masked coefficients, and their sum, surely fit 62-bit integers."""
-    reach = _greatest(sigma, links, largest, n_parties)
+    reach = _greatest_masked_number(sigma, links, largest, n_parties)
     return log2(reach) + bits <= WORD_BITS
 
 
-def fitting_bits(
+def fitting_mask_bits(
     *, sigma: float, links: int, largest: float = 0.0, n_parties: int = 1
 ) -> int:
     """Return q for a grid of 2^-q on which masked numbers and sums fit 62 bits.
@@ -276,21 +284,25 @@ def fitting_bits(
     q + log2(sigma sqrt(2 links)) + 6 <= 62, the 6 for masks beyond one sigma; no finer
     than 2^-50 unless a share would then span fewer than 2^10 grid points.
 
-    >>> fitting_bits(sigma=1099.0, links=4)
+    >>> fitting_mask_bits(sigma=1099.0, links=4)
     44
     """
-    fitting = floor(WORD_BITS - log2(_greatest(sigma, links, largest, n_parties)))
-    finest = max(FINEST_BITS, deviation_bits(sigma, 2**DEPLOYED_DEVIATION_BITS))
+    fitting = floor(
+        WORD_BITS - log2(_greatest_masked_number(sigma, links, largest, n_parties))
+    )
+    finest = max(FINEST_BITS, grid_bits_of_deviation(sigma, 2**DEPLOYED_DEVIATION_BITS))
     return min(fitting, finest)
 
 
-def _greatest(sigma: float, links: int, largest: float, n_parties: int) -> float:
+def _greatest_masked_number(
+    sigma: float, links: int, largest: float, n_parties: int
+) -> float:
     """Return what no masked coefficient and no sum of private ones exceeds."""
     mask = sigma * sqrt(2.0 * max(links, 1)) * 2.0**SURE_BITS
     return max(mask + largest, n_parties * largest)
 
 
-def summing_bits(*, n_parties: int, largest: float | None) -> int:
+def summing_mask_bits(*, n_parties: int, largest: float | None) -> int:
     """Return q such that a sum of all parties' numbers fits 62 bits.
 
     Numbers that are all small are given a finer grid: else they would round to zero.

@@ -40,30 +40,30 @@ from veilsum.masks.fixed_point import (
     LEAST_DEVIATION,
     SURE_BITS,
     WORD_BITS,
-    Grid,
+    FixedPointGrid,
     as_python_integers,
     ceil_sqrt,
-    check_range,
+    check_masked_range,
     check_sum_fits,
-    deviation_bits,
-    fits_words,
-    fitting_bits,
-    summing_bits,
+    fitting_mask_bits,
+    grid_bits_of_deviation,
+    masks_fit_words,
+    summing_mask_bits,
 )
 from veilsum.masks.streams import Stream
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.limbs import (
     MOST_LIMBS,
-    Moduli,
-    ends_of,
-    from_integers,
+    LimbModuli,
+    ends_of_whole_numbers,
     from_limbs,
-    is_wide,
+    is_wide_integer_type,
     limb_type,
-    to_integers,
+    limbs_from_integers,
+    limbs_to_integers,
 )
 from veilsum.numbers.shapes import Float, Shaped
-from veilsum.numbers.units import Counts, unit_of
+from veilsum.numbers.units import UnitCounts, numeric_unit_of
 
 LawName = Literal["none", "gaussian", "lattice", "uniform"]
 
@@ -134,14 +134,14 @@ class Masks:
         counted = None
         if unit is not None and "grid" in keys:
             # Laws without a grid leave numbers as they are.
-            counted = unit_of(unit)
+            counted = numeric_unit_of(unit)
         if grid is not None:
-            Grid(grid, counted)  # refuses what is none
+            FixedPointGrid(grid, counted)  # refuses what is none
         given = {
             "law": law,
-            "sigma": None if sigma is None else _plain_sigma(sigma),
+            "sigma": None if sigma is None else _plain_mask_sigma(sigma),
             "grid": grid,
-            "largest": None if largest is None else checked_largest(largest),
+            "largest": None if largest is None else check_largest_masked_value(largest),
             "unit": counted,
         }
         for name, value in given.items():
@@ -152,18 +152,18 @@ class Masks:
         """What numbers are rounded to whole ones of, if that is known."""
         if self.grid is None:
             return self.unit
-        return Grid(self.grid, self.unit).rounding
+        return FixedPointGrid(self.grid, self.unit).rounding
 
     @property
-    def kind(self) -> type[Law]:
+    def kind(self) -> type[MaskLaw]:
         """The law itself, which knows what it hides, needs and is fit for."""
         return LAWS[self.law]
 
-    def on(self, topology: Topology) -> Law:
+    def on(self, topology: Topology) -> MaskLaw:
         """Return the law for a network: its grid, and how wide its numbers must be."""
         return self.kind.on(topology, self)
 
-    def for_sums(self, topology: Topology, counts: Counts) -> Law:
+    def for_sums(self, topology: Topology, counts: UnitCounts) -> MaskLaw:
         """Return the law for sums of whole numbers, of which it is known what they are.
 
         Their range follows from that, too.
@@ -208,7 +208,7 @@ class Masks:
         return Masks(name, **{**kept, **changes})
 
 
-class Law(ABC):
+class MaskLaw(ABC):
     """How one share is drawn, what numbers it is made of, and what holds of it.
 
     Class attributes:
@@ -231,11 +231,11 @@ class Law(ABC):
 
     @classmethod
     @abstractmethod
-    def on(cls, topology: Topology, masks: Masks) -> Law:
+    def on(cls, topology: Topology, masks: Masks) -> MaskLaw:
         """Return the law of these masks for a network; see `Masks.on`."""
 
     @classmethod
-    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+    def for_sums(cls, topology: Topology, masks: Masks, counts: UnitCounts) -> MaskLaw:
         """Return the law for sums of whole numbers; see `Masks.for_sums`."""
         del topology, masks, counts
         raise InvalidInputError(
@@ -286,27 +286,27 @@ class Law(ABC):
         """
         return numbers
 
-    def layout(self, size: int) -> Moduli | None:
+    def layout(self, size: int) -> LimbModuli | None:
         """Return how a vector of residues, or of limbs, travels; None for others."""
-        if not is_wide(self.dtype):
+        if not is_wide_integer_type(self.dtype):
             return None
-        return Moduli(((size, 8 * self.dtype.itemsize),))
+        return LimbModuli(((size, 8 * self.dtype.itemsize),))
 
-    def of_places(self, places: Sequence[int]) -> Law:
+    def of_places(self, places: Sequence[int]) -> MaskLaw:
         """Return the law of some of its coefficients, each as often as it is named."""
         del places
         return self
 
-    def without_range(self) -> Law:
+    def without_range(self) -> MaskLaw:
         """Return the law where nobody has declared a range of values."""
         return self
 
-    def in_one_word(self) -> Law:
+    def in_one_word(self) -> MaskLaw:
         """Return the law of shorter numbers that are drawn alike, if there is one."""
         return self
 
     @property
-    def counted(self) -> Counts | None:
+    def counted(self) -> UnitCounts | None:
         """What its numbers count, if sums are of whole numbers."""
         return None
 
@@ -324,14 +324,14 @@ class Law(ABC):
             )
 
 
-class _Floats(Law):
+class _FloatMasks(MaskLaw):
     """Laws whose numbers are float64 themselves."""
 
     dtype = np.dtype(np.float64)
     number_bytes = 8
 
     def encode(self, values: Reals, labels: Sequence[str] | None = None) -> Reals:
-        check_range(values, None, labels)
+        check_masked_range(values, None, labels)
         return values
 
     def decode(self, numbers: Reals) -> Reals:
@@ -339,7 +339,7 @@ class _Floats(Law):
 
 
 @dataclass(frozen=True)
-class NoMasks(_Floats):
+class NoMasks(_FloatMasks):
     """All shares are zero: the plain method, with no privacy at all."""
 
     name: ClassVar[LawName] = "none"
@@ -353,7 +353,7 @@ class NoMasks(_Floats):
         return cls()
 
     @classmethod
-    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+    def for_sums(cls, topology: Topology, masks: Masks, counts: UnitCounts) -> MaskLaw:
         """Return plain integers."""
         del topology, masks
         return PlainCounts(counts)
@@ -370,7 +370,7 @@ class NoMasks(_Floats):
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianMasks(_Floats):
+class GaussianMasks(_FloatMasks):
     """r ~ N(0, sigma^2 I) in float64: for simulation and reproduction only.
 
     Its low bits leak on a real machine (identical supports fail in float64).
@@ -383,7 +383,7 @@ class GaussianMasks(_Floats):
     sigma: FloatArray
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", check_sigma(self.sigma))
+        object.__setattr__(self, "sigma", check_mask_sigma(self.sigma))
 
     @classmethod
     def on(cls, topology: Topology, masks: Masks) -> GaussianMasks:
@@ -398,7 +398,7 @@ class GaussianMasks(_Floats):
 
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return sigma times standard normals."""
-        _check_size(self.sigma, size)
+        _check_mask_size(self.sigma, size)
         return np.sqrt(weight) * (self.sigma * stream.normals(size))
 
     def of_places(self, places: Sequence[int]) -> GaussianMasks:
@@ -409,7 +409,7 @@ class GaussianMasks(_Floats):
 
 
 @dataclass(frozen=True, eq=False)
-class LatticeMasks(Law):
+class LatticeMasks(MaskLaw):
     """Shares from the discrete Gaussian on the grid: exact, and safe in its low bits.
 
     Attributes:
@@ -426,13 +426,13 @@ class LatticeMasks(Law):
     deployable: ClassVar[bool] = True
 
     sigma: FloatArray
-    grid: Grid
+    grid: FixedPointGrid
     largest: float | None = None
     wide: bool = False
     n_parties: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", check_sigma(self.sigma))
+        object.__setattr__(self, "sigma", check_mask_sigma(self.sigma))
         for sigma in (self.sigma.min(), self.sigma.max()):
             self.grid.deviation(float(sigma))
 
@@ -452,24 +452,26 @@ class LatticeMasks(Law):
         most = float(sigma.max() * scales.max())
         bits = masks.grid
         if bits is None:
-            fitting = fitting_bits(sigma=most, links=links, largest=reach, n_parties=n)
+            fitting = fitting_mask_bits(
+                sigma=most, links=links, largest=reach, n_parties=n
+            )
             least = float(sigma.min() * scales.min())
-            enough = deviation_bits(least, 2**DEPLOYED_DEVIATION_BITS)
+            enough = grid_bits_of_deviation(least, 2**DEPLOYED_DEVIATION_BITS)
             if masks.unit is None:
                 bits = max(fitting, COARSEST_BITS, enough)
             else:
                 # Only masks are finer than the unit: what they have is room for range.
                 bits = max(0, enough, min(fitting, enough + FINE_BITS))
-        fits = fits_words(
+        fits = masks_fit_words(
             bits=bits, sigma=most, links=links, largest=reach, n_parties=n
         )
-        grid = Grid(bits, masks.unit)
+        grid = FixedPointGrid(bits, masks.unit)
         return cls(sigma, grid, masks.largest, wide=not fits, n_parties=n)
 
     @classmethod
-    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+    def for_sums(cls, topology: Topology, masks: Masks, counts: UnitCounts) -> MaskLaw:
         """Return the law whose steps are the numbers' own units."""
-        return LatticeCounts.on_units(topology, np.asarray(masks.sigma), counts)
+        return LatticeCountMasks.on_units(topology, np.asarray(masks.sigma), counts)
 
     @property
     def masks(self) -> Masks:
@@ -490,18 +492,18 @@ class LatticeMasks(Law):
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return whole numbers of grid steps."""
         drawn = discrete_gaussians(stream, self._runs(size, weight))
-        return _typed(drawn, self.dtype)
+        return _mask_numbers_of_type(drawn, self.dtype)
 
     def draw_rows(
         self, streams: Sequence[Stream], size: int, weight: float = 1.0
     ) -> NumberRows:
         """Return whole numbers of grid steps, one row for each stream."""
         drawn = discrete_gaussian_rows(streams, self._runs(size, weight))
-        return _typed(drawn, self.dtype)
+        return _mask_numbers_of_type(drawn, self.dtype)
 
     def _runs(self, size: int, weight: float) -> Runs:
-        _check_size(self.sigma, size)
-        runs = _runs(self.sigma, size)
+        _check_mask_size(self.sigma, size)
+        runs = _stretches_of_equal_sigma(self.sigma, size)
         steps = {one: self.grid.deviation(one, weight) for one in {s for s, _ in runs}}
         return tuple((steps[s], n) for s, n in runs)
 
@@ -512,12 +514,12 @@ class LatticeMasks(Law):
 
         Python integers are whole numbers of what is rounded to.
         """
-        check_range(self.grid.reals(values), self._reach(), labels)
-        return _typed(self.grid.quantise(values), self.dtype)
+        check_masked_range(self.grid.reals(values), self._reach(), labels)
+        return _mask_numbers_of_type(self.grid.quantise(values), self.dtype)
 
     def decode(self, numbers: NumberRows) -> Reals:
         """Return grid steps as real numbers."""
-        return self.grid.to_floats(to_integers(numbers))
+        return self.grid.to_floats(limbs_to_integers(numbers))
 
     def of_places(self, places: Sequence[int]) -> LatticeMasks:
         """Return the law with each one's sigma."""
@@ -534,7 +536,7 @@ class LatticeMasks(Law):
         sigma, enough = float(self.sigma.min()), 2**DEPLOYED_DEVIATION_BITS
         if self.grid.deviation(sigma, least_weight) < enough:
             sigma /= float(self.grid.unit or 1)
-            bits = deviation_bits(float(sigma * np.sqrt(least_weight)), enough)
+            bits = grid_bits_of_deviation(float(sigma * np.sqrt(least_weight)), enough)
             raise InvalidInputError(
                 f"between real parties sigma must span at least {enough} steps of the "
                 f"grid: use a grid of {bits} bits or more, or a larger sigma",
@@ -551,7 +553,7 @@ class LatticeMasks(Law):
 
 
 @dataclass(frozen=True)
-class UniformMasks(Law):
+class UniformMasks(MaskLaw):
     """Uniform residues modulo 2^64 of reals: a masked number alone says nothing.
 
     Sums of masked numbers are exact as long as the true sum fits, which is checked from
@@ -570,7 +572,7 @@ class UniformMasks(Law):
     sums_only: ClassVar[bool] = True
     deployable: ClassVar[bool] = True
 
-    grid: Grid
+    grid: FixedPointGrid
     n_parties: int
     largest: float | None = None
 
@@ -592,14 +594,14 @@ class UniformMasks(Law):
         if bits is None:
             bits = 0
             if masks.unit is None:
-                bits = summing_bits(n_parties=n, largest=masks.largest)
-        return cls(Grid(bits, masks.unit), n, masks.largest)
+                bits = summing_mask_bits(n_parties=n, largest=masks.largest)
+        return cls(FixedPointGrid(bits, masks.unit), n, masks.largest)
 
     @classmethod
-    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+    def for_sums(cls, topology: Topology, masks: Masks, counts: UnitCounts) -> MaskLaw:
         """Return residues as wide as the largest total."""
         del topology, masks
-        return UniformCounts(counts)
+        return UniformCountMasks(counts)
 
     @property
     def masks(self) -> Masks:
@@ -630,10 +632,10 @@ class UniformMasks(Law):
     def _check_range(self, values: Reals, labels: Sequence[str] | None) -> None:
         fits = 2.0**WORD_BITS * self.grid.step / self.n_parties
         if self.largest is not None:
-            check_range(values, min(self.largest, fits), labels)
+            check_masked_range(values, min(self.largest, fits), labels)
             return
         try:
-            check_range(values, fits, labels)
+            check_masked_range(values, fits, labels)
         except RangeError as error:
             # No wider range can be declared than what a word holds.
             told = (
@@ -650,7 +652,7 @@ class UniformMasks(Law):
 
 
 @dataclass(frozen=True, eq=False)
-class _Counting(Law):
+class _CountMasks(MaskLaw):
     """Laws of whole numbers, whose sums are Python integers, to the last unit.
 
     Attributes:
@@ -659,14 +661,14 @@ class _Counting(Law):
 
     exact: ClassVar[bool] = True
 
-    counts: Counts
+    counts: UnitCounts
 
     @classmethod
-    def on(cls, topology: Topology, masks: Masks) -> Law:
+    def on(cls, topology: Topology, masks: Masks) -> MaskLaw:
         return masks.on(topology)
 
     @property
-    def counted(self) -> Counts:
+    def counted(self) -> UnitCounts:
         return self.counts
 
     @property
@@ -692,11 +694,11 @@ class _Counting(Law):
         """
         del labels
         self._check(values)
-        return _typed(values, self.dtype)
+        return _mask_numbers_of_type(values, self.dtype)
 
     def _check(self, values: NumberRows) -> None:
         size, bits = len(self.counts.units), self.counts.bits
-        if not _fits(values, bits) or values.shape[-1:] != (size,):
+        if not _fits_in_mask_bits(values, bits) or values.shape[-1:] != (size,):
             raise NumericalError(
                 f"{size} whole numbers of at most {bits} bits were agreed on, and this "
                 f"party's are others, {values.shape[-1:]} of {values.dtype}: please "
@@ -706,15 +708,15 @@ class _Counting(Law):
 
     def decode(self, numbers: NumberRows) -> NumberRows:
         """Return a sum of all parties' numbers as Python integers."""
-        return as_python_integers(to_integers(numbers))
+        return as_python_integers(limbs_to_integers(numbers))
 
-    def of_places(self, places: Sequence[int]) -> _Counting:
+    def of_places(self, places: Sequence[int]) -> _CountMasks:
         """Return the law with each one's unit."""
         return replace(self, counts=self.counts.of_places(places))
 
 
 @dataclass(frozen=True, eq=False)
-class PlainCounts(_Counting):
+class PlainCounts(_CountMasks):
     """Whole numbers without masks: no privacy at all."""
 
     name: ClassVar[LawName] = "none"
@@ -735,7 +737,7 @@ class PlainCounts(_Counting):
 
 
 @dataclass(frozen=True, eq=False)
-class UniformCounts(_Counting):
+class UniformCountMasks(_CountMasks):
     """Whole numbers under uniform residues, each field modulo a power of two.
 
     A masked number alone says nothing. Without fields the modulus is 2^64, 2^128 or
@@ -752,12 +754,12 @@ class UniformCounts(_Counting):
         return Masks(self.name)
 
     @cached_property
-    def residues(self) -> Moduli:
+    def residues(self) -> LimbModuli:
         """Which numbers are modulo which powers of two."""
         alone = (len(self.counts.units), 64 * self.counts.words)
-        return Moduli(self.counts.fields or (alone,))
+        return LimbModuli(self.counts.fields or (alone,))
 
-    def layout(self, size: int) -> Moduli:
+    def layout(self, size: int) -> LimbModuli:
         del size
         return self.residues
 
@@ -798,7 +800,7 @@ class UniformCounts(_Counting):
             return self.residues.decode(self.residues.encode(numbers))
         return self.residues.residues(numbers)
 
-    def in_one_word(self) -> UniformCounts:
+    def in_one_word(self) -> UniformCountMasks:
         """Return residues of 64 bits: the words of longer ones are drawn alike.
 
         They count ones: residues are drawn alike whatever they count, and by their real
@@ -811,7 +813,7 @@ class UniformCounts(_Counting):
 
 
 @dataclass(frozen=True, eq=False)
-class LatticeCounts(_Counting):
+class LatticeCountMasks(_CountMasks):
     """Whole numbers under discrete Gaussians, each number's steps being its own unit.
 
     Attributes:
@@ -832,10 +834,10 @@ class LatticeCounts(_Counting):
 
     @classmethod
     def on_units(
-        cls, topology: Topology, sigma: FloatArray, counts: Counts
-    ) -> LatticeCounts:
+        cls, topology: Topology, sigma: FloatArray, counts: UnitCounts
+    ) -> LatticeCountMasks:
         """Return the law for a network, whose numbers never need more bytes."""
-        _check_size(sigma, len(counts.units))
+        _check_mask_size(sigma, len(counts.units))
         law = cls(counts, sigma, 1)
         weights = [1.0, *topology.weights.tolist()]
         steps = max(max(law.deviations(weight)) for weight in weights)
@@ -876,11 +878,13 @@ class LatticeCounts(_Counting):
         return self._known[weight]
 
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
-        _check_size(self.sigma, size)
+        _check_mask_size(self.sigma, size)
         runs = ((s, len([*alike])) for s, alike in groupby(self.deviations(weight)))
-        return _typed(discrete_gaussians(stream, tuple(runs)), self.dtype)
+        return _mask_numbers_of_type(
+            discrete_gaussians(stream, tuple(runs)), self.dtype
+        )
 
-    def of_places(self, places: Sequence[int]) -> LatticeCounts:
+    def of_places(self, places: Sequence[int]) -> LatticeCountMasks:
         """Return the law with each one's unit and sigma."""
         sigma = self.sigma[list(places)] if self.sigma.ndim else self.sigma
         return replace(self, counts=self.counts.of_places(places), sigma=sigma)
@@ -913,30 +917,30 @@ class LatticeCounts(_Counting):
                 )
 
 
-def _fits(values: NumberRows, bits: int) -> bool:
+def _fits_in_mask_bits(values: NumberRows, bits: int) -> bool:
     """Say whether all values are whole numbers of so many bits, the sign included."""
     half, kind = 1 << (bits - 1), values.dtype.kind
     if kind not in "iuO":
         return False
     if kind == "O" and not {*map(type, values.ravel().tolist())} <= {int}:
         return False
-    least, largest = ends_of(values)
+    least, largest = ends_of_whole_numbers(values)
     return -half <= least and largest < half
 
 
-def _typed(whole: NumberRows, kind: np.dtype[Any]) -> NumberRows:
+def _mask_numbers_of_type(whole: NumberRows, kind: np.dtype[Any]) -> NumberRows:
     """Return whole numbers as int64 or limbs; numpy refuses more than 64 bits."""
-    if is_wide(kind):
-        return from_integers(whole, kind.itemsize // 8)
+    if is_wide_integer_type(kind):
+        return limbs_from_integers(whole, kind.itemsize // 8)
     return whole.astype(np.int64)
 
 
-LAWS: Mapping[str, type[Law]] = {
+LAWS: Mapping[str, type[MaskLaw]] = {
     law.name: law for law in (NoMasks, GaussianMasks, LatticeMasks, UniformMasks)
 }
 
 
-def check_sigma(sigma: ArrayLike) -> FloatArray:
+def check_mask_sigma(sigma: ArrayLike) -> FloatArray:
     """Return sigma as an array; refuse what is not a positive finite number."""
     try:
         array = np.asarray(sigma, dtype=np.float64)
@@ -955,9 +959,9 @@ def check_sigma(sigma: ArrayLike) -> FloatArray:
     return array
 
 
-def _plain_sigma(sigma: ArrayLike) -> float | tuple[float, ...]:
+def _plain_mask_sigma(sigma: ArrayLike) -> float | tuple[float, ...]:
     """Return sigma, checked, as plain numbers that can be compared."""
-    array = check_sigma(sigma)
+    array = check_mask_sigma(sigma)
     if array.ndim > 1:
         raise InvalidInputError(
             "sigma must be one number or one for each coefficient, found an array of "
@@ -967,7 +971,7 @@ def _plain_sigma(sigma: ArrayLike) -> float | tuple[float, ...]:
     return float(array) if array.ndim == 0 else tuple(array.tolist())
 
 
-def checked_largest(largest: float) -> float:
+def check_largest_masked_value(largest: float) -> float:
     """Return a declared range, which must be positive."""
     value = float(as_floats(largest, what="the range of coefficients"))
     if not value > 0:
@@ -978,7 +982,7 @@ def checked_largest(largest: float) -> float:
     return value
 
 
-def _check_size(sigma: FloatArray, size: int) -> None:
+def _check_mask_size(sigma: FloatArray, size: int) -> None:
     if sigma.shape not in {(), (size,)}:
         raise InvalidInputError(
             f"sigma must be one number or one for each of {size} coefficients, "
@@ -987,7 +991,7 @@ def _check_size(sigma: FloatArray, size: int) -> None:
         )
 
 
-def _runs(sigma: FloatArray, size: int) -> list[tuple[float, int]]:
+def _stretches_of_equal_sigma(sigma: FloatArray, size: int) -> list[tuple[float, int]]:
     """Return stretches of equal sigma, so that each is drawn at once."""
     if sigma.ndim == 0:
         return [(float(sigma), size)]

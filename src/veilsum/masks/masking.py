@@ -23,14 +23,19 @@ from veilsum.graphs.topology import Topology
 from veilsum.masks.discrete_gaussian import (
     MARGIN,
     MOST_AT_ONCE,
-    proposals,
-    strips_of,
+    count_gaussian_proposals,
+    strips_of_discrete_gaussian,
 )
-from veilsum.masks.laws import LatticeMasks, Law, Numbers
+from veilsum.masks.laws import LatticeMasks, MaskLaw, Numbers
 from veilsum.masks.streams import Keystream, SeededStream, Stream
-from veilsum.numbers.arrays import Array, EdgeList, Sparse, as_whole
-from veilsum.numbers.compiled import compiled
-from veilsum.numbers.limbs import add, combine, is_wide, subtract
+from veilsum.numbers.arrays import Array, EdgeList, Sparse, as_whole_number
+from veilsum.numbers.compiled import compiled_or_plain
+from veilsum.numbers.limbs import (
+    add_wide_integers,
+    combine_wide_integers,
+    is_wide_integer_type,
+    subtract_wide_integers,
+)
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Shaped
 
@@ -51,7 +56,7 @@ MaskRows = Shaped[Array[np.generic], "n p"]
 
 
 @runtime_checkable
-class Streams(Protocol):
+class MaskStreams(Protocol):
     """Where each share's randomness comes from."""
 
     def stream(self, *, epoch: int, sender: int, receiver: int) -> Stream:
@@ -60,7 +65,7 @@ class Streams(Protocol):
 
     def share(
         self,
-        law: Law,
+        law: MaskLaw,
         size: int,
         weight: float = 1.0,
         *,
@@ -74,7 +79,7 @@ class Streams(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class ShareStreams(Streams, Secret):
+class ShareStreams(MaskStreams, Secret):
     """The keyed streams of one simulated run; whoever knows the root knows all shares.
 
     A deployment never uses these: its shares come from `SystemStreams`.
@@ -87,7 +92,7 @@ class ShareStreams(Streams, Secret):
         """Return streams that a seed repeats, or fresh ones without a seed."""
         if seed is None:
             return cls(secrets.randbits(128))
-        return cls(as_whole(seed, what="a seed", least=0))
+        return cls(as_whole_number(seed, what="a seed", least=0))
 
     def stream(self, *, epoch: int, sender: int, receiver: int) -> SeededStream:
         # As numpy reads five integers, in less time.
@@ -103,7 +108,7 @@ class ShareStreams(Streams, Secret):
 
 
 @dataclass(frozen=True, repr=False)
-class CounterStreams(Streams, Secret):
+class CounterStreams(MaskStreams, Secret):
     """The streams of a simulation of very many parties: a cipher of where a share is.
 
     Philox (Salmon and others 2011) turns a key and a position into words. The position
@@ -126,7 +131,7 @@ class CounterStreams(Streams, Secret):
 
 
 @dataclass(frozen=True, repr=False)
-class SystemStreams(Streams, Secret):
+class SystemStreams(MaskStreams, Secret):
     """Fresh keystreams from the operating system: nothing to seed, nothing to repeat.
 
     A share drawn from these is drawn once: whoever needs it again has to keep it.
@@ -139,7 +144,7 @@ class SystemStreams(Streams, Secret):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Shares(Secret):
+class MaskShares(Secret):
     """All r_ij of one epoch: (e, 2, p) with r_ij then r_ji, or (e, 1, p) on arcs."""
 
     topology: Topology
@@ -149,7 +154,7 @@ class Shares(Secret):
         """Return c_e = r_ij - r_ji for i < j (an arc: r_ij)."""
         if self.topology.directed:
             return self.values[:, 0]
-        return subtract(self.values[:, 0], self.values[:, 1])
+        return subtract_wide_integers(self.values[:, 0], self.values[:, 1])
 
     def masks(self) -> MaskRows:
         """Return u_i, sent minus received: U = Theta c  (Eq. i_vn)."""
@@ -161,12 +166,12 @@ def at_both_ends(topology: Topology, noise: EdgeNoise) -> MaskRows:
 
     Integers stay integers, of 64 bits or of several limbs.
     """
-    return combine(topology.incidence, noise)
+    return combine_wide_integers(topology.incidence, noise)
 
 
-def draw_shares(
-    topology: Topology, law: Law, streams: Streams, *, size: int, epoch: int = 0
-) -> Shares:
+def draw_mask_shares(
+    topology: Topology, law: MaskLaw, streams: MaskStreams, *, size: int, epoch: int = 0
+) -> MaskShares:
     """Return every share of one epoch, each from its own stream.
 
     The weight of an edge is the variance of its shares relative to the law's.
@@ -179,28 +184,28 @@ def draw_shares(
             row[arc] = streams.share(
                 law, size, weight, epoch=epoch, sender=sender, receiver=receiver
             )
-    return Shares(topology, values)
+    return MaskShares(topology, values)
 
 
 def draw_masks(
-    topology: Topology, law: Law, streams: Streams, *, size: int, epoch: int = 0
+    topology: Topology, law: MaskLaw, streams: MaskStreams, *, size: int, epoch: int = 0
 ) -> MaskRows:
-    """Return the masks of one epoch, those of `draw_shares`, and keep no share.
+    """Return the masks of one epoch, those of `draw_mask_shares`, and keep no share.
 
     For integers only: their sums do not depend on the order of links.
     """
     each = topology.shares_per_edge * size * law.dtype.itemsize
     links = max(1, PIECE_BYTES // max(1, each))
     if links >= topology.n_edges:
-        return draw_shares(topology, law, streams, size=size, epoch=epoch).masks()
+        return draw_mask_shares(topology, law, streams, size=size, epoch=epoch).masks()
     masks = np.zeros((topology.n_parties, size), dtype=law.dtype)
     for low in range(0, topology.n_edges, links):
         some = slice(low, low + links)
         part = replace(
             topology, edges=topology.edges[some], weights=topology.weights[some]
         )
-        shares = draw_shares(part, law, streams, size=size, epoch=epoch)
-        masks = add(masks, shares.masks())
+        shares = draw_mask_shares(part, law, streams, size=size, epoch=epoch)
+        masks = add_wide_integers(masks, shares.masks())
     return masks
 
 
@@ -209,7 +214,7 @@ def draw_masks(
 
 def masks_in_pieces(
     topology: Topology,
-    law: Law,
+    law: MaskLaw,
     streams: CounterStreams,
     *,
     size: int,
@@ -219,8 +224,8 @@ def masks_in_pieces(
 ) -> MaskRows:
     """Return the masks that all shares together make, link after link.
 
-    They are those of `draw_shares` with the same streams, bit for bit. Shares on the
-    grid are drawn by machine code, on all cores; others one by one.
+    They are those of `draw_mask_shares` with the same streams, bit for bit. Shares on
+    the grid are drawn by machine code, on all cores; others one by one.
 
     Args:
         topology: who exchanges shares.
@@ -235,8 +240,8 @@ def masks_in_pieces(
     own = slice(0, topology.n_parties) if rows is None else rows
     masks = np.zeros((own.stop - own.start, size), dtype=law.dtype)
     cores = os.cpu_count() or 1
-    drawing = _Drawing.of(topology, law, streams, size, epoch)
-    add_here = compiled(add_at_both_ends)
+    drawing = _MaskDrawing.of(topology, law, streams, size, epoch)
+    add_here = compiled_or_plain(add_at_both_ends)
     with ThreadPoolExecutor(cores) as pool:
         for low in range(0, topology.n_edges, cores * PIECE):
             starts = range(low, min(topology.n_edges, low + cores * PIECE), PIECE)
@@ -247,8 +252,11 @@ def masks_in_pieces(
                 if add_here is not None and masks.dtype == np.int64 and rows is None:
                     add_here(ends, noise, masks)
                     continue
-                if is_wide(masks):
-                    masks = add(masks, combine(_incidence(ends, own), noise))
+                if is_wide_integer_type(masks):
+                    masks = add_wide_integers(
+                        masks,
+                        combine_wide_integers(_mask_incidence_matrix(ends, own), noise),
+                    )
                     continue
                 for end, into in zip(ends.T, (np.add, np.subtract), strict=True):
                     here = (end >= own.start) & (end < own.stop)
@@ -257,7 +265,7 @@ def masks_in_pieces(
     return masks
 
 
-def _incidence(ends: EdgeList, own: slice) -> Sparse:
+def _mask_incidence_matrix(ends: EdgeList, own: slice) -> Sparse:
     """Return Theta of some links, with the rows of some parties."""
     links = np.arange(len(ends))
     signs = np.repeat([1, -1], len(ends))
@@ -267,10 +275,10 @@ def _incidence(ends: EdgeList, own: slice) -> Sparse:
     return whole[own]
 
 
-def exact_totals(numbers: Array[Any]) -> list[int]:
+def exact_totals_of_masked_rows(numbers: Array[Any]) -> list[int]:
     """Return the sum of each column of 64-bit integers, as large as it is.
 
-    >>> exact_totals(np.full((3, 1), 2**62))
+    >>> exact_totals_of_masked_rows(np.full((3, 1), 2**62))
     [13835058055282163712]
     """
     found = [0] * numbers.shape[1]
@@ -286,11 +294,11 @@ def exact_totals(numbers: Array[Any]) -> list[int]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Drawing(Secret):
+class _MaskDrawing(Secret):
     """How the noise of some links is drawn."""
 
     topology: Topology
-    law: Law
+    law: MaskLaw
     streams: CounterStreams
     size: int
     epoch: int
@@ -300,31 +308,40 @@ class _Drawing(Secret):
     def of(
         cls,
         topology: Topology,
-        law: Law,
+        law: MaskLaw,
         streams: CounterStreams,
         size: int,
         epoch: int,
-    ) -> _Drawing:
+    ) -> _MaskDrawing:
         given = (topology, law, streams, size, epoch)
         weight = topology.common_weight
         if not isinstance(law, LatticeMasks) or law.sigma.ndim or law.wide:
             return cls(*given, None)
         if weight is None or topology.directed:
             return cls(*given, None)
-        strips = strips_of(law.grid.deviation(float(law.sigma), weight))
-        if compiled(drawn_links) is None or not strips.small or size > MOST_AT_ONCE:
+        strips = strips_of_discrete_gaussian(
+            law.grid.deviation(float(law.sigma), weight)
+        )
+        if (
+            compiled_or_plain(draw_masks_of_links) is None
+            or not strips.small
+            or size > MOST_AT_ONCE
+        ):
             return cls(*given, None)
         where = (*streams.key, np.uint64(epoch))
         tables = (strips.entries, strips.weights)
         how = (strips.slope, strips.shift, len(strips.counts), MARGIN)
-        return cls(*given, (where, tables, how, proposals(size)))
+        return cls(*given, (where, tables, how, count_gaussian_proposals(size)))
 
     def noise(self, first: int) -> EdgeNoise:
         """Return c_e = r_ij - r_ji of a piece of links."""
         ends = self.topology.edges[first : first + PIECE]
         noise = np.empty((len(ends), self.size), dtype=self.law.dtype)
         left = np.arange(len(ends))
-        if self.fixed is not None and (draw := compiled(drawn_links)) is not None:
+        if (
+            self.fixed is not None
+            and (draw := compiled_or_plain(draw_masks_of_links)) is not None
+        ):
             undone = np.zeros(len(ends), dtype=np.bool_)
             draw(ends, *self.fixed, noise, undone)
             # One share in a thousand comes from far out, which is not compiled.
@@ -343,7 +360,7 @@ class _Drawing(Secret):
                 )
                 for sender, receiver in ((i, j), (j, i))[:arcs]
             ]
-            noise[e] = subtract(*shares) if arcs == 2 else shares[0]
+            noise[e] = subtract_wide_integers(*shares) if arcs == 2 else shares[0]
         return noise
 
 
@@ -356,7 +373,7 @@ def add_at_both_ends(ends: Any, noise: Any, masks: Any) -> None:
             masks[j, c] -= noise[e, c]
 
 
-def drawn_links(
+def draw_masks_of_links(
     ends: Any,
     where: Any,
     tables: Any,

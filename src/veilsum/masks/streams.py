@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError, installing
+from veilsum.errors import InvalidInputError, MissingExtraError, install_advice
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import UInt64
@@ -36,7 +36,7 @@ _ZEROS = memoryview(bytes(_PIECE))
 _SEGMENT = 2**37
 
 
-def check_count(count: int) -> None:
+def check_random_word_count(count: int) -> None:
     """Refuse to draw fewer than no numbers."""
     if count < 0:
         raise InvalidInputError(
@@ -68,12 +68,12 @@ class SeededStream(Secret):
             )
 
     def words(self, count: int) -> Words:
-        check_count(count)
+        check_random_word_count(count)
         # As `integers` of the whole range, without what that costs on a short share.
         return self.generator.bit_generator.random_raw(count)
 
     def normals(self, count: int) -> Vector:
-        check_count(count)
+        check_random_word_count(count)
         return self.generator.standard_normal(count)
 
 
@@ -93,7 +93,7 @@ class Keystream(Secret):
             )
         self._key = key
         self._segment = 0
-        self._cipher = _encryptor(key, 0)
+        self._cipher = _keystream_encryptor(key, 0)
         self._left = _SEGMENT
 
     @classmethod
@@ -103,7 +103,7 @@ class Keystream(Secret):
 
     def words(self, count: int) -> Words:
         """Return the next `count` words of the keystream, little-endian."""
-        check_count(count)
+        check_random_word_count(count)
         words = np.empty(count, dtype="<u8")
         room = words.view(np.uint8)
         for low in range(0, room.size, _PIECE):
@@ -122,15 +122,15 @@ class Keystream(Secret):
         """Overwrite at most a piece with what comes next in the keystream."""
         if room.size > self._left:
             self._segment += 1
-            self._cipher = _encryptor(self._key, self._segment)
+            self._cipher = _keystream_encryptor(self._key, self._segment)
             self._left = _SEGMENT
         self._left -= room.size
         self._cipher.update_into(_ZEROS[: room.size], room.data)
 
 
-def _encryptor(key: bytes, segment: int) -> CipherContext:
+def _keystream_encryptor(key: bytes, segment: int) -> CipherContext:
     """Return the cipher at block 0 of a nonce that only this segment has."""
-    ciphers, chacha20 = _chacha20()
+    ciphers, chacha20 = _load_chacha20()
     # Four bytes of block counter, four that a long count may carry into, the nonce.
     nonce = bytes(8) + segment.to_bytes(8, "little")
     encryptor: CipherContext = ciphers(chacha20(key, nonce), mode=None).encryptor()
@@ -138,13 +138,13 @@ def _encryptor(key: bytes, segment: int) -> CipherContext:
 
 
 @cache
-def _chacha20() -> tuple[Any, Any]:
+def _load_chacha20() -> tuple[Any, Any]:
     try:
         from cryptography.hazmat.primitives.ciphers import Cipher
         from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
     except ImportError:
         raise MissingExtraError(
-            f"a keystream needs cryptography: {installing('secure')}",
+            f"a keystream needs cryptography: {install_advice('secure')}",
             code="missing-extra",
         ) from None
     return Cipher, ChaCha20

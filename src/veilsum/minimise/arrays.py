@@ -1,8 +1,8 @@
 """All parties as rows of one array, with the rounds of a method after their masks.
 
 An engine carries iterations out on masked numbers and public data only, so many at a
-time. A `Journey` decides which estimates are kept and when it stops, and finds out what
-went wrong.
+time. A `MinimiseJourney` decides which estimates are kept and when it stops, and finds
+out what went wrong.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from veilsum.drivers.arrays import Arrays, arcs, transcript
-from veilsum.drivers.driver import Assignment, Released, Seen
+from veilsum.drivers.arrays import (
+    ArrayDriver,
+    arcs_of_driver_epoch,
+    array_driver_transcript,
+)
+from veilsum.drivers.driver import DriverAssignment, DriverOutput, DriverView
 from veilsum.drivers.tap import MOST_BYTES
 from veilsum.errors import (
     BadGradientError,
@@ -24,29 +28,29 @@ from veilsum.errors import (
     InvalidInputError,
     NumericalError,
 )
-from veilsum.masks.masking import Shares, ShareStreams, Streams
+from veilsum.masks.masking import MaskShares, MaskStreams, ShareStreams
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.costs.remainders import stack
+from veilsum.minimise.costs.remainders import stack_remainders
 from veilsum.minimise.device_masks import device_shares
-from veilsum.minimise.engines.engine import Engine, Task
+from veilsum.minimise.engines.engine import Engine, EngineTask
 from veilsum.minimise.engines.faulty import FaultyEngine
 from veilsum.minimise.engines.registry import engine_for
-from veilsum.minimise.methods.base import State
+from veilsum.minimise.methods.base import MethodState
 from veilsum.minimise.methods.certificate import Bounds
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.recentring import recentre
-from veilsum.minimise.methods.schedule import FLOAT_BYTES, Schedule
+from veilsum.minimise.methods.schedule import FLOAT_BYTES, MethodSchedule
 from veilsum.minimise.rounds import MethodRounds
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, frozen_array
 from veilsum.numbers.shapes import Float, Int
-from veilsum.privacy.transcript import Drawn, Transcript
+from veilsum.privacy.transcript import Transcript, TranscriptDrawnEpoch
 from veilsum.progress import Advance
-from veilsum.protocol.plan import Plan
-from veilsum.protocol.work import Rounds
+from veilsum.protocol.plan import ProtocolPlan
+from veilsum.protocol.work import ProtocolRounds
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodArrays(Arrays):
+class MethodArrays(ArrayDriver):
     """Simulates all parties at once, iterative methods included.
 
     Attributes:
@@ -59,8 +63,8 @@ class MethodArrays(Arrays):
     on_device: bool = False
 
     def draw(
-        self, plan: Plan, streams: Streams, epoch: int, *, keep: bool
-    ) -> tuple[Array[Any], Shares | None]:
+        self, plan: ProtocolPlan, streams: MaskStreams, epoch: int, *, keep: bool
+    ) -> tuple[Array[Any], MaskShares | None]:
         """Return the masks of an epoch; on the device their shares are always kept."""
         if not self.on_device:
             return super().draw(plan, streams, epoch, keep=keep)
@@ -72,11 +76,11 @@ class MethodArrays(Arrays):
 
     def iterate(
         self,
-        assignment: Assignment,
+        assignment: DriverAssignment,
         masked: Array[Any],
-        first: Drawn,
+        first: TranscriptDrawnEpoch,
         unbalanced: float,
-    ) -> Released:
+    ) -> DriverOutput:
         """Run the method that all parties have in their hands, on masked rows."""
         plan = assignment.plan
         held = (assignment.works[name].rounds for name in plan.parties)
@@ -91,9 +95,9 @@ class MethodArrays(Arrays):
             rounds[0].basis,
             # Frozen: an affine gradient is this very array.
             frozen_array(np.array(plan.law.decode(masked))),
-            stack([one.remainder for one in rounds]),
+            stack_remainders([one.remainder for one in rounds]),
         )
-        task = Task(
+        task = EngineTask(
             method=schedule.method,
             weights=schedule.weights,
             cost=cost,
@@ -105,16 +109,16 @@ class MethodArrays(Arrays):
         else:
             engine = FaultyEngine(task, self.faults)
         size = FLOAT_BYTES * task.start.size
-        found = Journey(
+        found = MinimiseJourney(
             engine,
             schedule,
             cost,
             plan.parties,
-            kept_times(schedule.iterations, size, settings.history),
+            iterations_with_kept_estimates(schedule.iterations, size, settings.history),
             assignment.progress,
         ).run()
         done = found.iterations * schedule.method.rounds_per_iteration
-        seen = Seen(
+        seen = DriverView(
             shares=first.shares,
             transcript=partial(self._replayed, assignment, first, shown),
             times=found.times,
@@ -123,20 +127,20 @@ class MethodArrays(Arrays):
             engine=engine.name,
             effective=cost,
         )
-        return Released(
+        return DriverOutput(
             sums=(),
             answer=found.estimates[-1].mean(axis=0),
             members=plan.parties,
             rounds=schedule.recentring + done,
-            bytes=_traffic(plan, schedule, done),
+            bytes=_traffic_of_minimise_rounds(plan, schedule, done),
             sum_of_masks=unbalanced,
             seen=seen if self.watched or assignment.watched else None,
         )
 
     def _replayed(
         self,
-        assignment: Assignment,
-        first: Drawn,
+        assignment: DriverAssignment,
+        first: TranscriptDrawnEpoch,
         masked: Array[Any],
         corrupted: Iterable[Hashable],
     ) -> Transcript:
@@ -153,12 +157,14 @@ class MethodArrays(Arrays):
                 code="transcript-with-faults",
             )
         held = {name: assignment.works[name].rounds for name in plan.parties}
-        told = _told(plan, {k: one for k, one in held.items() if one}, masked)
-        return transcript(plan, [replace(first, told=told)], corrupted)
+        told = _messages_of_minimise_rounds(
+            plan, {k: one for k, one in held.items() if one}, masked
+        )
+        return array_driver_transcript(plan, [replace(first, told=told)], corrupted)
 
 
-def _told(
-    plan: Plan, rounds: Mapping[str, Rounds], masked: Array[Any]
+def _messages_of_minimise_rounds(
+    plan: ProtocolPlan, rounds: Mapping[str, ProtocolRounds], masked: Array[Any]
 ) -> dict[tuple[int, str], Array[Any]]:
     graph, names = plan.topology, plan.parties
     pairs = zip(names, masked, strict=True)
@@ -183,17 +189,21 @@ def _told(
     return told
 
 
-def _traffic(plan: Plan, schedule: Schedule, rounds: int) -> int:
+def _traffic_of_minimise_rounds(
+    plan: ProtocolPlan, schedule: MethodSchedule, rounds: int
+) -> int:
     """Return the bytes of bare numbers on all links together, shares included."""
     integers = (1 + schedule.recentring) * plan.size * plan.law.number_bytes
-    return arcs(plan) * (integers + rounds * plan.round_size * FLOAT_BYTES)
+    return arcs_of_driver_epoch(plan) * (
+        integers + rounds * plan.round_size * FLOAT_BYTES
+    )
 
 
 # A bound counts as broken when it is exceeded by more than rounding could do.
 LEEWAY = 1e-6
 
 
-def broken_bound(
+def bound_broken_by_costs(
     cost: EffectiveCost,
     bounds: Bounds,
     x: PartyPoints,
@@ -213,10 +223,10 @@ def broken_bound(
             f"the gradient of {names[worst]!r} turns by {bends[worst]:.4g} times the "
             f"move, more than smooth = {bounds.smooth:.4g} allows: give a larger smooth"
         )
-    return _broken_mean(cost, bounds, x.mean(axis=0), before.mean(axis=0))
+    return _bound_broken_by_mean_cost(cost, bounds, x.mean(axis=0), before.mean(axis=0))
 
 
-def _broken_mean(
+def _bound_broken_by_mean_cost(
     cost: EffectiveCost, bounds: Bounds, here: Vector, there: Vector
 ) -> str | None:
     """Look at the average cost, at two points that are the same for all parties."""
@@ -254,7 +264,7 @@ LOST = 1e30
 
 
 @dataclass(frozen=True, eq=False)
-class Iterated:
+class MinimisedArrays:
     """What is left of a run.
 
     Attributes:
@@ -271,7 +281,7 @@ class Iterated:
         return int(self.times[-1])
 
 
-def kept_times(
+def iterations_with_kept_estimates(
     iterations: int, bytes_per_time: int, stride: int | None = None
 ) -> Times:
     """Return 0, the iterations at which estimates are kept, and the last one.
@@ -288,7 +298,7 @@ def kept_times(
 
 
 @dataclass(eq=False)
-class Journey:
+class MinimiseJourney:
     """A run under way.
 
     Attributes:
@@ -300,7 +310,7 @@ class Journey:
     """
 
     engine: Engine
-    schedule: Schedule
+    schedule: MethodSchedule
     cost: EffectiveCost
     names: tuple[str, ...]
     times: Times
@@ -309,11 +319,11 @@ class Journey:
     _estimates: Float[FloatArray, "times n m"] | None = None
     _before: tuple[PartyPoints, PartyPoints] | None = None
     _end: int | None = None
-    _sound: State | None = None
-    _earlier: State | None = None
+    _sound: MethodState | None = None
+    _earlier: MethodState | None = None
     _first_move: float = 0.0
 
-    def run(self) -> Iterated:
+    def run(self) -> MinimisedArrays:
         """Go on to the end, or until everybody is near enough.
 
         Raises:
@@ -329,7 +339,7 @@ class Journey:
         arrived = state.iteration == self._end
         if not arrived:
             self._check_settling(state)
-        return Iterated(
+        return MinimisedArrays(
             np.array(self._kept, dtype=np.int64),
             np.asarray(self._estimates)[: len(self._kept)],
             "tolerance" if arrived else self.schedule.limit,
@@ -369,7 +379,7 @@ class Journey:
     def _marks(self) -> frozenset[int]:
         return frozenset(self.times.tolist())
 
-    def _keep(self, state: State) -> None:
+    def _keep(self, state: MethodState) -> None:
         points = self.engine.points(state)
         if self._estimates is None:
             # Room for all times, and for an end before the last of them.
@@ -377,7 +387,7 @@ class Journey:
         self._estimates[len(self._kept)] = points
         self._kept.append(state.iteration)
 
-    def _note(self, state: State) -> None:
+    def _note(self, state: MethodState) -> None:
         iteration = state.iteration
         if iteration in self._marks:
             self._keep(state)
@@ -396,7 +406,7 @@ class Journey:
                 self._end = iteration + rule.lag
         self._before = now if rule.looks_at(iteration + 1) else None
 
-    def _reach(self, state: State, iteration: int) -> State:
+    def _reach(self, state: MethodState, iteration: int) -> MethodState:
         """Return the state at an iteration, unless something went wrong before."""
         with np.errstate(over="ignore", invalid="ignore"):
             try:
@@ -415,7 +425,7 @@ class Journey:
         self._earlier, self._sound = self._sound, after
         return after
 
-    def _check_settling(self, last: State) -> None:
+    def _check_settling(self, last: MethodState) -> None:
         """Refuse an end in the middle of ever longer moves, where a bound is broken.
 
         Numbers need not run away for that: some costs throw them to and fro.
@@ -427,7 +437,7 @@ class Journey:
         with np.errstate(over="ignore", invalid="ignore"):
             try:
                 after = self.engine.points(self.engine.advance(last, 1))
-                why = broken_bound(self.cost, bounds, after, x, self.names)
+                why = bound_broken_by_costs(self.cost, bounds, after, x, self.names)
             except BadGradientError:
                 return  # nobody asked for this iteration
         moves = np.linalg.norm(after - x, axis=-1)
@@ -435,7 +445,7 @@ class Journey:
             furthest = self.names[int(np.argmax(moves))]
             raise DivergedError(furthest, last.iteration, x, why, code="diverged")
 
-    def _strayed(self, state: State) -> Array[np.bool_]:
+    def _strayed(self, state: MethodState) -> Array[np.bool_]:
         points, aims = self.engine.points(state), self.engine.aims(state)
         within = np.asarray((np.abs(points) < LOST).all(axis=-1))  # nan is not
         if aims is not points:
@@ -483,7 +493,7 @@ class Journey:
         bounds = self.schedule.bounds
         if bounds is None:
             return "steps are too long: give a smaller step"
-        return broken_bound(self.cost, bounds, x, before, self.names) or (
+        return bound_broken_by_costs(self.cost, bounds, x, before, self.names) or (
             "no bound was seen broken: leave step and rounds out if they were given, "
             "they are other than what is proved to converge; over links that change, "
             "give a smaller step"

@@ -17,11 +17,11 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, OutputError
 from veilsum.files.arrays import PackedArrays, packed_arrays
-from veilsum.files.output import stage
-from veilsum.minimise.methods.base import State
+from veilsum.files.output import write_staged_file
+from veilsum.minimise.methods.base import MethodState
 from veilsum.numbers.arrays import Array
 
-S = TypeVar("S", bound=State)
+S = TypeVar("S", bound=MethodState)
 
 # The one key that is not the state's.
 DIGEST = "digest"
@@ -30,7 +30,7 @@ PIECE = 1 << 15
 _INSTEAD = "name another file, or remove it to begin anew"
 
 
-def fingerprint(settings: tuple[Any, ...], *arrays: Array[Any]) -> str:
+def checkpoint_fingerprint(settings: tuple[Any, ...], *arrays: Array[Any]) -> str:
     """Return a digest of what decides a run's numbers.
 
     With the versions of what computes them: another one may have other last digits, and
@@ -47,7 +47,7 @@ def fingerprint(settings: tuple[Any, ...], *arrays: Array[Any]) -> str:
     return found.hexdigest()
 
 
-def write_checkpoint(path: Path, digest: str, state: State) -> None:
+def write_checkpoint(path: Path, digest: str, state: MethodState) -> None:
     """Write a state beside the file, then move it there at once.
 
     An earlier state of the same run, by its digest, is replaced, and nothing else.
@@ -60,14 +60,17 @@ def write_checkpoint(path: Path, digest: str, state: State) -> None:
         ) from None
 
     def put(stream: BinaryIO) -> None:
-        held: dict[str, Any] = {DIGEST: np.array(digest), **_fields(state)}
+        held: dict[str, Any] = {
+            DIGEST: np.array(digest),
+            **_checkpoint_state_fields(state),
+        }
         np.savez(stream, **held)
         # What is moved there must have arrived there, should the machine stop.
         stream.flush()
         os.fsync(stream.fileno())
 
     try:
-        staged = stage(path.parent, put, private=True)
+        staged = write_staged_file(path.parent, put, private=True)
         try:
             staged.replace(path)
         finally:
@@ -89,7 +92,9 @@ def read_checkpoint(path: Path, digest: str, begun: S) -> S | None:
     """
     if not _check_owner(path, digest):
         return None
-    wanted = {name: np.asarray(one) for name, one in _fields(begun).items()}
+    wanted = {
+        name: np.asarray(one) for name, one in _checkpoint_state_fields(begun).items()
+    }
     held = {}
     with packed_arrays(path, InvalidInputError) as found:
         alike = found.names - {DIGEST} == set(wanted)
@@ -123,7 +128,7 @@ def _check_owner(path: Path, digest: str) -> bool:
         if not os.path.lexists(path):
             return False
         with packed_arrays(path, InvalidInputError) as found:
-            theirs = _digest_in(found)
+            theirs = _digest_in_checkpoint(found)
     except ValueError as error:  # with a zero byte in its name, too
         raise InvalidInputError(
             f"no checkpoint that can be read: {error}; {_INSTEAD}",
@@ -138,12 +143,12 @@ def _check_owner(path: Path, digest: str) -> bool:
     return True
 
 
-def _digest_in(found: PackedArrays) -> str:
+def _digest_in_checkpoint(found: PackedArrays) -> str:
     head = found.head(DIGEST)
     if head.shape or head.dtype.kind != "U" or head.bytes > 1024:
         raise ValueError("it names no run")
     return str(found.read(DIGEST, head))
 
 
-def _fields(state: Any) -> Mapping[str, Any]:
+def _checkpoint_state_fields(state: Any) -> Mapping[str, Any]:
     return {one.name: getattr(state, one.name) for one in fields(state)}

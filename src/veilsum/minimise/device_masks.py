@@ -31,20 +31,20 @@ from veilsum.masks.discrete_gaussian import (
     ENTRIES,
     MARGIN,
     TAIL_ROW,
-    strips_of,
+    strips_of_discrete_gaussian,
 )
 from veilsum.masks.laws import (
     GaussianMasks,
-    LatticeCounts,
+    LatticeCountMasks,
     LatticeMasks,
-    Law,
-    UniformCounts,
+    MaskLaw,
+    UniformCountMasks,
     UniformMasks,
 )
-from veilsum.masks.masking import Shares
+from veilsum.masks.masking import MaskShares
 from veilsum.minimise.costs.differentiated import in_64_bits, load_jax
-from veilsum.numbers.arrays import Array, as_whole
-from veilsum.numbers.limbs import is_wide
+from veilsum.numbers.arrays import Array, as_whole_number
+from veilsum.numbers.limbs import is_wide_integer_type
 from veilsum.numbers.shapes import Int, Shaped
 
 # Two halves of a key, or of a word: arrays of uint32, numpy's or JAX's.
@@ -61,7 +61,7 @@ SHARES = 1
 PIECE = 1 << 24
 
 
-def threefry(key: Halves, counter: Halves) -> Halves:
+def threefry_on_device(key: Halves, counter: Halves) -> Halves:
     """Return Threefry-2x32 of a counter under a key, after twenty rounds."""
     first, second = key
     keys = (first, second, first ^ second ^ PARITY)
@@ -75,8 +75,8 @@ def threefry(key: Halves, counter: Halves) -> Halves:
     return x, y
 
 
-def key_of(seed: int, *, purpose: int = SHARES, epoch: int = 0) -> Halves:
-    left = as_whole(seed, what="a seed", least=0)
+def device_key_of_seed(seed: int, *, purpose: int = SHARES, epoch: int = 0) -> Halves:
+    left = as_whole_number(seed, what="a seed", least=0)
     key: Halves = (np.zeros(1, np.uint32), np.zeros(1, np.uint32))
     parts = [purpose, epoch & 0xFFFFFFFF, epoch >> 32]
     while left:
@@ -84,22 +84,24 @@ def key_of(seed: int, *, purpose: int = SHARES, epoch: int = 0) -> Halves:
         left >>= 32
     for place, part in enumerate(parts):
         words = (np.full(1, part, np.uint32), np.full(1, place, np.uint32))
-        key = threefry(key, words)
+        key = threefry_on_device(key, words)
     return key
 
 
-def arc_key(key: Halves, sender: Any, receiver: Any) -> Halves:
+def device_key_of_arc(key: Halves, sender: Any, receiver: Any) -> Halves:
     """Return the keys of shares from senders to receivers, each by its place."""
-    return threefry(key, (sender.astype(np.uint32), receiver.astype(np.uint32)))
+    return threefry_on_device(
+        key, (sender.astype(np.uint32), receiver.astype(np.uint32))
+    )
 
 
-def joined(halves: Halves) -> Any:
+def join_device_halves(halves: Halves) -> Any:
     """Return words of 64 bits."""
     low, high = (one.astype(np.uint64) for one in halves)
     return low | high << np.uint64(32)
 
 
-def neighbours(topology: Topology) -> Heard:
+def device_neighbour_slots(topology: Topology) -> Heard:
     """Return all parties' neighbours by slots; those with fewer hear themselves.
 
     What a party sends to itself it receives, so that it is no part of its mask.
@@ -120,7 +122,9 @@ def neighbours(topology: Topology) -> Heard:
     return heard
 
 
-def device_masks(heard: Any, law: Law, seed: int, *, size: int, epoch: int = 0) -> Any:
+def device_masks(
+    heard: Any, law: MaskLaw, seed: int, *, size: int, epoch: int = 0
+) -> Any:
     """Return u_i, sent minus received, by row: an array on JAX's device.
 
     It equals what `device_shares` adds up to, and never holds the shares. `heard` may
@@ -130,7 +134,10 @@ def device_masks(heard: Any, law: Law, seed: int, *, size: int, epoch: int = 0) 
     n = heard.shape[1]
     step = min(n, max(1, PIECE // size))
     with in_64_bits(jax):
-        piece, key = _compiled(law, size)[1], key_of(seed, epoch=epoch)
+        piece, key = (
+            _compiled_device_masks(law, size)[1],
+            device_key_of_seed(seed, epoch=epoch),
+        )
         # All pieces are as long: the last begins before the one before it ends.
         starts = [min(low, n - step) for low in range(0, n, step)]
         found = [
@@ -141,8 +148,10 @@ def device_masks(heard: Any, law: Law, seed: int, *, size: int, epoch: int = 0) 
 
 
 @lru_cache(16)  # one epoch after the other draws by the same program
-def _compiled(law: Law, size: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    jit, draw = load_jax().jit, drawing(law, size)
+def _compiled_device_masks(
+    law: MaskLaw, size: int
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    jit, draw = load_jax().jit, device_mask_drawing(law, size)
     return jit(draw), jit(partial(_masks_of, draw))
 
 
@@ -154,7 +163,7 @@ def _masks_of(draw: Drawing, key: Halves, low: Any, heard: Any) -> Any:
     def of_slot(there: Any) -> Any:
         # Both ways at once: XLA compiles what draws a share only once.
         ends = jax.numpy.stack([rows, there])
-        both = arc_key(key, ends.ravel(), ends[::-1].ravel())
+        both = device_key_of_arc(key, ends.ravel(), ends[::-1].ravel())
         drawn = draw(tuple(half[:, None] for half in both))
         return drawn[: len(rows)] - drawn[len(rows) :]
 
@@ -167,39 +176,46 @@ def _masks_of(draw: Drawing, key: Halves, low: Any, heard: Any) -> Any:
 
 
 def device_shares(
-    topology: Topology, law: Law, seed: int, *, size: int, epoch: int = 0
-) -> Shares:
+    topology: Topology, law: MaskLaw, seed: int, *, size: int, epoch: int = 0
+) -> MaskShares:
     """Return every share of one epoch, as `masks.masking.draw_shares` would."""
-    neighbours(topology)  # refuses what has no such shares
+    device_neighbour_slots(topology)  # refuses what has no such shares
     jax = load_jax()
     ends = topology.edges.astype(np.int32)
     with in_64_bits(jax):
-        draw, key = _compiled(law, size)[0], key_of(seed, epoch=epoch)
-        ways = [arc_key(key, *pair) for pair in (ends.T, ends.T[::-1])]
+        draw, key = (
+            _compiled_device_masks(law, size)[0],
+            device_key_of_seed(seed, epoch=epoch),
+        )
+        ways = [device_key_of_arc(key, *pair) for pair in (ends.T, ends.T[::-1])]
         found = [draw(tuple(half[:, None] for half in way)) for way in ways]
-        return Shares(topology, np.stack([np.asarray(one) for one in found], axis=1))
+        return MaskShares(
+            topology, np.stack([np.asarray(one) for one in found], axis=1)
+        )
 
 
-def unbalanced(masks: Any) -> Shaped[Array[Any], " p"]:
+def unbalanced_device_masks(masks: Any) -> Shaped[Array[Any], " p"]:
     """Return the sum of all masks, which for integers must be exactly zero."""
     jax = load_jax()
     with in_64_bits(jax):
         return np.asarray(masks.sum(axis=0, dtype=masks.dtype))
 
 
-def drawing(law: Law, size: int) -> Drawing:
+def device_mask_drawing(law: MaskLaw, size: int) -> Drawing:
     """Return how shares of a law are drawn, each from its key."""
     if isinstance(law, UniformMasks) or (
-        isinstance(law, UniformCounts) and law.words == 1 and law.residues.full
+        isinstance(law, UniformCountMasks) and law.words == 1 and law.residues.full
     ):
-        return partial(words, places=np.arange(size))
+        return partial(device_random_words, places=np.arange(size))
     if isinstance(law, GaussianMasks):
-        return partial(_normals, sigma=np.broadcast_to(law.sigma, size))
+        return partial(_device_normal_shares, sigma=np.broadcast_to(law.sigma, size))
     if isinstance(law, LatticeMasks) and not law.wide:
         sigmas = np.broadcast_to(law.sigma, size).tolist()
-        return partial(_lattice, deviations=[law.grid.deviation(s) for s in sigmas])
-    if isinstance(law, LatticeCounts) and not is_wide(law.dtype):
-        return partial(_lattice, deviations=list(law.deviations()))
+        return partial(
+            _device_lattice_shares, deviations=[law.grid.deviation(s) for s in sigmas]
+        )
+    if isinstance(law, LatticeCountMasks) and not is_wide_integer_type(law.dtype):
+        return partial(_device_lattice_shares, deviations=list(law.deviations()))
     raise InvalidInputError(
         f'masks of law = "{law.name}" are drawn on the device in numbers of 64 bits, '
         "and these are longer, or there are none: take a coarser grid, or draw them "
@@ -208,28 +224,28 @@ def drawing(law: Law, size: int) -> Drawing:
     )
 
 
-def words(key: Halves, places: Any, attempt: Any = 0) -> Any:
+def device_random_words(key: Halves, places: Any, attempt: Any = 0) -> Any:
     jnp = load_jax().numpy
     at = jnp.asarray(places, dtype=np.uint32)[None, :]
-    return joined(threefry(key, (at, jnp.full_like(at, attempt))))
+    return join_device_halves(threefry_on_device(key, (at, jnp.full_like(at, attempt))))
 
 
-def _normals(key: Halves, sigma: Any) -> Any:
+def _device_normal_shares(key: Halves, sigma: Any) -> Any:
     """Return sigma times standard normals, by the inverse of their distribution."""
     jax = load_jax()
     # Half a step above a multiple of 2^-53: neither 0 nor 1.
-    parts = words(key, np.arange(len(sigma))) >> np.uint64(11)
+    parts = device_random_words(key, np.arange(len(sigma))) >> np.uint64(11)
     uniform = (parts.astype(np.float64) + 0.5) * 2.0**-53
     return sigma * jax.scipy.special.ndtri(uniform)
 
 
-def _lattice(key: Halves, deviations: list[int]) -> Any:
+def _device_lattice_shares(key: Halves, deviations: list[int]) -> Any:
     """Return whole numbers of grid steps, those of each deviation together."""
     jnp, of_all = load_jax().numpy, np.array(deviations)
     kinds = np.unique(of_all)
     places = [np.flatnonzero(of_all == one) for one in kinds]
     found = [
-        _discrete_gaussian(key, int(one), where)
+        _device_discrete_gaussian(key, int(one), where)
         for one, where in zip(kinds, places, strict=True)
     ]
     if len(found) == 1:
@@ -237,18 +253,20 @@ def _lattice(key: Halves, deviations: list[int]) -> Any:
     return jnp.concatenate(found, axis=1)[:, np.argsort(np.concatenate(places))]
 
 
-def _discrete_gaussian(key: Halves, deviation: int, places: Any) -> Any:
+def _device_discrete_gaussian(key: Halves, deviation: int, places: Any) -> Any:
     """Return draws by strips, see `masks.discrete_gaussian`, at these places.
 
     All are proposed anew until the last one is accepted; fewer than one in ten is not.
     """
-    jax, strips = load_jax(), strips_of(deviation)
+    jax, strips = load_jax(), strips_of_discrete_gaussian(deviation)
     jnp = jax.numpy
     entries, weights = jnp.asarray(strips.entries), jnp.asarray(strips.weights)
     tail, known = len(strips.counts), len(strips.weights) - 1
 
     def propose(attempt: Any) -> tuple[Any, Any]:
-        both = words(key, np.concatenate([2 * places, 2 * places + 1]), attempt)
+        both = device_random_words(
+            key, np.concatenate([2 * places, 2 * places + 1]), attempt
+        )
         first, low = both[:, : len(places)], both[:, len(places) :]
         strip = entries[(first & np.uint64(ENTRIES - 1)).astype(np.int32)]
         # A strip takes at most 49 bits of the second word. On the tail four others are

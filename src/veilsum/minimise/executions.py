@@ -19,15 +19,15 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.masks.laws import check_sigma
-from veilsum.memory import check_room
-from veilsum.numbers.arrays import FloatArray, as_rows
+from veilsum.masks.laws import check_mask_sigma
+from veilsum.memory import check_memory_room
+from veilsum.numbers.arrays import FloatArray, as_float_rows
 from veilsum.numbers.shapes import Float
-from veilsum.privacy.transcript import touching
-from veilsum.progress import Advance, Progress, silent, watched
+from veilsum.privacy.transcript import edges_touching_colluders
+from veilsum.progress import Advance, Progress, silent_progress, watch_progress
 from veilsum.scale.pieces import map_pieces
-from veilsum.scale.workers import shared_by
-from veilsum.showing import Renderable, Rendering, counted
+from veilsum.scale.workers import workers_shared_by
+from veilsum.showing import Renderable, Rendering, counted_words
 
 # Normals drawn at once: 256 kB, so that shares are added up before they leave cache.
 CHUNK_NORMALS = 32_768
@@ -59,8 +59,8 @@ class Executions(Renderable):
     def showing(self) -> Rendering:
         """Return how much there is; numbers stay in the arrays."""
         return Rendering(
-            f"{counted(len(self), 'execution')} of phase I by "
-            f"{counted(len(self.parties), 'party')}, {len(self.honest)} honest",
+            f"{counted_words(len(self), 'execution')} of phase I by "
+            f"{counted_words(len(self.parties), 'party')}, {len(self.honest)} honest",
             [
                 f".effective has shape {self.effective.shape}, .stripped "
                 f"{self.stripped.shape}"
@@ -93,8 +93,10 @@ def simulate(
         progress: None for a bar, False for none, or a function of done and total.
     """
     topology = Topology.of(topology)
-    check_sigma(sigma)
-    rows = as_rows(coefficients, n_parties=topology.n_parties, what="coefficients")
+    check_mask_sigma(sigma)
+    rows = as_float_rows(
+        coefficients, n_parties=topology.n_parties, what="coefficients"
+    )
     if executions < 1:
         raise InvalidInputError(
             f"executions must be at least 1, found {executions}",
@@ -103,18 +105,20 @@ def simulate(
     colluders = topology.indices(corrupted)
     honest = [i for i in range(topology.n_parties) if i not in colluders]
     numbers = (topology.n_parties + len(honest)) * rows.shape[1] * executions
-    check_room(8 * numbers, f"keeping {executions:,} executions")
+    check_memory_room(8 * numbers, f"keeping {executions:,} executions")
     # Parties are the first axis in memory and the second for the reader.
     effective = np.empty((*rows.shape, executions))
     stripped = np.empty((len(honest), rows.shape[1], executions))
     normals = topology.n_edges * topology.shares_per_edge * rows.shape[1] * executions
-    slices, streams = _parts(executions, normals, stream)
-    work = Parts(topology, rows, sigma, colluders, tuple(slices), tuple(streams))
+    slices, streams = _cut_executions_in_parts(executions, normals, stream)
+    work = ExecutionParts(
+        topology, rows, sigma, colluders, tuple(slices), tuple(streams)
+    )
     places = range(len(slices))
     # One part is drawn from the caller's own stream, which goes on from there.
-    shared = shared_by(on if len(slices) > 1 else None)
-    with watched(progress) as opening, shared as workers:
-        told = (opening or silent)("executions", executions)
+    shared = workers_shared_by(on if len(slices) > 1 else None)
+    with watch_progress(progress) as opening, shared as workers:
+        told = (opening or silent_progress)("executions", executions)
         if workers is None:
             # By place, how many of each part are done.
             finished: dict[int, int] = {}
@@ -144,7 +148,7 @@ def simulate(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Parts:
+class ExecutionParts:
     """Executions in parts, each with a stream of its own: called with one's place."""
 
     topology: Topology
@@ -175,21 +179,24 @@ class Parts:
         """Put what a part leaves behind where there is room for it."""
         topology, rows = self.topology, self.rows
         honest = [i for i in range(topology.n_parties) if i not in self.colluders]
-        known = touching(topology, self.colluders)
+        known = edges_touching_colluders(topology, self.colluders)
         hidden_links, known_links = (
-            _links(topology, which, self.sigma) for which in (~known, known)
+            _links_of_executions(topology, which, self.sigma)
+            for which in (~known, known)
         )
         count, own = effective.shape[-1], self.streams[key]
-        for here, shares in _chunks(topology, rows.shape[1], count, own):
+        for here, shares in _share_chunks_of_executions(
+            topology, rows.shape[1], count, own
+        ):
             masked = np.repeat(rows[..., None], here.stop - here.start, axis=-1)
-            _add_noise(hidden_links, shares, masked)
+            _add_noise_of_executions(hidden_links, shares, masked)
             stripped[..., here] = masked[honest]
-            _add_noise(known_links, shares, masked)
+            _add_noise_of_executions(known_links, shares, masked)
             effective[..., here] = masked
             told(here.stop)
 
 
-def _parts(
+def _cut_executions_in_parts(
     executions: int, normals: int, stream: np.random.Generator
 ) -> tuple[list[slice], list[np.random.Generator]]:
     """Cut large work in parts with a stream each; the cut is always the same.
@@ -206,7 +213,7 @@ def _parts(
 ShareChunk = Float[FloatArray, "e arcs p chunk"]
 
 
-def _chunks(
+def _share_chunks_of_executions(
     topology: Topology, width: int, count: int, stream: np.random.Generator
 ) -> Iterator[tuple[slice, ShareChunk]]:
     """Yield standard normal shares for a few executions at a time."""
@@ -222,13 +229,15 @@ def _chunks(
 Link = tuple[int, int, int, float]
 
 
-def _links(topology: Topology, which: np.ndarray, sigma: float) -> list[Link]:
+def _links_of_executions(
+    topology: Topology, which: np.ndarray, sigma: float
+) -> list[Link]:
     size = sigma * np.sqrt(topology.weights)
     chosen = np.flatnonzero(which).tolist()
     return [(e, *topology.edges[e].tolist(), float(size[e])) for e in chosen]
 
 
-def _add_noise(
+def _add_noise_of_executions(
     links: list[Link], shares: ShareChunk, into: Float[FloatArray, "n p chunk"]
 ) -> None:
     """Add sigma c_e to the first end of each link, take it from the second."""

@@ -17,26 +17,30 @@ from typing import Any, TypeVar, Unpack
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.model import Model, family_of
-from veilsum.locale import limit
+from veilsum.fits.model import FitModel, family_of_fit
+from veilsum.locale import limit_phrase
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box, Domain
-from veilsum.minimise.costs.rows import check_canonical, curvature, glm_cost
+from veilsum.minimise.costs.rows import (
+    check_canonical_cost_family,
+    curvature_of_rows_cost,
+    glm_cost,
+)
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.solve import Run, solve
 from veilsum.models.families import Family
 from veilsum.models.rows import Gram, RowMeasures, Rows
 from veilsum.models.systems import (
-    check_intercept,
-    column_names,
-    dependent_columns,
-    ridge_penalties,
+    check_model_intercept,
+    dependent_model_columns,
+    model_column_names,
+    ridge_penalties_of_model,
 )
 from veilsum.numbers.arrays import Vector
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.showing import Renderable, Rendering, Table
-from veilsum.sums.releases import Release, with_releases
-from veilsum.sums.terms import Options, parties_data_by_name
+from veilsum.showing import Renderable, Rendering, ShownTable
+from veilsum.sums.releases import SumRelease, with_releases
+from veilsum.sums.terms import SumOptions, parties_data_by_name
 
 # Coefficients of columns with a spread near one are well within.
 REACH = 10.0
@@ -49,8 +53,8 @@ RANK_TOLERANCE = 1e-12
 
 T = TypeVar("T")
 
-ESTIMATES = limit("estimates")
-STEP = limit("step_read")
+ESTIMATES = limit_phrase("estimates")
+STEP = limit_phrase("step_read")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -64,7 +68,7 @@ class GradientFit(Renderable):
         step_was_read: whether the step size is one that only a simulation can know.
     """
 
-    model: Model
+    model: FitModel
     reference: Vector
     run: Run = field(repr=False)
     step_was_read: bool = field(default=False, repr=False)
@@ -86,7 +90,7 @@ class GradientFit(Renderable):
         promise = self.run.guarantee
         if not promise.kind.hides:
             return promise
-        shown = Release(self.model.words, {"gradient": len(self.model.names)})
+        shown = SumRelease(self.model.words, {"gradient": len(self.model.names)})
         listed = with_releases(promise, [shown])
         read = (STEP,) if self.step_was_read else ()
         return replace(
@@ -113,7 +117,7 @@ class GradientFit(Renderable):
         return Rendering(
             f"By gradient steps: {self.model.words}",
             [
-                Table(["", "parties found", "pooled fit"], rows),
+                ShownTable(["", "parties found", "pooled fit"], rows),
                 f"worst party's error {self.max_error:.3g} after "
                 f"{self.run.iterations} iterations",
                 promise.title,
@@ -137,7 +141,7 @@ def fit_by_gradients(
     iterations: int = 10_000,
     step: float | None = None,
     power: float | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> GradientFit:
     """Return the pooled fit that parties approach by gradient steps on masked costs.
 
@@ -165,12 +169,16 @@ def fit_by_gradients(
     """
     held = parties_data_by_name(rows)
     options.setdefault("law", "lattice")
-    model = _model(held, family_of(family), names, intercept, ridge)
-    costs = _costs(held, model)
+    model = _gradient_fit_model(held, family_of_fit(family), names, intercept, ridge)
+    costs = _glm_costs_of_parties(held, model)
     where = domain or Box(-REACH, REACH, dim=len(model.names))
-    reference = _inside(where, _pooled(held, model))
-    settings = Settings(iterations=iterations, power=_power(model, power))
-    first = _first_step(held, model, reference, settings) if step is None else step
+    reference = _gradient_fit_inside_domain(where, _pooled_gradient_fit(held, model))
+    settings = Settings(iterations=iterations, power=_gradient_fit_power(model, power))
+    first = (
+        _first_gradient_fit_step(held, model, reference, settings)
+        if step is None
+        else step
+    )
     run = solve(
         costs,
         domain=where,
@@ -185,21 +193,21 @@ def fit_by_gradients(
     )
 
 
-def _model(
+def _gradient_fit_model(
     rows: Mapping[str, Rows],
     family: Family,
     names: Sequence[str] | None,
     intercept: int | None,
     ridge: float,
-) -> Model:
-    check_canonical(family)
-    n_columns = _same(rows, lambda part: part.n_columns, "columns")
-    check_intercept(intercept, n_columns)
-    _same(rows, lambda part: part.weights is not None, "weights")
-    _same(rows, lambda part: part.offset is not None, "offsets")
-    return Model(
+) -> FitModel:
+    check_canonical_cost_family(family)
+    n_columns = _same_of_all_gradient_rows(rows, lambda part: part.n_columns, "columns")
+    check_model_intercept(intercept, n_columns)
+    _same_of_all_gradient_rows(rows, lambda part: part.weights is not None, "weights")
+    _same_of_all_gradient_rows(rows, lambda part: part.offset is not None, "offsets")
+    return FitModel(
         response="y",
-        names=column_names(names, n_columns),
+        names=model_column_names(names, n_columns),
         intercept=intercept,
         family=family,
         measures=RowMeasures.inferred(rows, intercept),
@@ -207,7 +215,9 @@ def _model(
     )
 
 
-def _same(rows: Mapping[str, Rows], ask: Callable[[Rows], T], what: str) -> T:
+def _same_of_all_gradient_rows(
+    rows: Mapping[str, Rows], ask: Callable[[Rows], T], what: str
+) -> T:
     """Return what all parties answer alike; name everybody where they do not."""
     answers = {party: ask(part) for party, part in rows.items()}
     if len(set(answers.values())) == 1:
@@ -220,8 +230,8 @@ def _same(rows: Mapping[str, Rows], ask: Callable[[Rows], T], what: str) -> T:
     )
 
 
-def _costs(rows: Mapping[str, Rows], model: Model) -> dict[str, Cost]:
-    share = _penalty(model) / len(rows)
+def _glm_costs_of_parties(rows: Mapping[str, Rows], model: FitModel) -> dict[str, Cost]:
+    share = _gradient_fit_penalty(model) / len(rows)
     costs = {}
     for party, part in rows.items():
         try:
@@ -233,65 +243,73 @@ def _costs(rows: Mapping[str, Rows], model: Model) -> dict[str, Cost]:
     return costs
 
 
-def _penalty(model: Model) -> Vector:
-    return ridge_penalties(
+def _gradient_fit_penalty(model: FitModel) -> Vector:
+    return ridge_penalties_of_model(
         model.ridge, n_columns=len(model.names), intercept=model.intercept
     )
 
 
-def _pooled(rows: Mapping[str, Rows], model: Model) -> Vector:
-    _check_independent(_curvature(rows, model, np.zeros(len(model.names))), model.names)
+def _pooled_gradient_fit(rows: Mapping[str, Rows], model: FitModel) -> Vector:
+    _check_gradient_fit_columns(
+        _gradient_fit_curvature(rows, model, np.zeros(len(model.names))), model.names
+    )
     return model.pooled(rows)
 
 
-def _check_independent(curvature: Gram, names: Sequence[str]) -> None:
+def _check_gradient_fit_columns(curvature: Gram, names: Sequence[str]) -> None:
     """Refuse columns that are so near to dependent that no method gets on."""
     scale = 1.0 / np.sqrt(np.diag(curvature))
     values, vectors = np.linalg.eigh(curvature * np.outer(scale, scale))
     null = vectors[:, values <= RANK_TOLERANCE * values[-1]]
     if null.size:
         shares = zip(names, np.linalg.norm(null, axis=1), strict=True)
-        raise dependent_columns(
+        raise dependent_model_columns(
             [one for one, share in shares if share > 1e-5], null.shape[1]
         )
 
 
-def _curvature(rows: Mapping[str, Rows], model: Model, at: Vector) -> Gram:
-    parts = [curvature(model.family, part, at) for part in rows.values()]
-    return np.asarray(np.sum(parts, axis=0) + np.diag(_penalty(model)))
+def _gradient_fit_curvature(
+    rows: Mapping[str, Rows], model: FitModel, at: Vector
+) -> Gram:
+    parts = [curvature_of_rows_cost(model.family, part, at) for part in rows.values()]
+    return np.asarray(np.sum(parts, axis=0) + np.diag(_gradient_fit_penalty(model)))
 
 
-def _is_steep(model: Model) -> bool:
+def _gradient_fit_is_steep(model: FitModel) -> bool:
     """Say whether curvature grows without bound as coefficients do."""
     return model.family.exponential
 
 
-def _power(model: Model, given: float | None) -> float:
+def _gradient_fit_power(model: FitModel, given: float | None) -> float:
     if given is not None:
         return given
-    return CAREFUL_POWER if _is_steep(model) else POWER
+    return CAREFUL_POWER if _gradient_fit_is_steep(model) else POWER
 
 
-def _first_step(
-    rows: Mapping[str, Rows], model: Model, pooled: Vector, settings: Settings
+def _first_gradient_fit_step(
+    rows: Mapping[str, Rows], model: FitModel, pooled: Vector, settings: Settings
 ) -> float:
     """Return a first step from which the pooled fit can be reached; or refuse."""
-    values = np.linalg.eigvalsh(_curvature(rows, model, pooled))
+    values = np.linalg.eigvalsh(_gradient_fit_curvature(rows, model, pooled))
     least, ratio = float(values[0]) / len(rows), float(values[-1] / values[0])
-    if not _is_steep(model):
+    if not _gradient_fit_is_steep(model):
         # Errors shrink like 1 / k only for a step well above 1 / (2 least). It is too
         # long for steeper directions; the domain bounds what goes wrong until k has
         # come to about the ratio of the curvatures.
-        _refuse_uneven(ratio, settings.iterations, enough=ratio < settings.iterations)
+        _refuse_uneven_gradient_fit(
+            ratio, settings.iterations, enough=ratio < settings.iterations
+        )
         return 2.0 / least
-    step = _careful_step(rows, model, pooled)
+    step = _careful_gradient_fit_step(rows, model, pooled)
     counts = np.arange(1.0, settings.iterations + 1.0)
     way = step * least * float((counts**-settings.power).sum())
-    _refuse_uneven(1.0 / (step * least), settings.iterations, enough=way > 1.0)
+    _refuse_uneven_gradient_fit(
+        1.0 / (step * least), settings.iterations, enough=way > 1.0
+    )
     return step
 
 
-def _refuse_uneven(ratio: float, iterations: int, *, enough: bool) -> None:
+def _refuse_uneven_gradient_fit(ratio: float, iterations: int, *, enough: bool) -> None:
     if not enough:
         raise InvalidInputError(
             f"{iterations} gradient steps are too few where one combination of columns "
@@ -301,20 +319,22 @@ def _refuse_uneven(ratio: float, iterations: int, *, enough: bool) -> None:
         )
 
 
-def _careful_step(rows: Mapping[str, Rows], model: Model, pooled: Vector) -> float:
+def _careful_gradient_fit_step(
+    rows: Mapping[str, Rows], model: FitModel, pooled: Vector
+) -> float:
     """Return 1 over the greatest curvature that a party has at 0 or at the answer."""
     # Overshooting once is too much: means in a corner of the domain grow like exp, and
     # steps from there lead to other corners for ever.
-    share = np.diag(_penalty(model)) / len(rows)
+    share = np.diag(_gradient_fit_penalty(model)) / len(rows)
     peaks = [
-        np.linalg.eigvalsh(curvature(model.family, part, at) + share)[-1]
+        np.linalg.eigvalsh(curvature_of_rows_cost(model.family, part, at) + share)[-1]
         for part in rows.values()
         for at in (np.zeros(pooled.size), pooled)
     ]
     return 1.0 / float(max(peaks))
 
 
-def _inside(domain: Domain, pooled: Vector) -> Vector:
+def _gradient_fit_inside_domain(domain: Domain, pooled: Vector) -> Vector:
     """Return the pooled coefficients; refuse a domain that cuts them off."""
     if domain.dim != pooled.size:
         raise InvalidInputError(

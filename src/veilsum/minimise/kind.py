@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from veilsum.consortium.consortium import Consortium, Minimisation
+from veilsum.consortium.consortium import AgreedMinimisation, Consortium
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.sums.kinds import Asked, QuestionKind
-from veilsum.sums.running import JobResult, run_job
+from veilsum.sums.running import SumJobResult, run_sum_job
 from veilsum.sums.wording import PageRoom
 from veilsum.tables.frames import Frame
 
@@ -39,7 +39,7 @@ class CostSpec(QuestionSpec, frozen=True, kw_only=True):
     on_tables = False
 
 
-class MinimiseKind(QuestionKind[Minimisation]):
+class MinimiseKind(QuestionKind[AgreedMinimisation]):
     """Minima of sums of private costs."""
 
     spec = CostSpec
@@ -52,12 +52,12 @@ class MinimiseKind(QuestionKind[Minimisation]):
         part = PartyCost.of(consortium, self.section(consortium).cost.stand_in())
         return Asked(consortium=consortium, recipe=part.recipe, terms=part.terms)
 
-    def run_without_data(self, asked: Asked, driver: Driver) -> JobResult:
+    def run_without_data(self, asked: Asked, driver: Driver) -> SumJobResult:
         from veilsum.minimise.question import Minimised
 
         recipe = cast("Minimise", asked.recipe)
         terms = replace(asked.terms, driver=driver)
-        released = run_job(recipe, {}, terms, agreed=recipe.agreed)
+        released = run_sum_job(recipe, {}, terms, agreed=recipe.agreed)
         return Minimised(terms=terms, recipe=recipe, released=released)
 
     def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> NoReturn:

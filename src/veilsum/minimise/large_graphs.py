@@ -25,20 +25,20 @@ from veilsum import memory
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files.arrays import mapped_array
 from veilsum.files.graphs import topology_from
-from veilsum.files.output import prepare_folder
+from veilsum.files.output import prepare_output_folder
 from veilsum.graphs.mixing import mixing_weights
-from veilsum.graphs.spectrum import FAILURE_PROBABILITY, Mu2, certified_mu2
+from veilsum.graphs.spectrum import FAILURE_PROBABILITY, Mu2Bounds, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.masks.laws import LatticeMasks, Law, Masks
+from veilsum.masks.laws import LatticeMasks, MaskLaw, Masks
 from veilsum.masks.masking import (
     PIECE,
     CounterStreams,
-    exact_totals,
+    exact_totals_of_masked_rows,
     masks_in_pieces,
 )
 from veilsum.minimise.checkpoints import (
     check_reached,
-    fingerprint,
+    checkpoint_fingerprint,
     read_checkpoint,
     write_checkpoint,
 )
@@ -46,17 +46,27 @@ from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.minimise.engines.engine import Engine, Task, check_bounded
-from veilsum.minimise.engines.registry import check_there, engine_for
+from veilsum.minimise.engines.engine import Engine, EngineTask, check_bounded_iterates
+from veilsum.minimise.engines.registry import check_engine_is_there, engine_for
 from veilsum.minimise.methods.base import Method
 from veilsum.minimise.methods.dgd import Dgd
-from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue
+from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue_of_mixing
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
-from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, as_whole
-from veilsum.privacy.guarantee import Guarantee, against, epsilon_bound
+from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, as_whole_number
+from veilsum.privacy.guarantee import (
+    Guarantee,
+    epsilon_bound_of_guarantee,
+    guarantee_against_coalition,
+)
 from veilsum.privacy.lattice import MOST_CYCLE_LINKS
-from veilsum.progress import Opening, Progress, silent, watched
-from veilsum.showing import Renderable, Rendering, Table, counted, numbers_in_line
+from veilsum.progress import Opening, Progress, silent_progress, watch_progress
+from veilsum.showing import (
+    Renderable,
+    Rendering,
+    ShownTable,
+    counted_words,
+    numbers_in_line,
+)
 
 LargeMethod = Literal["dgd", "gradient-tracking", "extra"]
 # The weights of each.
@@ -89,7 +99,7 @@ SIMULATION = (
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class LargeGraphPhase:
     """What one part of the work took.
 
     Attributes:
@@ -140,11 +150,11 @@ class LargeRun(Renderable):
     answer: Vector
     sum_of_masks: tuple[int, ...]
     guarantee: Guarantee | None
-    mu2: Mu2 | None
+    mu2: Mu2Bounds | None
     sigma: float
     grid: int
     wanted_bytes: int
-    phases: tuple[Phase, ...]
+    phases: tuple[LargeGraphPhase, ...]
 
     @cached_property
     def minimiser(self) -> Vector:
@@ -168,7 +178,7 @@ class LargeRun(Renderable):
         if self.guarantee is None or self.mu2 is None:
             return None
         return (
-            epsilon_bound(sigma=self.sigma, mu2=self.mu2.upper),
+            epsilon_bound_of_guarantee(sigma=self.sigma, mu2=self.mu2.upper),
             self.guarantee.epsilon,
         )
 
@@ -222,19 +232,20 @@ class LargeRun(Renderable):
         return Rendering(
             f"Minimiser over {self.topology.n_parties:,} parties: "
             f"{numbers_in_line(self.minimiser.tolist())}",
-            [tuple(self._told()), Table(heads, rows, align="<>>>")],
+            [tuple(self._told()), ShownTable(heads, rows, align="<>>>")],
             {"Limits": (SIMULATION,)},
         )
 
     def _told(self) -> Iterator[str]:
         yield (
-            f"{counted(self.iterations, 'iteration')} of {self.method} by {self.engine}"
+            f"{counted_words(self.iterations, 'iteration')} of {self.method} by "
+            f"{self.engine}"
             f" on {self.graph}; worst party's error {self.max_error:.3g}"
         )
         yield "masks add up to zero, exactly"
         yield f"kept in {self.order}"
         if self.resumed:
-            yield f"resumed after {counted(self.resumed, 'iteration')}"
+            yield f"resumed after {counted_words(self.resumed, 'iteration')}"
         if self.guarantee is None:
             yield "no guarantee was asked for"
         elif (epsilon := self.epsilon) is None:
@@ -304,44 +315,62 @@ def large(
     >>> found.sum_of_masks, found.mu2.certificate, found.max_error < 0.001
     ((0, 0, 0, 0), 'probabilistic', True)
     """
-    iterations = as_whole(iterations, what="iterations", least=1)
-    check_asked(method, every)
+    iterations = as_whole_number(iterations, what="iterations", least=1)
+    check_large_graph_run(method, every)
     if engine == "mpi":
         raise InvalidInputError(
             "every rank would hold the whole graph: veilsum large --on mpi:N has each "
             "make its own parties only",
             code="graph-on-every-rank",
         )
-    check_there(engine)
+    check_engine_is_there(engine)
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None:
-        prepare_folder(path.parent)
-    measured = _Measured()
-    with watched(progress) as opening:
-        open_stage = opening or silent
+        prepare_output_folder(path.parent)
+    measured = _LargeGraphPhases()
+    with watch_progress(progress) as opening:
+        open_stage = opening or silent_progress
         with measured.phase("graph"):
             if isinstance(graph, str):
                 topology = topology_from(graph)
             else:
                 topology = Topology.of(graph)
-        given = None if targets is None else given_targets(targets, topology.n_parties)
-        dim = as_whole(dim, what="dim", least=1) if given is None else given.shape[1]
+        given = (
+            None
+            if targets is None
+            else given_large_graph_targets(targets, topology.n_parties)
+        )
+        dim = (
+            as_whole_number(dim, what="dim", least=1)
+            if given is None
+            else given.shape[1]
+        )
         size = (topology.n_parties, topology.n_edges, dim)
-        wanted = bytes_wanted(*size, method=method, certify=certify)
-        memory.check_room(
+        wanted = bytes_wanted_by_large_graph(*size, method=method, certify=certify)
+        memory.check_memory_room(
             wanted - size[1] * 8,
             f"a run of {size[0]:,} parties, {size[1]:,} links, {size[2]} coordinates",
         )
-        rows = _drawn(topology.n_parties, dim, seed) if given is None else given
-        reach = _reach(rows)
-        law = in_words(Masks("lattice", sigma, grid, 2.0 * reach).on(topology))
+        rows = (
+            _draw_large_graph_targets(topology.n_parties, dim, seed)
+            if given is None
+            else given
+        )
+        reach = _reach_of_large_graph_targets(rows)
+        law = integer_law_of_large_graph(
+            Masks("lattice", sigma, grid, 2.0 * reach).on(topology)
+        )
         promise, mu2 = None, None
         if certify:
             with measured.phase("certificate"):
-                promise, mu2 = _promise(topology, law.masks, corrupted, open_stage)
+                promise, mu2 = _guarantee_of_large_graph(
+                    topology, law.masks, corrupted, open_stage
+                )
         with measured.phase("masks"):
             told = open_stage("links masked", topology.n_edges)
-            cost, answer, sums = _masked(topology, law, rows, seed, told)
+            cost, answer, sums = _mask_large_graph_costs(
+                topology, law, rows, seed, told
+            )
         del rows, given
         with measured.phase("weights"):
             # Nobody can tell how far these are; that they are under way is said.
@@ -356,13 +385,15 @@ def large(
         saving = None
         if path is not None:
             settings = (method, step, reach, runner.name, float(sigma), law.grid.bits)
-            digest = _digest(topology, cost, runner, settings)
-            saving = _Saving(path, digest, 60.0 * every)
+            digest = _large_graph_run_digest(topology, cost, runner, settings)
+            saving = _LargeGraphSaving(path, digest, 60.0 * every)
             state = read_checkpoint(path, digest, state) or state
             resumed = state.iteration
             check_reached(path, resumed, iterations)
         with measured.phase("iterations"):
-            state = _advanced(runner, state, iterations, open_stage, saving)
+            state = _advance_large_graph_run(
+                runner, state, iterations, open_stage, saving
+            )
         with measured.phase("estimates"):
             estimates = runner.points(state)
     return LargeRun(
@@ -372,7 +403,7 @@ def large(
         iterations=state.iteration,
         resumed=resumed,
         engine=runner.name,
-        order=_order_of(runner),
+        order=_order_of_large_graph_engine(runner),
         estimates=estimates,
         answer=answer,
         sum_of_masks=sums,
@@ -385,7 +416,7 @@ def large(
     )
 
 
-def check_asked(method: str, every: float) -> None:
+def check_large_graph_run(method: str, every: float) -> None:
     """Refuse methods that there are not, and times that are none."""
     if method not in LARGE_METHODS:
         raise InvalidInputError(
@@ -400,22 +431,24 @@ def check_asked(method: str, every: float) -> None:
         )
 
 
-def read_targets(path: Path) -> FloatArray:
+def read_large_graph_targets(path: Path) -> FloatArray:
     """Return the rows of a .npy file, which stay on disk until they are needed."""
     return mapped_array(path, InvalidInputError)
 
 
-def bytes_wanted(
+def bytes_wanted_by_large_graph(
     parties: int, links: int, dim: int, *, method: LargeMethod, certify: bool = True
 ) -> int:
     """Return about how much memory a run takes at its worst moment.
 
-    >>> bytes_wanted(10_000_000, 30_000_000, 4, method="dgd") < 8e9
+    >>> bytes_wanted_by_large_graph(10_000_000, 30_000_000, 4, method="dgd") < 8e9
     True
     """
     entries = 2 * links + parties
     matrix, rows = 12 * entries + 4 * parties, 8 * parties * dim
-    proving = matrix + 3 * 8 * 8 * parties + _cycle_bytes(parties, links)
+    proving = (
+        matrix + 3 * 8 * 8 * parties + _bytes_of_large_graph_cycles(parties, links)
+    )
     proving = proving if certify else 0
     # Targets, masked coefficients, the start, all three in the engine's order, states
     # before and after; rooms of panels, or what a method's own source makes.
@@ -425,7 +458,7 @@ def bytes_wanted(
     return 8 * links + max(proving, running) + 300_000_000
 
 
-def _cycle_bytes(parties: int, links: int) -> int:
+def _bytes_of_large_graph_cycles(parties: int, links: int) -> int:
     """Return what the lattice law's bound takes, which looks at cycles of few parties.
 
     One for each link beyond a tree's, down two branches as deep as a random graph's.
@@ -444,17 +477,17 @@ def engine_task(
     method: LargeMethod,
     step: float | None,
     reach: float,
-) -> Task:
+) -> EngineTask:
     """Return what an engine is to carry out, whichever it is; see `method_of`."""
     parties, dim = cost.coefficients.shape
     weights = mixing_weights(topology, MIXING[method])
-    return Task(
+    return EngineTask(
         method=method_of(
             method,
             dim,
             step=step,
             reach=reach,
-            least=lambda: least_eigenvalue(weights),
+            least=lambda: least_eigenvalue_of_mixing(weights),
         ),
         weights={"symmetric": weights},
         cost=cost,
@@ -490,13 +523,13 @@ def method_of(
     return Extra(WholeSpace(dim), step)
 
 
-def _drawn(parties: int, dim: int, seed: int) -> FloatArray:
-    seed = as_whole(seed, what="a seed", least=0)
+def _draw_large_graph_targets(parties: int, dim: int, seed: int) -> FloatArray:
+    seed = as_whole_number(seed, what="a seed", least=0)
     stream = np.random.default_rng((TARGETS_PURPOSE, seed))
     return stream.standard_normal((parties, dim))
 
 
-def given_targets(targets: ArrayLike, parties: int) -> FloatArray:
+def given_large_graph_targets(targets: ArrayLike, parties: int) -> FloatArray:
     rows = np.asanyarray(targets)
     if rows.dtype.kind not in "fiu":
         raise InvalidInputError(
@@ -512,7 +545,7 @@ def given_targets(targets: ArrayLike, parties: int) -> FloatArray:
     return rows
 
 
-def _reach(rows: FloatArray) -> float:
+def _reach_of_large_graph_targets(rows: FloatArray) -> float:
     """Return what no target exceeds, read off them as only a simulation can."""
     found = float(max(abs(rows.min()), abs(rows.max())))
     if not found < np.inf:
@@ -523,7 +556,7 @@ def _reach(rows: FloatArray) -> float:
     return max(1.0, found)
 
 
-def _masked(
+def _mask_large_graph_costs(
     topology: Topology, law: LatticeMasks, rows: FloatArray, seed: int, told: Any
 ) -> tuple[EffectiveCost, Vector, tuple[int, ...]]:
     """Return masked costs, the exact answer, and what masks add up to.
@@ -534,23 +567,25 @@ def _masked(
     parties, dim = rows.shape
     streams = CounterStreams(seed)
     masks: Any = masks_in_pieces(topology, law, streams, size=dim, told=told)
-    sums = exact_totals(masks)
+    sums = exact_totals_of_masked_rows(masks)
     own = [0] * dim
     for low in range(0, parties, PIECE):
         here = slice(low, low + PIECE)
         part = law.encode(-2.0 * np.asarray(rows[here], dtype=np.float64))
         masks[here] += part
-        own = [a + b for a, b in zip(own, exact_totals(part), strict=True)]
-    check_cancelled(sums, own, exact_totals(masks))
+        own = [
+            a + b for a, b in zip(own, exact_totals_of_masked_rows(part), strict=True)
+        ]
+    check_large_graph_masks_cancel(sums, own, exact_totals_of_masked_rows(masks))
     coefficients = masks.view(np.float64)
     for low in range(0, parties, PIECE):
         here = slice(low, low + PIECE)
         coefficients[here] = law.decode(masks[here])
     cost = EffectiveCost(Affine(dim), coefficients, SquaredNorm(1.0))
-    return cost, exact_answer(law, own, parties), tuple(sums)
+    return cost, exact_answer_of_large_graph(law, own, parties), tuple(sums)
 
 
-def in_words(law: Law) -> LatticeMasks:
+def integer_law_of_large_graph(law: MaskLaw) -> LatticeMasks:
     """Return the law if its masks are 64-bit integers; else refuse."""
     assert isinstance(law, LatticeMasks)
     if law.wide:
@@ -562,7 +597,9 @@ def in_words(law: Law) -> LatticeMasks:
     return law
 
 
-def check_cancelled(sums: Iterable[int], own: list[int], masked: list[int]) -> None:
+def check_large_graph_masks_cancel(
+    sums: Iterable[int], own: list[int], masked: list[int]
+) -> None:
     """Refuse masks that do not add up to zero, or change the sum that they mask."""
     if any(sums) or masked != own:
         raise NumericalError(
@@ -572,28 +609,32 @@ def check_cancelled(sums: Iterable[int], own: list[int], masked: list[int]) -> N
         )
 
 
-def exact_answer(law: LatticeMasks, total: Iterable[int], parties: int) -> Vector:
+def exact_answer_of_large_graph(
+    law: LatticeMasks, total: Iterable[int], parties: int
+) -> Vector:
     """Return the mean of all targets p from the sum of -2 p, in steps of the grid."""
     # In Python's integers: a total may be larger than what float64 holds exactly.
     step = law.grid.exact_step / (-2 * parties)
     return np.array([float(step * one) for one in total])
 
 
-def _promise(
+def _guarantee_of_large_graph(
     topology: Topology,
     masks: Masks,
     corrupted: Iterable[Hashable],
     opening: Opening,
-) -> tuple[Guarantee, Mu2 | None]:
-    found: list[Mu2] = []
+) -> tuple[Guarantee, Mu2Bounds | None]:
+    found: list[Mu2Bounds] = []
 
-    def certify(honest: Topology) -> Mu2:
+    def certify(honest: Topology) -> Mu2Bounds:
         entries = 2 * honest.n_edges + honest.n_parties
         most = CERTIFICATE_STEPS * entries
         found.append(certified_mu2(honest, work=most, opening=opening))
         return found[-1]
 
-    promise = against(topology, masks, corrupted=corrupted, certify=certify)
+    promise = guarantee_against_coalition(
+        topology, masks, corrupted=corrupted, certify=certify
+    )
     return promise, found[0] if promise.status == "private" else None
 
 
@@ -601,10 +642,10 @@ def _promise(
 
 
 @dataclass(eq=False)
-class _Measured:
+class _LargeGraphPhases:
     """What each part of the work took, one after the other."""
 
-    phases: list[Phase] = field(default_factory=list)
+    phases: list[LargeGraphPhase] = field(default_factory=list)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -612,12 +653,14 @@ class _Measured:
         yield
         seconds, spent = perf_counter() - began, process_time() - worked
         self.phases.append(
-            Phase(name, round(seconds, 3), round(spent, 3), memory.peak())
+            LargeGraphPhase(
+                name, round(seconds, 3), round(spent, 3), memory.peak_memory()
+            )
         )
 
 
 @dataclass(eq=False)
-class _Saving:
+class _LargeGraphSaving:
     """Writes the state down once so many seconds are over."""
 
     path: Path
@@ -635,12 +678,12 @@ class _Saving:
         self.last = monotonic()
 
 
-def _advanced(
+def _advance_large_graph_run(
     engine: Engine,
     state: Any,
     iterations: int,
     opening: Opening,
-    saving: _Saving | None,
+    saving: _LargeGraphSaving | None,
 ) -> Any:
     told, looked = opening("iterations", iterations), monotonic()
     while state.iteration < iterations:
@@ -650,7 +693,9 @@ def _advanced(
             state = engine.advance(state, min(count, iterations - state.iteration))
             # Now and then: they may have to come from a device.
             if state.iteration >= iterations or monotonic() - looked > LOOK:
-                check_bounded(_farthest(np.asarray(state.x)), state.iteration)
+                check_bounded_iterates(
+                    _farthest_large_graph_point(np.asarray(state.x)), state.iteration
+                )
                 looked = monotonic()
         except KeyboardInterrupt:
             if saving is None:
@@ -667,12 +712,12 @@ def _advanced(
     return state
 
 
-def _farthest(points: PartyPoints) -> float:
+def _farthest_large_graph_point(points: PartyPoints) -> float:
     """Return the largest coordinate, without another array of that size."""
     return max(float(points.max()), -float(points.min()))
 
 
-def _digest(
+def _large_graph_run_digest(
     topology: Topology, cost: EffectiveCost, engine: Engine, settings: tuple[Any, ...]
 ) -> str:
     """Return a fingerprint of all that decides the run's numbers.
@@ -683,9 +728,11 @@ def _digest(
     nearness = getattr(engine, "nearness", None)
     order = None if nearness is None else nearness.order
     arrays = (topology.edges, topology.weights[:1], cost.coefficients)
-    return fingerprint(settings, *arrays, *(() if order is None else (order,)))
+    return checkpoint_fingerprint(
+        settings, *arrays, *(() if order is None else (order,))
+    )
 
 
-def _order_of(engine: Engine) -> str:
+def _order_of_large_graph_engine(engine: Engine) -> str:
     nearness = getattr(engine, "nearness", None)
     return "the parties' own order" if nearness is None else nearness.words

@@ -27,8 +27,8 @@ from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
-from veilsum.progress import Progress, staged, watched
-from veilsum.showing import Renderable, Rendering, Table
+from veilsum.progress import Progress, staged_progress, watch_progress
+from veilsum.showing import Renderable, Rendering, ShownTable
 
 A = np.array([1.0, 2.0, 3.0])
 B = np.array([2.0, 1.0, 3.0])
@@ -48,7 +48,7 @@ Pair = Float[FloatArray, "executions 2"]
 
 
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """One line of the comparison: what the paper says, what came out here.
 
     `source` says whether the paper prints the expected value or its theory gives it.
@@ -66,7 +66,7 @@ class Row:
         return bool((gap <= self.tolerance).all())
 
 
-def _numbers(values: tuple[float, ...]) -> str:
+def _paper_numbers(values: tuple[float, ...]) -> str:
     return ", ".join(f"{value:.4f}" for value in values)
 
 
@@ -85,9 +85,9 @@ class PaperReport(Renderable):
         rows = [
             (
                 row.quantity,
-                _numbers(row.paper),
+                _paper_numbers(row.paper),
                 row.source,
-                _numbers(row.here),
+                _paper_numbers(row.here),
                 f"{row.tolerance:.2g}",
                 "ok" if row.holds else "OUTSIDE",
             )
@@ -98,7 +98,7 @@ class PaperReport(Renderable):
         return Rendering(
             "Section V: agents 1, 2, 3 on a triangle, agent 3 corrupted, sigma 1",
             [
-                Table(heads, rows, align="<><>>>"),
+                ShownTable(heads, rows, align="<><>>>"),
                 "Tolerances of estimates are four standard errors. The paper gives no "
                 "steps, start or weights; ours: a_k = 1 / (k + 1), x(0) = "
                 f"({', '.join(f'{one:g}' for (one,) in START)}), Metropolis weights.",
@@ -120,23 +120,25 @@ class PaperReport(Renderable):
     @cached_property
     def means(self) -> tuple[Vector, Vector]:
         """Sample means of [alpha_bar_1, alpha_bar_2] under A and under B."""
-        return _honest(self.under_a).mean(axis=0), _honest(self.under_b).mean(axis=0)
+        return _paper_honest_pair(self.under_a).mean(axis=0), _paper_honest_pair(
+            self.under_b
+        ).mean(axis=0)
 
     @cached_property
     def covariance(self) -> Array[np.float64]:
         """Sample covariance of [alpha_bar_1, alpha_bar_2] under A."""
-        return np.cov(_honest(self.under_a).T)
+        return np.cov(_paper_honest_pair(self.under_a).T)
 
     @cached_property
     def kl_estimate(self) -> float:
         """KL of two Gaussians fitted to the samples, on the zero-sum line."""
-        pooled = 0.5 * (self.covariance + np.cov(_honest(self.under_b).T))
+        pooled = 0.5 * (self.covariance + np.cov(_paper_honest_pair(self.under_b).T))
         return gaussian_divergence(self.means[0] - self.means[1], pooled)
 
     @cached_property
     def kl_exact(self) -> float:
         """The exact divergence between the coalition's views."""
-        return kl_divergence(_triangle(), A, B, sigma=SIGMA, corrupted=CORRUPTED)
+        return kl_divergence(_paper_triangle(), A, B, sigma=SIGMA, corrupted=CORRUPTED)
 
     @property
     def kl_bound(self) -> float:
@@ -149,8 +151,8 @@ class PaperReport(Renderable):
     def empirical_success(self) -> float:
         """How often the likelihood-ratio test told A from B."""
         # On the triangle the test compares alpha_bar_1 with alpha_bar_2.
-        right_a = (_honest(self.under_a) @ (A - B)[:2] > 0).mean()
-        right_b = (_honest(self.under_b) @ (A - B)[:2] < 0).mean()
+        right_a = (_paper_honest_pair(self.under_a) @ (A - B)[:2] > 0).mean()
+        right_b = (_paper_honest_pair(self.under_b) @ (A - B)[:2] < 0).mean()
         return float(0.5 * (right_a + right_b))
 
     @property
@@ -159,9 +161,9 @@ class PaperReport(Renderable):
         effective = self.quartic.effective
         assert effective is not None  # DGD runs on effective costs
         rows = effective.coefficients
-        return sum(not _is_convex(row, QUARTIC_RADIUS) for row in rows)
+        return sum(not _is_convex_paper_cost(row, QUARTIC_RADIUS) for row in rows)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[PaperRow]:
         """Return the comparison, tolerances at four standard errors."""
         exact = attacker_success(self.kl_exact)
         root = sqrt(self.executions)
@@ -172,22 +174,22 @@ class PaperReport(Renderable):
         guess = 4 * sqrt(exact * (1 - exact) / (2 * self.executions))
         mu_a, mu_b = self.means
         return [
-            Row("mean under A", (1.0, 2.0), tuple(mu_a.tolist()), mean),
-            Row("mean under B", (2.0, 1.0), tuple(mu_b.tolist()), mean),
-            Row("variance", (2.0,), (float(self.covariance[0, 0]),), spread),
-            Row("covariance", (-2.0,), (float(self.covariance[0, 1]),), spread),
-            Row("KL, estimated", (0.25,), (self.kl_estimate,), divergence),
-            Row("KL, exact", (0.25,), (self.kl_exact,), 1e-12),
-            Row("KL, bound", (0.25,), (self.kl_bound,), 1e-12),
-            Row("mu2(L_H)", (2.0,), (self.veiled.guarantee.mu2 or 0.0,), 1e-12),
-            Row(
+            PaperRow("mean under A", (1.0, 2.0), tuple(mu_a.tolist()), mean),
+            PaperRow("mean under B", (2.0, 1.0), tuple(mu_b.tolist()), mean),
+            PaperRow("variance", (2.0,), (float(self.covariance[0, 0]),), spread),
+            PaperRow("covariance", (-2.0,), (float(self.covariance[0, 1]),), spread),
+            PaperRow("KL, estimated", (0.25,), (self.kl_estimate,), divergence),
+            PaperRow("KL, exact", (0.25,), (self.kl_exact,), 1e-12),
+            PaperRow("KL, bound", (0.25,), (self.kl_bound,), 1e-12),
+            PaperRow("mu2(L_H)", (2.0,), (self.veiled.guarantee.mu2 or 0.0,), 1e-12),
+            PaperRow(
                 "attacker's success",
                 (exact,),
                 (self.empirical_success,),
                 guess,
                 "theory",
             ),
-            Row(
+            PaperRow(
                 "minimiser",
                 (-1.0,),
                 (float(self.veiled.minimiser[0]),),
@@ -237,23 +239,25 @@ def reproduce(
         on: who shares the executions; see `simulate`.
         progress: None for a bar, False for none, or a function of done and total.
     """
-    with watched(progress) as opening:
+    with watch_progress(progress) as opening:
 
         def stage(name: str) -> Progress:
-            return staged(opening, name) or False
+            return staged_progress(opening, name) or False
 
         return PaperReport(
-            plain=_section_five(sigma=None, seed=seed, progress=stage("plain DGD")),
-            veiled=_section_five(
+            plain=_paper_section_five(
+                sigma=None, seed=seed, progress=stage("plain DGD")
+            ),
+            veiled=_paper_section_five(
                 sigma=SIGMA, seed=seed, progress=stage("Function Sharing")
             ),
-            quartic=quartic_run(seed=seed, progress=stage("degree-4 costs")),
-            under_a=_executions(A, executions, seed, 0, on),
-            under_b=_executions(B, executions, seed, 1, on),
+            quartic=quartic_paper_run(seed=seed, progress=stage("degree-4 costs")),
+            under_a=_paper_executions(A, executions, seed, 0, on),
+            under_b=_paper_executions(B, executions, seed, 1, on),
         )
 
 
-def quartic_run(*, seed: int | None, progress: Progress = None) -> Run:
+def quartic_paper_run(*, seed: int | None, progress: Progress = None) -> Run:
     """Minimise sum_i (x - t_i)^4 with every coefficient masked (Section III-B)."""
     # (x - t)^4 from degree 1 up; the constant drops out.
     costs = [
@@ -284,14 +288,14 @@ def gaussian_divergence(shift: Vector, covariance: Array[np.float64]) -> float:
     return float(0.5 * inner @ solved)
 
 
-def _triangle() -> Topology:
+def _paper_triangle() -> Topology:
     return Topology.family("complete:3")
 
 
-def _section_five(*, sigma: float | None, seed: int, progress: Progress) -> Run:
+def _paper_section_five(*, sigma: float | None, seed: int, progress: Progress) -> Run:
     return solve(
         [Cost.affine([alpha], remainder=SquaredNorm(1.0)) for alpha in A],
-        topology=_triangle(),
+        topology=_paper_triangle(),
         domain=Box(-100.0, 100.0, dim=1),
         sigma=sigma,
         law="none" if sigma is None else "gaussian",
@@ -302,11 +306,11 @@ def _section_five(*, sigma: float | None, seed: int, progress: Progress) -> Run:
     )
 
 
-def _executions(
+def _paper_executions(
     coefficients: Vector, count: int, seed: int, which: int, on: str | None
 ) -> Executions:
     return simulate(
-        _triangle(),
+        _paper_triangle(),
         coefficients,
         sigma=SIGMA,
         executions=count,
@@ -316,11 +320,11 @@ def _executions(
     )
 
 
-def _honest(sample: Executions) -> Pair:
+def _paper_honest_pair(sample: Executions) -> Pair:
     return sample.stripped[:, :, 0]
 
 
-def _is_convex(coefficients: Vector, radius: float) -> bool:
+def _is_convex_paper_cost(coefficients: Vector, radius: float) -> bool:
     """Return whether a polynomial's second derivative is never negative on |x| <= r."""
     bend = Curve([0.0, *coefficients]).deriv(2)
     turns = bend.deriv().roots()

@@ -10,17 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from veilsum.consortium.consortium import Consortium, Minimisation
+from veilsum.consortium.consortium import AgreedMinimisation, Consortium
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.ledger import Ledger
 from veilsum.minimise.costs.cost import Cost
-from veilsum.minimise.question import Minimise, Minimised, check_costs, masks_of
+from veilsum.minimise.question import (
+    Minimise,
+    Minimised,
+    check_costs_of_minimisation,
+    masks_of_minimisation,
+)
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.protocol.plan import Plan
-from veilsum.sums.running import plan_for_recipe, run_job
-from veilsum.sums.terms import Terms
+from veilsum.protocol.plan import ProtocolPlan
+from veilsum.sums.running import plan_for_recipe, run_sum_job
+from veilsum.sums.terms import SumTerms
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -29,16 +34,18 @@ class PartyCost(Secret):
 
     cost: Cost
     recipe: Minimise
-    terms: Terms
+    terms: SumTerms
 
     @classmethod
     def of(cls, consortium: Consortium, own: Mapping[str, Any]) -> PartyCost:
         """Return it from the party's own entries of [cost]; refuse what misfits."""
         (question,) = consortium.questions
-        assert isinstance(question, Minimisation)
+        assert isinstance(question, AgreedMinimisation)
         cost, topology = question.cost.own_cost(own), consortium.topology
-        basis = check_costs({"this party": cost}, topology, question.domain)
-        law = masks_of(consortium.masks, basis).on(topology)
+        basis = check_costs_of_minimisation(
+            {"this party": cost}, topology, question.domain
+        )
+        law = masks_of_minimisation(consortium.masks, basis).on(topology)
         recipe = Minimise.of(
             basis,
             # Its kind was agreed on, and no kind has a part that its owner keeps.
@@ -55,7 +62,7 @@ class PartyCost(Secret):
             raise RangeError(
                 f"this party's own cost: {error.plain}", code=error.code
             ) from None
-        terms = Terms(
+        terms = SumTerms(
             topology=topology,
             law=law,
             policy=consortium.rules.policy,
@@ -99,7 +106,7 @@ class PartyCost(Secret):
         )
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ProtocolPlan:
         return plan_for_recipe(self.recipe, self.terms, self.recipe.agreed)
 
     @property
@@ -115,7 +122,7 @@ class PartyCost(Secret):
         assert party is not None
         ledgers = {} if ledger is None else {party: ledger}
         terms = replace(self.terms, driver=driver, ledgers=ledgers, new_data=new_data)
-        released = run_job(
+        released = run_sum_job(
             self.recipe,
             {party: self.recipe.contribution(party, self.cost)},
             terms,

@@ -12,29 +12,33 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
-from veilsum.locale import Line
-from veilsum.masks.fixed_point import Grid, as_python_integers, deviation_bits
+from veilsum.locale import LocaleLine
+from veilsum.masks.fixed_point import (
+    FixedPointGrid,
+    as_python_integers,
+    grid_bits_of_deviation,
+)
 from veilsum.minimise.costs.bases import Quadratic
-from veilsum.minimise.costs.cost import Cost, coefficient_rows
+from veilsum.minimise.costs.cost import Cost, cost_coefficient_rows
 from veilsum.minimise.costs.domains import Domain, WholeSpace
 from veilsum.minimise.methods.one_shot import FLAT
 from veilsum.minimise.methods.settings import Settings
-from veilsum.minimise.question import Minimise, plain_value
-from veilsum.models.plausible import check_sizes
+from veilsum.minimise.question import Minimise, plain_cost_value
+from veilsum.models.plausible import check_plausible_sizes
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.layout import Layout, array
-from veilsum.numbers.units import few_decimals, power_unit, unit_of
+from veilsum.numbers.layout import NumberLayout, layout_array
+from veilsum.numbers.units import few_decimals_unit, numeric_unit_of, power_of_two_unit
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.showing import Rendering, counted, numbers_in_line
-from veilsum.sums.recipes import Contribution, Sums
+from veilsum.showing import Rendering, counted_words, numbers_in_line
+from veilsum.sums.recipes import SumContribution, Sums
 from veilsum.sums.releases import (
     BY_PARTY,
-    Release,
+    SumRelease,
     released_lines_by_piece,
     with_releases,
 )
-from veilsum.sums.running import JobResult, run_job
-from veilsum.sums.terms import Options, Terms, parties_data_by_name
+from veilsum.sums.running import SumJobResult, run_sum_job
+from veilsum.sums.terms import SumOptions, SumTerms, parties_data_by_name
 
 # Everybody solves the same sum: answers may differ by rounding.
 AGREE = 1e-9
@@ -53,15 +57,15 @@ class QuadraticProgram(Minimise):
         grid: what coefficients are whole numbers of, in steps fine enough for masks.
     """
 
-    grid: Grid
+    grid: FixedPointGrid
     reach: int
-    layout: Layout
+    layout: NumberLayout
 
     def check_sum(self, sums: Sums) -> None:
         """Refuse coefficients beyond the range of all parties together."""
-        check_sizes(self.layout.counts, sums[-1])
+        check_plausible_sizes(self.layout.counts, sums[-1])
 
-    def contribution(self, party: str, cost: Cost) -> Contribution:
+    def contribution(self, party: str, cost: Cost) -> SumContribution:
         """Return one party's coefficients as whole numbers; or refuse."""
         assert cost.counts is not None
         whole = as_python_integers(self.grid.quantise(cost.counts))
@@ -73,7 +77,7 @@ class QuadraticProgram(Minimise):
                 plain=f"{beyond}; agree on a larger one, or on a larger unit",
                 code="value-out-of-range",
             )
-        return Contribution(lambda _: whole, (cost.coefficients,))
+        return SumContribution(lambda _: whole, (cost.coefficients,))
 
     def answer(self, sums: Sums) -> Vector:
         total = self.layout.counts.values(sums[0])
@@ -102,22 +106,22 @@ class QuadraticProgram(Minimise):
                 code="sum-unbounded",
             )
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         del sums
-        return Release.from_layout("quadratic program", self.layout)
+        return SumRelease.from_layout("quadratic program", self.layout)
 
-    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+    def stated(self, promise: Guarantee, releases: Sequence[SumRelease]) -> Guarantee:
         """Return what holds: nothing of these costs is left unmasked."""
         return with_releases(promise, releases, whole=True, wording=BY_PARTY)
 
     def shown(
-        self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[Line, ...]:
+        self, members: tuple[str, ...], releases: Sequence[SumRelease]
+    ) -> tuple[LocaleLine, ...]:
         return released_lines_by_piece([members], releases)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class QuadraticResult(JobResult):
+class QuadraticResult(SumJobResult):
     """The minimiser of a sum of quadratic costs.
 
     Attributes:
@@ -134,7 +138,7 @@ class QuadraticResult(JobResult):
 
     def answered(self) -> Rendering:
         """Return the minimiser, to be seen."""
-        many = counted(len(self.released.members), "cost")
+        many = counted_words(len(self.released.members), "cost")
         title = (
             f"Minimiser of the sum of {many}: {numbers_in_line(self.answer.tolist())}"
         )
@@ -150,7 +154,7 @@ def quadratic_program(
     *,
     domain: Domain | None = None,
     unit: object = None,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> QuadraticResult:
     """Return the minimiser of sum_i x'P_i x / 2 + q_i'x over a public domain.
 
@@ -161,7 +165,7 @@ def quadratic_program(
             that equal sums have equal bits. Without one a simulation takes the decimals
             that all of them have; real parties count in a power of two, 2^-96 or for
             `lattice` 2^-60 of sigma.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
     made = {
         name: Cost.quadratic(p, q)
@@ -175,14 +179,18 @@ def quadratic_program(
         )
     first = next(iter(made.values()))
     where = domain or WholeSpace(first.dim)
-    chosen = _unit(made, options) if unit is None else unit_of(unit)
-    sigma, grid = cast("float | None", options.get("sigma")), Grid(0, chosen)
+    chosen = (
+        _unit_of_quadratic_costs(made, options)
+        if unit is None
+        else numeric_unit_of(unit)
+    )
+    sigma, grid = cast("float | None", options.get("sigma")), FixedPointGrid(0, chosen)
     if sigma is not None:
         # One sigma is the same in all directions of P, as it is for a single cost.
         widths = Quadratic(first.dim).widths
         options["sigma"] = sigma * widths
-        fine = deviation_bits(sigma / float(chosen), 2**FINE_BITS)
-        grid = Grid(max(0, fine), chosen)
+        fine = grid_bits_of_deviation(sigma / float(chosen), 2**FINE_BITS)
+        grid = FixedPointGrid(max(0, fine), chosen)
     graph = options.get("topology")
     n = graph.n_parties if isinstance(graph, Topology) else len(made)
     reach = (2 ** (TOTAL_BITS - 1) - 1) // n
@@ -191,8 +199,8 @@ def quadratic_program(
     bits = (n * reach).bit_length() + 1
     held = {name: cost.counted(chosen) for name, cost in made.items()}
     size, step = first.basis.size, grid.exact_step
-    layout = Layout((array("cost_coefficients", size, step, bits),))
-    terms = Terms.of(list(made), counts=layout.counts, options=options)
+    layout = NumberLayout((layout_array("cost_coefficients", size, step, bits),))
+    terms = SumTerms.of(list(made), counts=layout.counts, options=options)
     recipe = QuadraticProgram(
         basis=first.basis,
         domain=where,
@@ -203,12 +211,12 @@ def quadratic_program(
         reach=reach,
         layout=layout,
     )
-    released = run_job(
+    released = run_sum_job(
         recipe,
         {name: recipe.contribution(name, cost) for name, cost in held.items()},
         terms,
         agreed={
-            "quadratic program": [first.dim, plain_value(where)],
+            "quadratic program": [first.dim, plain_cost_value(where)],
             "unit": str(chosen),
         },
     )
@@ -220,14 +228,16 @@ def quadratic_program(
     )
 
 
-def _unit(costs: Mapping[str, Cost], options: Options) -> Fraction:
+def _unit_of_quadratic_costs(
+    costs: Mapping[str, Cost], options: SumOptions
+) -> Fraction:
     """Return what coefficients count in where nobody said."""
     found = None
     if getattr(options.get("driver"), "party", None) is None:
-        found = few_decimals(coefficient_rows(list(costs.values())))
+        found = few_decimals_unit(cost_coefficient_rows(list(costs.values())))
     if found is not None:
         return found
     sigma = cast("float | None", options.get("sigma"))
     if sigma is None:
         return FINEST
-    return max(FINEST, power_unit(Fraction(sigma), BELOW_SIGMA))
+    return max(FINEST, power_of_two_unit(Fraction(sigma), BELOW_SIGMA))

@@ -22,40 +22,40 @@ from veilsum.errors import (
     ProtocolError,
     RangeError,
 )
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.topology import Topology
-from veilsum.locale import Line
-from veilsum.masks.laws import Law, Masks
+from veilsum.locale import LocaleLine
+from veilsum.masks.laws import MaskLaw, Masks
 from veilsum.minimise.costs.bases import Basis, Quadratic
 from veilsum.minimise.costs.cost import Cost, common_basis
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.costs.remainders import (
-    Alike,
+    AlikeRemainders,
+    CostRemainder,
     Kind,
-    Remainder,
     SquaredNorm,
-    exposed,
-    stack,
+    exposed_by_remainder,
+    stack_remainders,
 )
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.one_shot import OneShot
-from veilsum.minimise.methods.schedule import Facts, Schedule
+from veilsum.minimise.methods.schedule import MethodSchedule, ScheduleFacts
 from veilsum.minimise.methods.settings import Settings
-from veilsum.minimise.rounds import MethodRounds, Schedules
+from veilsum.minimise.rounds import MethodRounds, MethodSchedules
 from veilsum.numbers.arrays import (
     Array,
     Vector,
     Vectors,
+    as_float_vector,
     as_floats,
-    as_vector,
     listed_names,
 )
 from veilsum.numbers.secrets import Secret
-from veilsum.privacy.guarantee import Guarantee, released_by
-from veilsum.showing import Rendering, counted, numbers_in_line
-from veilsum.sums.recipes import Contribution, Sums
-from veilsum.sums.releases import PossibleRound, Release
-from veilsum.sums.running import JobResult
+from veilsum.privacy.guarantee import Guarantee, released_by_honest_piece
+from veilsum.showing import Rendering, counted_words, numbers_in_line
+from veilsum.sums.recipes import SumContribution, Sums
+from veilsum.sums.releases import PossibleRound, SumRelease
+from veilsum.sums.running import SumJobResult
 
 # Up to here "auto" prefers one sum of all coefficients to iterations.
 MOST_COEFFICIENTS = 5000
@@ -68,7 +68,7 @@ AGREED = (
 
 
 @dataclass(frozen=True)
-class Withheld(Alike):
+class WithheldCost(AlikeRemainders):
     """Stands for the part of a cost that its owner keeps: known to be there, no more.
 
     Attributes:
@@ -92,8 +92,8 @@ class Minimise:
 
     Attributes:
         basis: phi, which all coefficients belong to.
-        remainders: by party, what of its cost is not masked; `Withheld` where only its
-            owner has it.
+        remainders: by party, what of its cost is not masked; `WithheldCost` where only
+            its owner has it.
         schedules: how an iterative method runs among whoever is in the epoch; None for
             one sum.
         start: by party, x_i(0).
@@ -105,11 +105,11 @@ class Minimise:
 
     basis: Basis
     domain: Domain
-    remainders: Mapping[str, Remainder]
-    law: Law
+    remainders: Mapping[str, CostRemainder]
+    law: MaskLaw
     settings: Settings
-    schedules: Schedules | None = None
-    schedule: Schedule | None = None
+    schedules: MethodSchedules | None = None
+    schedule: MethodSchedule | None = None
     start: Mapping[str, Vector] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
     tolerance_unused: str | None = None
@@ -118,10 +118,10 @@ class Minimise:
     def of(
         cls,
         basis: Basis,
-        remainders: Mapping[str, Remainder],
+        remainders: Mapping[str, CostRemainder],
         *,
         topology: Topology,
-        law: Law,
+        law: MaskLaw,
         domain: Domain,
         settings: Settings,
         faults: LinkFaults | None = None,
@@ -140,17 +140,19 @@ class Minimise:
             limits: what masks do not cover beside the remainders.
         """
         known = {
-            name: Withheld(exposed(one)) if one.kind == "local" else one
+            name: WithheldCost(exposed_by_remainder(one))
+            if one.kind == "local"
+            else one
             for name, one in remainders.items()
         }
-        rest = stack(list(known.values()))
+        rest = stack_remainders(list(known.values()))
         made = cls(
             basis=basis,
             domain=domain,
             remainders=known,
             law=law,
             settings=settings,
-            limits=(*exposed(rest), *limits),
+            limits=(*exposed_by_remainder(rest), *limits),
         )
         wrong = faults is not None and bool(faults.kinds)
         simple = rest.kind != "local" and basis.size <= MOST_COEFFICIENTS
@@ -161,10 +163,10 @@ class Minimise:
             # It refuses parts of costs that stay with their owners.
             OneShot(basis, rest, topology.n_parties, domain)
             return made
-        _check_magnitudes(settings, law, wrong=wrong)
-        facts = public_facts(topology, domain, law, basis, rest, faults)
-        schedules = Schedules(settings, facts)
-        start = _start(settings.start, topology, domain)
+        _check_cost_magnitudes(settings, law, wrong=wrong)
+        facts = public_facts_of_costs(topology, domain, law, basis, rest, faults)
+        schedules = MethodSchedules(settings, facts)
+        start = _minimise_start(settings.start, topology, domain)
         unused = None
         if faults is not None and settings.tolerance is not None:
             unused = faults.no_stopping
@@ -215,9 +217,9 @@ class Minimise:
         """Everything else that parties compare before they start."""
         settings = self.settings
         return {
-            "basis": plain_value(self.basis),
-            "remainder": plain_value(self.remainder),
-            "domain": plain_value(self.domain),
+            "basis": plain_cost_value(self.basis),
+            "remainder": plain_cost_value(self.remainder),
+            "domain": plain_cost_value(self.domain),
             "method": settings.method,
             "iterations": settings.iterations,
             "start": np.asarray(settings.start, dtype=np.float64).tolist(),
@@ -232,7 +234,7 @@ class Minimise:
     def check_sum(self, sums: Sums) -> None:
         """Accept every sum: coefficients of costs have no agreed range."""
 
-    def contribution(self, party: str, cost: Cost) -> Contribution:
+    def contribution(self, party: str, cost: Cost) -> SumContribution:
         rounds = None
         if self.schedules is not None:
             rounds = MethodRounds(
@@ -243,7 +245,7 @@ class Minimise:
                 start=self.start[party],
             )
         own = cost.given(self.law)
-        return Contribution(lambda _: own, (cost.coefficients,), rounds)
+        return SumContribution(lambda _: own, (cost.coefficients,), rounds)
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return the recipe for those who are left: theirs are the remainders."""
@@ -251,8 +253,8 @@ class Minimise:
         return replace(self, remainders=kept)
 
     @property
-    def remainder(self) -> Remainder:
-        return stack(list(self.remainders.values()))
+    def remainder(self) -> CostRemainder:
+        return stack_remainders(list(self.remainders.values()))
 
     @property
     def one_shot(self) -> OneShot:
@@ -283,17 +285,17 @@ class Minimise:
         """Those of one sum: rounds lead to nothing beyond it."""
         return self.size
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         del sums
         shown = {"cost_coefficients": self.size}
-        return Release("a minimiser of summed costs", shown)
+        return SumRelease("a minimiser of summed costs", shown)
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
         """One sum: an iterative method leads to nothing beyond it."""
         return (PossibleRound("only_sum", self.release(()).statistics),)
 
-    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+    def stated(self, promise: Guarantee, releases: Sequence[SumRelease]) -> Guarantee:
         del releases
         if not promise.kind.hides:
             return promise
@@ -301,15 +303,15 @@ class Minimise:
         return replace(promise, limits=tuple(limits))
 
     def shown(
-        self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[Line, ...]:
+        self, members: tuple[str, ...], releases: Sequence[SumRelease]
+    ) -> tuple[LocaleLine, ...]:
         """Return in words that the sum of the costs becomes known."""
         del releases
-        return (released_by(members),)
+        return (released_by_honest_piece(members),)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Minimised(JobResult):
+class Minimised(SumJobResult):
     """The minimiser of all parties' costs together, as one of them knows it."""
 
     @property
@@ -318,7 +320,7 @@ class Minimised(JobResult):
         return cast("Minimise", self.recipe)
 
     @cached_property
-    def releases(self) -> tuple[Release, ...]:
+    def releases(self) -> tuple[SumRelease, ...]:
         """What the one sum showed, or would show: rounds lead to nothing beyond it."""
         return (self.recipe.release(()),)
 
@@ -331,7 +333,7 @@ class Minimised(JobResult):
         return self.costs.method
 
     def answered(self) -> Rendering:
-        many = counted(len(self.released.members), "party")
+        many = counted_words(len(self.released.members), "party")
         return Rendering(
             f"Minimiser over {many}: {numbers_in_line(self.minimiser.tolist())}"
         )
@@ -341,7 +343,7 @@ class Minimised(JobResult):
         if not self.iterations:
             return super().road
         return (
-            f"{counted(self.iterations, 'iteration')} of {self.method} under "
+            f"{counted_words(self.iterations, 'iteration')} of {self.method} under "
             f"{self.terms.law.name} masks; {self.released.bytes:,} bytes over all links"
         )
 
@@ -361,19 +363,19 @@ class Minimised(JobResult):
         }
 
 
-def public_facts(
+def public_facts_of_costs(
     topology: Topology,
     domain: Domain,
-    law: Law,
+    law: MaskLaw,
     basis: Basis,
-    remainder: Remainder,
+    remainder: CostRemainder,
     faults: LinkFaults | None = None,
-) -> Facts:
+) -> ScheduleFacts:
     drawn = np.asarray(law.masks.sigma or 0.0)
     if isinstance(basis, Quadratic):
         drawn = drawn / basis.widths
     shared = remainder.scale if isinstance(remainder, SquaredNorm) else 0.0
-    return Facts(
+    return ScheduleFacts(
         domain=domain,
         basis=basis,
         curvature=2.0 * shared if shared > 0 else None,
@@ -384,14 +386,14 @@ def public_facts(
     )
 
 
-def masks_of(masks: Masks, basis: Basis) -> Masks:
+def masks_of_minimisation(masks: Masks, basis: Basis) -> Masks:
     """Return masks whose one sigma is the same in all directions of a basis."""
     if isinstance(basis, Quadratic) and isinstance(masks.sigma, float):
         return masks.altered(sigma=masks.sigma * basis.widths)
     return masks
 
 
-def plain_value(value: Any) -> Any:
+def plain_cost_value(value: Any) -> Any:
     """Return a public value as JSON has it; what is a party's own is only named."""
     name = type(value).__name__
     if isinstance(value, Secret) or not is_dataclass(value):
@@ -400,12 +402,12 @@ def plain_value(value: Any) -> Any:
     return [name, {key: np.asarray(part).tolist() for key, part in parts.items()}]
 
 
-def _start(start: ArrayLike, topology: Topology, domain: Domain) -> Vectors:
+def _minimise_start(start: ArrayLike, topology: Topology, domain: Domain) -> Vectors:
     shape = (topology.n_parties, domain.dim)
     array = as_floats(start, what="the start")
     if array.shape == shape:
         return np.array(array)
-    point = as_vector(array, dim=domain.dim, what="the start")
+    point = as_float_vector(array, dim=domain.dim, what="the start")
     return np.array(np.broadcast_to(point, shape))
 
 
@@ -424,7 +426,7 @@ def _check_one_shot(topology: Topology, *, wrong: bool) -> None:
         )
 
 
-def _check_magnitudes(settings: Settings, law: Law, *, wrong: bool) -> None:
+def _check_cost_magnitudes(settings: Settings, law: MaskLaw, *, wrong: bool) -> None:
     if law.sums_only:
         use = "law lattice" if wrong else "method one-shot, or law lattice"
         raise InvalidInputError(
@@ -443,16 +445,18 @@ def _check_magnitudes(settings: Settings, law: Law, *, wrong: bool) -> None:
 # Costs that are here: everybody's in a simulation, or a real party's own.
 
 
-def check_costs(costs: Mapping[str, Cost], topology: Topology, domain: Domain) -> Basis:
+def check_costs_of_minimisation(
+    costs: Mapping[str, Cost], topology: Topology, domain: Domain
+) -> Basis:
     """Refuse costs that do not fit each other, the domain or the graph.
 
     Returns:
         the basis of all of them.
     """
-    _check_domain(domain)
+    _check_cost_domain(domain)
     for name, cost in costs.items():
         wanted = "Cost.from_gradient(function, dim=2)"
-        check_kind(f"the cost of {name!r}", cost, Cost, wanted)
+        check_kind_of_cost_argument(f"the cost of {name!r}", cost, Cost, wanted)
     common_basis(costs)
     basis = next(iter(costs.values())).basis
     if basis.dim != domain.dim:
@@ -461,7 +465,7 @@ def check_costs(costs: Mapping[str, Cost], topology: Topology, domain: Domain) -
             f"but the domain has dimension {domain.dim}",
             code="dimension-differs",
         )
-    parts = components(topology)
+    parts = graph_components(topology)
     if len(parts) > 1:
         pieces = "; ".join(listed_names(topology.names(part)) for part in parts[:4])
         raise InvalidGraphError(
@@ -472,7 +476,7 @@ def check_costs(costs: Mapping[str, Cost], topology: Topology, domain: Domain) -
     return basis
 
 
-def encoded(costs: Mapping[str, Cost], law: Law) -> Array[Any]:
+def encode_cost_coefficients(costs: Mapping[str, Cost], law: MaskLaw) -> Array[Any]:
     """Return coefficients in the law's numbers, a row each; name who is beyond it."""
     rows = []
     for name, cost in costs.items():
@@ -486,7 +490,9 @@ def encoded(costs: Mapping[str, Cost], law: Law) -> Array[Any]:
     return np.stack(rows)
 
 
-def check_kind(what: str, found: object, kind: type | UnionType, wanted: str) -> None:
+def check_kind_of_cost_argument(
+    what: str, found: object, kind: type | UnionType, wanted: str
+) -> None:
     """Refuse what is of another kind, and say what to give instead."""
     if not isinstance(found, kind):
         name = type(found).__name__
@@ -495,7 +501,7 @@ def check_kind(what: str, found: object, kind: type | UnionType, wanted: str) ->
         )
 
 
-def _check_domain(domain: object) -> None:
+def _check_cost_domain(domain: object) -> None:
     if isinstance(domain, Mapping | list | tuple):
         raise InvalidInputError(
             "one public domain serves all parties: a domain of a party's own would "

@@ -22,55 +22,63 @@ import scipy
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.files.output import prepare_folder
-from veilsum.graphs.cutting import CutParts, even_ends
-from veilsum.graphs.families import build_part
-from veilsum.graphs.links import touching
+from veilsum.files.output import prepare_output_folder
+from veilsum.graphs.cutting import CutParts, even_ends_of_graph_parts
+from veilsum.graphs.families import build_part_of_graph
+from veilsum.graphs.links import links_touching_parties
 from veilsum.graphs.topology import Topology
-from veilsum.masks.fixed_point import Grid
-from veilsum.masks.laws import LatticeMasks, Law, Masks
-from veilsum.masks.masking import CounterStreams, exact_totals, masks_in_pieces
-from veilsum.memory import check_room
+from veilsum.masks.fixed_point import FixedPointGrid
+from veilsum.masks.laws import LatticeMasks, MaskLaw, Masks
+from veilsum.masks.masking import (
+    CounterStreams,
+    exact_totals_of_masked_rows,
+    masks_in_pieces,
+)
+from veilsum.memory import check_memory_room
 from veilsum.minimise.checkpoints import (
     check_reached,
-    fingerprint,
+    checkpoint_fingerprint,
     read_checkpoint,
     write_checkpoint,
 )
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import SquaredNorm
-from veilsum.minimise.engines.engine import Precision, Task, check_bounded
+from veilsum.minimise.engines.engine import (
+    EngineTask,
+    Precision,
+    check_bounded_iterates,
+)
 from veilsum.minimise.engines.mpi import (
-    Halo,
+    EngineRanks,
     RankEngine,
-    Ranks,
-    all_ranks,
-    leaves,
-    settle,
+    RankHalo,
+    all_mpi_ranks,
+    arrays_of_rank_state,
+    settle_mpi_requests,
 )
 from veilsum.minimise.large_graphs import (
     MIXING,
     TARGETS_PURPOSE,
     LargeMethod,
-    check_asked,
-    check_cancelled,
-    exact_answer,
-    given_targets,
-    in_words,
+    check_large_graph_masks_cancel,
+    check_large_graph_run,
+    exact_answer_of_large_graph,
+    given_large_graph_targets,
+    integer_law_of_large_graph,
     method_of,
 )
-from veilsum.minimise.methods.base import Method, State
+from veilsum.minimise.methods.base import Method, MethodState
 from veilsum.numbers.arrays import (
     Array,
     PartyPoints,
     Sparse,
     Vector,
-    as_whole,
+    as_whole_number,
 )
 from veilsum.numbers.shapes import Bool, Float, Int
-from veilsum.progress import Progress, silent, watched
-from veilsum.showing import Renderable, Rendering, counted, numbers_in_line
+from veilsum.progress import Progress, silent_progress, watch_progress
+from veilsum.showing import Renderable, Rendering, counted_words, numbers_in_line
 
 # Mixing weights that follow from the degrees of two ends, or of all.
 BY_DEGREE = ("metropolis", "lazy-metropolis", "max-degree")
@@ -81,7 +89,7 @@ AT_ONCE = 10
 
 
 @dataclass(frozen=True, eq=False)
-class OwnGraph:
+class RankOwnGraph:
     """One rank's part of a graph: its parties' links, and nobody else's.
 
     Attributes:
@@ -89,31 +97,33 @@ class OwnGraph:
         links: (e, 2) that have an end here, by the numbers of all parties.
     """
 
-    ranks: Ranks
+    ranks: EngineRanks
     links: Int[Array[np.int32], "e 2"]
 
     @classmethod
-    def of_family(cls, spec: str, comm: Any = None) -> OwnGraph:
+    def of_family(cls, spec: str, comm: Any = None) -> RankOwnGraph:
         """Return this rank's part of the graph that a string names.
 
         Other parties' links are never made where the family allows it: `geometric` and
         `grid`. What does not fit is refused before, with the bytes it takes.
         """
-        comm, found = comm or all_ranks(), []
+        comm, found = comm or all_mpi_ranks(), []
 
         def own(n_parties: int) -> slice:
-            found.append(Ranks(even_ends(n_parties, comm.size), comm))
+            found.append(
+                EngineRanks(even_ends_of_graph_parts(n_parties, comm.size), comm)
+            )
             return found[-1].own
 
-        links = build_part(spec, own).ends
+        links = build_part_of_graph(spec, own).ends
         return cls(found[-1], links)
 
     @classmethod
-    def of_links(cls, n_parties: int, ends: Any, comm: Any = None) -> OwnGraph:
+    def of_links(cls, n_parties: int, ends: Any, comm: Any = None) -> RankOwnGraph:
         """Return this rank's part of links that may be a file mapped into memory."""
-        comm = comm or all_ranks()
-        ranks = Ranks(even_ends(n_parties, comm.size), comm)
-        return cls(ranks, touching(ends, ranks.own))
+        comm = comm or all_mpi_ranks()
+        ranks = EngineRanks(even_ends_of_graph_parts(n_parties, comm.size), comm)
+        return cls(ranks, links_touching_parties(ends, ranks.own))
 
     @property
     def n_parties(self) -> int:
@@ -189,24 +199,24 @@ class OwnGraph:
         own, outside = self.ranks.own, self._outside
         table = np.empty((len(self.degrees) + len(outside), 1))
         table[: len(self.degrees), 0] = self.degrees
-        for one in Halo.around(self.ranks, outside).post(table, 0):
+        for one in RankHalo.around(self.ranks, outside).post(table, 0):
             one.Wait()
         places = self._heard.indices - np.int32(own.start)
         far = self._heard.indices[self._far]
         places[self._far] = len(self.degrees) + np.searchsorted(outside, far)
         return table[places, 0]
 
-    def law(self, masks: Masks) -> Law:
+    def law(self, masks: Masks) -> MaskLaw:
         """Return the law of masks that all ranks have: the coarsest grid of any."""
         own = masks.on(self.topology)
         if not isinstance(own, LatticeMasks):
             return own
         bits = -int(self.ranks.largest(-own.grid.bits))
-        found = replace(own, grid=Grid(bits, masks.unit))
+        found = replace(own, grid=FixedPointGrid(bits, masks.unit))
         wide = self.ranks.largest(float(found.wide)) > 0
         return replace(found, wide=wide)
 
-    def masks(self, law: Law, streams: CounterStreams, size: int) -> Array[Any]:
+    def masks(self, law: MaskLaw, streams: CounterStreams, size: int) -> Array[Any]:
         """Return this rank's rows of the masks, the same as on one machine."""
         own = self.ranks.own
         return masks_in_pieces(self.topology, law, streams, size=size, rows=own)
@@ -215,7 +225,7 @@ class OwnGraph:
         """Return the exact sum of all ranks' rows, column by column; of masks 0."""
         # In limbs, each of which is added up by itself and fits a word.
         modulus, limb = 1 << (LIMB * LIMBS), (1 << LIMB) - 1
-        totals = [total % modulus for total in exact_totals(numbers)]
+        totals = [total % modulus for total in exact_totals_of_masked_rows(numbers)]
         limbs = np.array(
             [[total >> (LIMB * k) & limb for k in range(LIMBS)] for total in totals]
         )
@@ -228,8 +238,8 @@ class OwnGraph:
         return [one - modulus if one >= modulus // 2 else one for one in found]
 
 
-def own_engine(
-    graph: OwnGraph,
+def engine_of_own_rank(
+    graph: RankOwnGraph,
     *,
     method: Method[Any],
     weights: Sparse,
@@ -250,13 +260,13 @@ def own_engine(
             code="rows-of-other-rank",
         )
     few = slice(0, 1)
-    kept = len([*leaves(method.begin(start[few], cost.rows(few)))])
+    kept = len([*arrays_of_rank_state(method.begin(start[few], cost.rows(few)))])
     arrays = 2 * kept + method.traits.vectors + 2
-    check_room(
+    check_memory_room(
         arrays * start.size * np.dtype(precision).itemsize + 100 * len(graph.links),
         f"a rank with {len(start):,} of {graph.n_parties:,} parties",
     )
-    task = Task(
+    task = EngineTask(
         method=method,
         weights={"symmetric": weights},
         cost=cost,
@@ -280,12 +290,12 @@ class RanksFound:
     iterations: int
 
 
-def go_through(
+def iterate_on_all_ranks(
     engine: RankEngine,
     iterations: int,
     *,
-    state: State | None = None,
-    told: Callable[[State], object] | None = None,
+    state: MethodState | None = None,
+    told: Callable[[MethodState], object] | None = None,
 ) -> RanksFound:
     """Carry iterations out on all ranks, looking at the numbers now and then.
 
@@ -305,7 +315,7 @@ def go_through(
         count = AT_ONCE - now.iteration % AT_ONCE
         now = engine.advance(now, min(count, iterations - now.iteration))
         farthest = np.abs(engine.points(now)).max(initial=0.0)
-        check_bounded(engine.ranks.largest(float(farthest)), now.iteration)
+        check_bounded_iterates(engine.ranks.largest(float(farthest)), now.iteration)
         if told is not None:
             told(now)
     own = engine.points(now)
@@ -378,13 +388,13 @@ class RanksRun(Renderable):
 
     def _told(self) -> Iterator[str]:
         yield (
-            f"{counted(self.iterations, 'iteration')} of {self.method} by "
-            f"{counted(self.ranks, 'rank')} on {self.graph}; worst party's error "
+            f"{counted_words(self.iterations, 'iteration')} of {self.method} by "
+            f"{counted_words(self.ranks, 'rank')} on {self.graph}; worst party's error "
             f"{self.max_error:.3g}"
         )
         yield "masks add up to zero, exactly"
         if self.resumed:
-            yield f"resumed after {counted(self.resumed, 'iteration')}"
+            yield f"resumed after {counted_words(self.resumed, 'iteration')}"
         yield f"{self.halo:.2%} of the parties crossed between ranks in a round"
 
 
@@ -421,16 +431,16 @@ def large_on_ranks(
     >>> found.parties, found.sum_of_masks
     (3000, (0, 0, 0, 0))
     """
-    iterations = as_whole(iterations, what="iterations", least=1)
-    check_asked(method, every)
+    iterations = as_whole_number(iterations, what="iterations", least=1)
+    check_large_graph_run(method, every)
     if checkpoint is not None:
-        prepare_folder(Path(checkpoint).parent)
+        prepare_output_folder(Path(checkpoint).parent)
     if isinstance(graph, str):
-        here = OwnGraph.of_family(graph, comm)
+        here = RankOwnGraph.of_family(graph, comm)
     else:
-        here = OwnGraph.of_links(graph.n_parties, graph.edges, comm)
+        here = RankOwnGraph.of_links(graph.n_parties, graph.edges, comm)
     here.parts.check()
-    ranks, rows = here.ranks, _own_targets(here, targets, dim, seed)
+    ranks, rows = here.ranks, _targets_of_own_rank(here, targets, dim, seed)
     reach = ranks.largest(float(np.abs(rows).max()))
     if not reach < np.inf:
         raise InvalidInputError(
@@ -438,14 +448,16 @@ def large_on_ranks(
             code="targets-not-finite",
         )
     reach = max(1.0, reach)
-    law = in_words(here.law(Masks("lattice", sigma, grid, 2.0 * reach)))
+    law = integer_law_of_large_graph(
+        here.law(Masks("lattice", sigma, grid, 2.0 * reach))
+    )
     numbers = here.masks(law, CounterStreams(seed), rows.shape[1])
     sums = here.exact_sums(numbers)
     # ||x - p||^2 is ||x||^2 - 2 p'x and a number: -2 p is masked.
     own = law.encode(-2.0 * rows)
     total = here.exact_sums(own)
     numbers += own
-    check_cancelled(sums, total, here.exact_sums(numbers))
+    check_large_graph_masks_cancel(sums, total, here.exact_sums(numbers))
     cost = EffectiveCost(Affine(rows.shape[1]), law.decode(numbers), SquaredNorm(1.0))
     start = np.zeros_like(rows)
     del rows, own, numbers
@@ -456,7 +468,7 @@ def large_on_ranks(
         kept = float(weights.diagonal(ranks.own.start).min())
         return -2.0 * ranks.largest(-kept) - 1.0
 
-    engine = own_engine(
+    engine = engine_of_own_rank(
         here,
         method=method_of(method, start.shape[1], step=step, reach=reach, least=least),
         weights=weights,
@@ -467,21 +479,21 @@ def large_on_ranks(
     if checkpoint is not None:
         size = (ranks.comm.size, here.n_parties)
         settings = (method, step, reach, float(sigma), law.grid.bits, *size)
-        digest = fingerprint(settings, here.links, cost.coefficients)
-        kept = _Kept(here.ranks, Path(checkpoint), digest, 60.0 * every)
+        digest = checkpoint_fingerprint(settings, here.links, cost.coefficients)
+        kept = _RankCheckpoints(here.ranks, Path(checkpoint), digest, 60.0 * every)
     state = None if kept is None else kept.latest(engine.begin())
     if kept is not None and state is not None:
         check_reached(kept.path, state.iteration, iterations)
-    with watched(False if ranks.comm.rank else progress) as opening:
-        advance = (opening or silent)("iterations", iterations)
+    with watch_progress(False if ranks.comm.rank else progress) as opening:
+        advance = (opening or silent_progress)("iterations", iterations)
 
-        def told(now: State) -> None:
+        def told(now: MethodState) -> None:
             advance(now.iteration)
             if kept is not None:
                 kept.look(now, at_end=now.iteration >= iterations)
 
-        found = go_through(engine, iterations, state=state, told=told)
-    answer = exact_answer(law, total, here.n_parties)
+        found = iterate_on_all_ranks(engine, iterations, state=state, told=told)
+    answer = exact_answer_of_large_graph(law, total, here.n_parties)
     away = np.linalg.norm(found.own - answer, axis=1).max()
     return RanksRun(
         graph=graph if isinstance(graph, str) else "a graph",
@@ -502,14 +514,16 @@ def large_on_ranks(
     )
 
 
-def _own_targets(
-    here: OwnGraph, targets: ArrayLike | None, dim: int, seed: int
+def _targets_of_own_rank(
+    here: RankOwnGraph, targets: ArrayLike | None, dim: int, seed: int
 ) -> Float[Array[np.float64], "own m"]:
     own, parties = here.ranks.own, here.n_parties
     if targets is not None:
-        return np.array(given_targets(targets, parties)[own], dtype=np.float64)
-    dim = as_whole(dim, what="dim", least=1)
-    seed = as_whole(seed, what="a seed", least=0)
+        return np.array(
+            given_large_graph_targets(targets, parties)[own], dtype=np.float64
+        )
+    dim = as_whole_number(dim, what="dim", least=1)
+    seed = as_whole_number(seed, what="a seed", least=0)
     stream = np.random.default_rng((TARGETS_PURPOSE, seed))
     rows = np.empty((own.stop - own.start, dim))
     # One stream for all, so that numbers do not depend on who has which parties.
@@ -522,14 +536,14 @@ def _own_targets(
 
 
 @dataclass(eq=False)
-class _Kept:
+class _RankCheckpoints:
     """Checkpoints of all ranks: a file each, of the same iteration.
 
     A new one has another name than the last, which is removed only when all ranks have
     written theirs: whenever they are stopped, one iteration is whole.
     """
 
-    ranks: Ranks
+    ranks: EngineRanks
     path: Path
     digest: str
     seconds: float
@@ -540,17 +554,17 @@ class _Kept:
         which = f"{self.ranks.comm.rank}-of-{self.ranks.comm.size}-{'ab'[slot]}"
         return self.path.with_name(f"{self.path.stem}.{which}{self.path.suffix}")
 
-    def look(self, state: State, *, at_end: bool) -> None:
+    def look(self, state: MethodState, *, at_end: bool) -> None:
         """Write if the first rank says that it is time, and at the end."""
         due = np.array([monotonic() - self.last >= self.seconds], dtype=np.int64)
-        settle([self.ranks.comm.Ibcast(due)])
+        settle_mpi_requests([self.ranks.comm.Ibcast(due)])
         if at_end or due[0]:
             self.write(state)
 
     def write(self, state: Any) -> None:
         """Write this rank's rows, and wait until all ranks have."""
         write_checkpoint(self._file(1 - self.slot), self.digest, state)
-        settle([self.ranks.comm.Ibarrier()])
+        settle_mpi_requests([self.ranks.comm.Ibarrier()])
         self._file(self.slot).unlink(missing_ok=True)
         self.slot, self.last = 1 - self.slot, monotonic()
 

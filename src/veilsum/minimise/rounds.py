@@ -16,22 +16,26 @@ from msgspec.structs import replace
 from veilsum.errors import BadGradientError, DivergedError
 from veilsum.graphs.mixing import mixing_rate
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import Law
+from veilsum.masks.laws import MaskLaw
 from veilsum.minimise.costs.bases import Basis
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.costs.remainders import Remainder
-from veilsum.minimise.methods.base import Weighting, mix
+from veilsum.minimise.costs.remainders import CostRemainder
+from veilsum.minimise.methods.base import Weighting, mix_method_messages
 from veilsum.minimise.methods.recentring import (
-    chebyshev_factors,
-    differences,
-    moved,
-    next_flow,
+    chebyshev_factors_of_mixing,
+    next_recentring_flow,
+    recentred_differences,
+    recentring_flow_as_integers,
 )
-from veilsum.minimise.methods.schedule import Facts, Schedule, schedule
+from veilsum.minimise.methods.schedule import (
+    MethodSchedule,
+    ScheduleFacts,
+    schedule_of_method,
+)
 from veilsum.minimise.methods.settings import Settings
-from veilsum.minimise.methods.stopping import Stopping
+from veilsum.minimise.methods.stopping import StoppingRule
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.limbs import add, total
+from veilsum.numbers.limbs import add_wide_integers, total_of_wide_integers
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.messages import Numbers
 from veilsum.protocol.work import RoundsEnding
@@ -50,19 +54,19 @@ FAR = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
-class Schedules:
+class MethodSchedules:
     """How the method runs, for whoever is in the epoch; public, and worked out once."""
 
     settings: Settings
-    facts: Facts
+    facts: ScheduleFacts
     # By identity: a graph stays the same object as long as its epoch lasts, and
     # comparing two of them takes longer than a round. Keeping it keeps its identity.
-    _known: dict[int, tuple[Topology, Schedule]] = field(default_factory=dict)
+    _known: dict[int, tuple[Topology, MethodSchedule]] = field(default_factory=dict)
 
-    def on(self, members: Topology) -> Schedule:
+    def on(self, members: Topology) -> MethodSchedule:
         known = self._known.get(id(members))
         if known is None:
-            known = members, schedule(self.settings, self.facts, members)
+            known = members, schedule_of_method(self.settings, self.facts, members)
             self._known[id(members)] = known
         return known[1]
 
@@ -77,7 +81,7 @@ class MixingRow:
         weights: of what it tells itself and of what it hears, in this order.
     """
 
-    schedule: Schedule
+    schedule: MethodSchedule
     me: str
     neighbours: tuple[str, ...]
     along: Array[np.float64]
@@ -85,7 +89,7 @@ class MixingRow:
     weights: dict[Weighting, Array[np.float64]]
 
     @classmethod
-    def of(cls, plan: Schedule, members: Topology, me: str) -> MixingRow:
+    def of(cls, plan: MethodSchedule, members: Topology, me: str) -> MixingRow:
         names, i = members.neighbours(me), members.index(me)
         order = [i, *(members.index(name) for name in names)]
         rows = {kind: w.tocsr()[[i]] for kind, w in plan.weights.items()}
@@ -93,7 +97,7 @@ class MixingRow:
         if plan.recentring_weights is None:
             return cls(plan, me, names, np.zeros(0), (), weights)
         mixing = plan.recentring_weights
-        factors = chebyshev_factors(mixing_rate(mixing), plan.recentring)
+        factors = chebyshev_factors_of_mixing(mixing_rate(mixing), plan.recentring)
         along = mixing.tocsr()[[i]].toarray()[0, order[1:]]
         return cls(plan, me, names, along, tuple(factors), weights)
 
@@ -132,10 +136,10 @@ class MethodRounds(Secret):
         start: x_i(0), public.
     """
 
-    schedules: Schedules
-    law: Law
+    schedules: MethodSchedules
+    law: MaskLaw
     basis: Basis
-    remainder: Remainder
+    remainder: CostRemainder
     start: Vector
 
     def begin(self, masked: Numbers, members: Topology, me: str) -> RoundsState:
@@ -157,7 +161,9 @@ class MethodRounds(Secret):
         try:
             inner = plan.method.begin(self.start, state.cost)
         except BadGradientError as error:
-            raise _placed(error, state.row.me, 0, self.start) from error.__cause__
+            raise _gradient_error_with_place(
+                error, state.row.me, 0, self.start
+            ) from error.__cause__
         return replace(state, inner=inner)
 
     def outgoing(self, state: RoundsState) -> Numbers:
@@ -186,9 +192,12 @@ class MethodRounds(Secret):
 
     def _drawn_together(self, state: RoundsState, heard: Numbers) -> RoundsState:
         row, index = state.row, state.index
-        apart = differences(heard, state.masked)
-        flow = next_flow(state.flow, apart, row.along, row.factors[index])
-        masked = add(state.masked, total(moved(flow, heard.dtype)))
+        apart = recentred_differences(heard, state.masked)
+        flow = next_recentring_flow(state.flow, apart, row.along, row.factors[index])
+        masked = add_wide_integers(
+            state.masked,
+            total_of_wide_integers(recentring_flow_as_integers(flow, heard.dtype)),
+        )
         return self._drawn(index + 1, row, masked, flow)
 
     def _stepped(self, state: RoundsState, heard: list[Numbers]) -> RoundsState:
@@ -198,18 +207,18 @@ class MethodRounds(Secret):
         loudest = state.loudest
         if rule is not None:
             loudest, told = float(told[:, -1].max()), told[:, :-1]
-        mixed = mix(row.weights, method.parts(inner), told)
+        mixed = mix_method_messages(row.weights, method.parts(inner), told)
         try:
             after = method.advance(inner, mixed, state.cost)
         except BadGradientError as error:
             place = row.me, inner.iteration + 1, inner.x
-            raise _placed(error, *place) from error.__cause__
+            raise _gradient_error_with_place(error, *place) from error.__cause__
         state = replace(state, index=state.index + 1, inner=after, loudest=loudest)
         if rule is None or after.iteration == inner.iteration:
             return state
         return self._looked(state, rule)
 
-    def _looked(self, state: RoundsState, rule: Stopping) -> RoundsState:
+    def _looked(self, state: RoundsState, rule: StoppingRule) -> RoundsState:
         method, inner = state.row.schedule.method, state.inner
         near = rule.decides_at(inner.iteration) and rule.is_enough(state.loudest)
         now, loudest = (inner.x, method.aim(inner)), state.loudest
@@ -247,7 +256,7 @@ class MethodRounds(Secret):
         before = (
             None if state.before is None else [one.tobytes() for one in state.before]
         )
-        inner = None if state.inner is None else _plain(state.inner)
+        inner = None if state.inner is None else _plain_method_state(state.inner)
         return msgspec.msgpack.encode(
             [state.index, state.packed, inner, state.loudest, before, state.near]
         )
@@ -264,7 +273,7 @@ class MethodRounds(Secret):
             return state
         return replace(
             state,
-            inner=_like(state.inner, inner),
+            inner=_method_state_like(state.inner, inner),
             loudest=loudest,
             before=before and tuple(np.frombuffer(one) for one in before),
             near=near,
@@ -278,7 +287,7 @@ class MethodRounds(Secret):
         return RoundsEnding(done, iterations, "tolerance" if early else plan.limit)
 
 
-def _placed(
+def _gradient_error_with_place(
     error: BadGradientError, me: str, iteration: int, x: Vector
 ) -> BadGradientError:
     """Return the error with whose gradient it was and when, and what to do."""
@@ -290,25 +299,31 @@ def rounds_done(packed: bytes) -> int:
     return index
 
 
-def _plain(value: Any) -> Any:
+def _plain_method_state(value: Any) -> Any:
     """Return a method's state as what MessagePack knows."""
     if type(value) is np.ndarray:
         return value.tobytes()
-    names = _names(value)
-    return [_plain(getattr(value, name)) for name in names] if names else value
+    names = _method_state_names(value)
+    return (
+        [_plain_method_state(getattr(value, name)) for name in names]
+        if names
+        else value
+    )
 
 
-def _like(model: Any, plain: Any) -> Any:
+def _method_state_like(model: Any, plain: Any) -> Any:
     """Return the state that was made plain, built as this one of its kind is."""
     if type(model) is np.ndarray:
         return np.frombuffer(plain)
-    names, kind = _names(model), type(model)
+    names, kind = _method_state_names(model), type(model)
     if not names:
         return plain
     pairs = zip(names, plain, strict=True)
-    return kind(*(_like(getattr(model, name), part) for name, part in pairs))
+    return kind(
+        *(_method_state_like(getattr(model, name), part) for name, part in pairs)
+    )
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _method_state_names(value: Any) -> tuple[str, ...]:
     """Return a state's parts; nothing for a plain value."""
     return getattr(type(value), "__slots__", ())

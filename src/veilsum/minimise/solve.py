@@ -15,19 +15,19 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from veilsum.consortium.scenario import Scenario
-from veilsum.drivers.driver import Driver, Seen
+from veilsum.drivers.driver import Driver, DriverView
 from veilsum.errors import BadGradientError, InvalidInputError
 from veilsum.graphs.spreading import Spread, spreading_cost
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.locale import limit
-from veilsum.masks.fixed_point import Grid
+from veilsum.locale import limit_phrase
+from veilsum.masks.fixed_point import FixedPointGrid
 from veilsum.masks.laws import Masks
 from veilsum.minimise.arrays import MethodArrays
-from veilsum.minimise.costs.cost import Cost, coefficient_rows, common_unit
+from veilsum.minimise.costs.cost import Cost, common_unit, cost_coefficient_rows
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.minimise import minimise
-from veilsum.minimise.costs.remainders import stack
+from veilsum.minimise.costs.remainders import stack_remainders
 from veilsum.minimise.curvature import curvature_bounds
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.one_shot import gradient_of_sum
@@ -36,29 +36,40 @@ from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import (
     Minimise,
     Minimised,
-    check_costs,
-    check_kind,
-    encoded,
-    masks_of,
+    check_costs_of_minimisation,
+    check_kind_of_cost_argument,
+    encode_cost_coefficients,
+    masks_of_minimisation,
 )
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector
-from veilsum.numbers.limbs import total
-from veilsum.numbers.units import few_decimals
+from veilsum.numbers.limbs import total_of_wide_integers
+from veilsum.numbers.units import few_decimals_unit
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.privacy.transcript import Drawn, Transcript, View, simulated
+from veilsum.privacy.transcript import (
+    Transcript,
+    TranscriptDrawnEpoch,
+    View,
+    simulate_transcript,
+)
 from veilsum.progress import Progress
-from veilsum.showing import Renderable, Rendering, Table, counted, numbers_in_line
-from veilsum.sums.running import run_job
+from veilsum.showing import (
+    Renderable,
+    Rendering,
+    ShownTable,
+    counted_words,
+    numbers_in_line,
+)
+from veilsum.sums.running import run_sum_job
 from veilsum.sums.terms import (
-    Options,
-    Terms,
+    SumOptions,
+    SumTerms,
     check_sum_options,
     driver_for_terms,
     parties_data_by_name,
     topology_for_terms,
 )
 
-BOUNDS_READ = limit("bounds_read")
+BOUNDS_READ = limit_phrase("bounds_read")
 # Parties whose estimates are this part of the domain's width apart agree on nothing.
 APART = 0.1
 # Of the iterations of a trace, how many are shown.
@@ -66,7 +77,7 @@ MOST_TIMES = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace(Renderable):
+class SolveTrace(Renderable):
     """What a figure needs: estimates and errors at some iterations.
 
     Attributes:
@@ -98,13 +109,13 @@ class Trace(Renderable):
         ]
         return Rendering(
             f"Worst party's error {self.errors[-1].max():.3g} after "
-            f"{counted(int(self.iterations[-1]), 'iteration')}",
-            [Table(["iteration", "worst party's error", "median"], rows)],
+            f"{counted_words(int(self.iterations[-1]), 'iteration')}",
+            [ShownTable(["iteration", "worst party's error", "median"], rows)],
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantisation:
+class SolveQuantisation:
     """What the grid did to the answer, apart from what the method did.
 
     Attributes:
@@ -157,13 +168,13 @@ class RunRecord(Renderable):
     minimiser: Vector
     estimates: PartyPoints
     reference: Vector
-    trace: Trace
+    trace: SolveTrace
     sum_of_masks: float
     iterations: int
     rounds: int
     bytes: int
     guarantee: Guarantee
-    quantisation: Quantisation | None
+    quantisation: SolveQuantisation | None
     spread: str | None
     method: str
     stopped: str | None
@@ -174,7 +185,7 @@ class RunRecord(Renderable):
     @property
     def max_error(self) -> float:
         """The worst party's distance from the reference."""
-        return _farthest(self.estimates, self.reference)
+        return _farthest_solve_estimate(self.estimates, self.reference)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values for JSON."""
@@ -206,7 +217,7 @@ class RunRecord(Renderable):
             f"Minimiser over {self.topology.n_parties} parties: "
             f"{numbers_in_line(self.minimiser.tolist())}",
             [
-                Table(heads, rows, align="<>>"),
+                ShownTable(heads, rows, align="<>>"),
                 tuple(self._told()),
                 promise.title,
                 *promise.blocks,
@@ -241,7 +252,7 @@ class Run(Minimised):
     """
 
     reference: Vector
-    quantisation: Quantisation | None
+    quantisation: SolveQuantisation | None
     drowned: str | None
     private: Array[Any]
 
@@ -252,8 +263,8 @@ class Run(Minimised):
 
     def view(self, corrupted: Iterable[Hashable]) -> View:
         """Return what the proof grants a coalition of this run (Definition 1)."""
-        first = Drawn(0, self.private, self.seen.shares)
-        view = simulated(self.terms.law, [first], corrupted=corrupted).view()
+        first = TranscriptDrawnEpoch(0, self.private, self.seen.shares)
+        view = simulate_transcript(self.terms.law, [first], corrupted=corrupted).view()
         near = {*view.corrupted, *(name for edge in view.known_edges for name in edge)}
         heard = sorted(self.topology.indices(near))
         return replace(
@@ -270,9 +281,9 @@ class Run(Minimised):
         return self.seen.transcript(corrupted)
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> DriverView:
         """What the driver saw of all parties."""
-        return cast("Seen", self.released.seen)
+        return cast("DriverView", self.released.seen)
 
     @property
     def topology(self) -> Topology:
@@ -290,13 +301,13 @@ class Run(Minimised):
         return self.seen.estimates[-1]
 
     @cached_property
-    def trace(self) -> Trace:
+    def trace(self) -> SolveTrace:
         """Estimates and errors along the way."""
         seen, there = self.seen, self.reference
         # Time by time: all of them together would be another 16 MB.
         errors = [np.linalg.norm(x - there, axis=1) for x in seen.estimates]
         sent = self._sent(seen.times)
-        return Trace(
+        return SolveTrace(
             seen.times,
             seen.estimates,
             np.stack(errors),
@@ -318,7 +329,7 @@ class Run(Minimised):
     @property
     def max_error(self) -> float:
         """The worst party's distance from the reference."""
-        return _farthest(self.estimates, self.reference)
+        return _farthest_solve_estimate(self.estimates, self.reference)
 
     @property
     def sum_of_masks(self) -> float:
@@ -383,7 +394,7 @@ def solve(
     unit: object = None,
     corrupted: Iterable[Hashable] | None = None,
     faults: LinkFaults | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> Run:
     """Simulate one run of Function Sharing.
 
@@ -400,8 +411,8 @@ def solve(
         corrupted: the coalition of the guarantee, instead of any `tolerate` parties. A
             graph on which that coalition learns everything is not refused.
         faults: what goes wrong between iterating parties.
-        options: as for every question; see `Options`. `law` may also be `gaussian`, the
-            default where there is a `sigma`, or `none`, the plain method without
+        options: as for every question; see `SumOptions`. `law` may also be `gaussian`,
+            the default where there is a `sigma`, or `none`, the plain method without
             privacy; `sigma` may be one number for each coefficient; `largest` is the
             range of coefficients; `spread` stands before that of the settings.
 
@@ -412,10 +423,14 @@ def solve(
     ([3.0], 0.0, 'private')
     """
     check_sum_options(options)
-    check_kind("settings", settings, Settings | None, 'Settings(method="nids")')
-    check_kind("faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)")
-    members, topology = _by_party(costs, options.get("topology"))
-    basis = check_costs(members, topology, domain)
+    check_kind_of_cost_argument(
+        "settings", settings, Settings | None, 'Settings(method="nids")'
+    )
+    check_kind_of_cost_argument(
+        "faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)"
+    )
+    members, topology = _costs_by_party(costs, options.get("topology"))
+    basis = check_costs_of_minimisation(members, topology, domain)
     sigma = options.get("sigma")
     agreed = Masks(
         options.get("law", "uniform" if sigma is None else "gaussian"),
@@ -429,12 +444,14 @@ def solve(
     plain = plain and all(cost.summed is None for cost in members.values())
     if plain and "grid" in agreed.kind.keys:
         agreed = agreed.altered(
-            unit=few_decimals(coefficient_rows([*members.values()]))
+            unit=few_decimals_unit(cost_coefficient_rows([*members.values()]))
         )
         limits = (
-            () if agreed.unit is None else (limit("unit_read", unit=str(agreed.unit)),)
+            ()
+            if agreed.unit is None
+            else (limit_phrase("unit_read", unit=str(agreed.unit)),)
         )
-    masks = masks_of(agreed, basis).on(topology)
+    masks = masks_of_minimisation(agreed, basis).on(topology)
     # Terms of rows are rounded one by one; other coefficients when they are encoded.
     step = masks.masks.rounding
     held = {
@@ -457,9 +474,11 @@ def solve(
         faults=faults,
         limits=limits,
     )
-    driver = _driver(options.get("driver", "vectorised"), options.get("seed"), faults)
+    driver = _driver_of_solve(
+        options.get("driver", "vectorised"), options.get("seed"), faults
+    )
     terms = replace(
-        Terms.under(options, topology=topology, law=masks, driver=driver),
+        SumTerms.under(options, topology=topology, law=masks, driver=driver),
         spread=recipe.spread,
     )
     if corrupted is None:
@@ -476,9 +495,9 @@ def solve(
         terms = replace(terms, policy=policy, corrupted=colluders)
     # What cannot be promised, or masked, is refused before anything is drawn.
     terms.promise(terms.parties)
-    private = encoded(held, masks)
-    with _named(tuple(topology.parties)):
-        released = run_job(
+    private = encode_cost_coefficients(held, masks)
+    with _name_party_of_cost_row(tuple(topology.parties)):
+        released = run_sum_job(
             recipe,
             {name: recipe.contribution(name, one) for name, one in held.items()},
             terms,
@@ -498,12 +517,12 @@ def solve(
         said = None
         if run.effective is not None:
             owned = list(members.values())
-            said = _drowned(run.estimates, run.effective, owned, domain)
-        grid_error = _quantisation(run, held)
+            said = _masks_drowned_solve(run.estimates, run.effective, owned, domain)
+        grid_error = _quantisation_of_solve(run, held)
         return replace(run, quantisation=grid_error, drowned=said)
 
 
-def _drowned(
+def _masks_drowned_solve(
     estimates: PartyPoints,
     effective: EffectiveCost,
     costs: Sequence[Cost],
@@ -566,20 +585,22 @@ def run_scenario(
 
 def central_minimiser(costs: Sequence[Cost], domain: Domain) -> Vector:
     """Return argmin over X of the sum of all costs, which one owner would compute."""
-    total = coefficient_rows(costs).sum(axis=0)
-    remainder = stack([cost.remainder for cost in costs])
+    total = cost_coefficient_rows(costs).sum(axis=0)
+    remainder = stack_remainders([cost.remainder for cost in costs])
     return minimise(
         gradient_of_sum(costs[0].basis, total, remainder, len(costs)), domain
     )
 
 
-def _by_party(
+def _costs_by_party(
     costs: Mapping[str, Cost] | Sequence[Cost], given: GraphLike | str | None
 ) -> tuple[dict[str, Cost], Topology]:
     if isinstance(costs, Mapping):
         named = parties_data_by_name(costs)
     else:
-        check_kind("costs", costs, Iterable, "one Cost per party, in a list")
+        check_kind_of_cost_argument(
+            "costs", costs, Iterable, "one Cost per party, in a list"
+        )
         members = list(costs)
         names: Sequence[str] = [str(k) for k in range(len(members))]
         if given is not None and not isinstance(given, str):
@@ -596,7 +617,7 @@ def _by_party(
     return {name: named[name] for name in topology.parties}, topology
 
 
-def _driver(
+def _driver_of_solve(
     driver: str | Driver, seed: int | None, faults: LinkFaults | None
 ) -> Driver:
     if driver == "vectorised":
@@ -610,16 +631,18 @@ def _driver(
     return driver_for_terms(driver, seed=seed)
 
 
-def _farthest(estimates: PartyPoints, point: Vector) -> float:
+def _farthest_solve_estimate(estimates: PartyPoints, point: Vector) -> float:
     return float(np.linalg.norm(estimates - point, axis=1).max())
 
 
-def _quantisation(run: Run, costs: Mapping[str, Cost]) -> Quantisation | None:
+def _quantisation_of_solve(
+    run: Run, costs: Mapping[str, Cost]
+) -> SolveQuantisation | None:
     law, recipe = run.terms.law, run.costs
     bits = law.masks.grid
     if bits is None:
         return None
-    grid = Grid(bits, law.masks.unit)
+    grid = FixedPointGrid(bits, law.masks.unit)
     rounded = [
         replace(cost, coefficients=law.decode(law.encode(cost.given(law))))
         for cost in costs.values()
@@ -627,19 +650,19 @@ def _quantisation(run: Run, costs: Mapping[str, Cost]) -> Quantisation | None:
     target = central_minimiser(rounded, recipe.domain)
     bound = None
     if recipe.stand_in:
-        pooled = law.decode(total(run.private))
+        pooled = law.decode(total_of_wide_integers(run.private))
         bound = recipe.one_shot.bias_bound(pooled, target, float(grid.rounding))
-    return Quantisation(
+    return SolveQuantisation(
         bits=bits,
         step=grid.step,
         bias_bound=bound,
         bias=float(np.linalg.norm(target - run.reference)),
-        solver_error=_farthest(run.estimates, target),
+        solver_error=_farthest_solve_estimate(run.estimates, target),
     )
 
 
 @contextmanager
-def _named(parties: tuple[str, ...]) -> Iterator[None]:
+def _name_party_of_cost_row(parties: tuple[str, ...]) -> Iterator[None]:
     """Say a party's name where only its row was known: before and after iterations."""
     try:
         yield

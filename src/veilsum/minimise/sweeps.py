@@ -35,24 +35,28 @@ from veilsum.errors import (
     VeilsumError,
     printable,
 )
-from veilsum.files.output import prepare_folder, write_files
-from veilsum.files.safe_read import contents
+from veilsum.files.output import prepare_output_folder, write_files
+from veilsum.files.safe_read import read_file_contents
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.masks.laws import LAWS, LawName, Masks
-from veilsum.minimise.costs.cost import Cost, coefficient_rows
+from veilsum.minimise.costs.cost import Cost, cost_coefficient_rows
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.settings import Settings
-from veilsum.minimise.question import plain_value
-from veilsum.minimise.solve import Run, Trace, central_minimiser, solve
-from veilsum.numbers.arrays import as_whole, is_number
+from veilsum.minimise.question import plain_cost_value
+from veilsum.minimise.solve import Run, SolveTrace, central_minimiser, solve
+from veilsum.numbers.arrays import as_whole_number, is_real_number
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.privacy.worst_case import MOST_WORK, against_any, check_tolerate
-from veilsum.progress import Progress, Report, staged, watched
+from veilsum.privacy.worst_case import (
+    MOST_WORK,
+    check_tolerated_colluders,
+    guarantee_against_any_coalition,
+)
+from veilsum.progress import Progress, Report, staged_progress, watch_progress
 from veilsum.scale.pieces import map_pieces
 from veilsum.scale.workers import workers_on
-from veilsum.showing import Renderable, Rendering, Table, counted
+from veilsum.showing import Renderable, Rendering, ShownTable, counted_words
 from veilsum.tables.frames import load_pandas
 
 Problem: TypeAlias = str | Path | Scenario | Sequence[Cost] | Mapping[str, Cost]
@@ -117,7 +121,7 @@ class RunFound:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Runs:
+class _SweepRuns:
     """All that a worker needs to carry out any choice.
 
     A cost refuses to be pickled, so that nobody's leaves a process unnoticed. Here they
@@ -159,7 +163,7 @@ class _Runs:
                 corrupted=(),
                 domain=self.domain,
                 **asdict(self.masks_of(choice)),
-                settings=with_method(self.settings, choice.method),
+                settings=sweep_settings_with_method(self.settings, choice.method),
                 faults=self.faults,
                 seed=choice.seed,
                 progress=False,
@@ -173,7 +177,9 @@ class _Runs:
         return {
             "recentred": 0 if plan is None else plan.recentring,
             "iterations": run.iterations,
-            "iterations_to_tolerance": reached(run.trace, self.tolerance),
+            "iterations_to_tolerance": iterations_until_tolerance(
+                run.trace, self.tolerance
+            ),
             "rounds": run.rounds,
             "bytes": run.bytes,
             "error": run.max_error,
@@ -181,14 +187,14 @@ class _Runs:
         }
 
 
-def with_method(settings: Settings, method: str) -> Settings:
+def sweep_settings_with_method(settings: Settings, method: str) -> Settings:
     """Return the settings with another method, which has steps of its own."""
     if method == settings.method:
         return settings
     return replace(settings, method=method, step=None)
 
 
-def reached(trace: Trace, tolerance: float) -> int | None:
+def iterations_until_tolerance(trace: SolveTrace, tolerance: float) -> int | None:
     """Return the first kept iteration from which on all parties are within it.
 
     None if they are not at the end. Without `history` in the settings iterations are
@@ -230,8 +236,10 @@ class Sweep(Renderable):
     def to_csv(self, path: str | Path) -> None:
         """Write the lines to a file, whole or not at all."""
         place = Path(path)
-        text = _lines([list(COLUMNS)]) + _lines(_cells(one) for one in self.rows)
-        write_files(prepare_folder(place.parent), {place.name: text.encode()})
+        text = _sweep_csv_lines([list(COLUMNS)]) + _sweep_csv_lines(
+            _sweep_csv_cells(one) for one in self.rows
+        )
+        write_files(prepare_output_folder(place.parent), {place.name: text.encode()})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -253,7 +261,7 @@ class Sweep(Renderable):
                 "runs": len(rows),
                 "refused": sum(row["refused"] is not None for row in rows),
                 "status": next((row["status"] for row in rows if row["status"]), None),
-                **{name: _middle(rows, name) for name in MEASURED},
+                **{name: _median_of_sweep_rows(rows, name) for name in MEASURED},
             }
             for key, rows in groups.items()
         ]
@@ -263,8 +271,8 @@ class Sweep(Renderable):
         lines, left = self.medians(), self.asked - len(self.rows)
         refused = dict.fromkeys(row["refused"] for row in self.rows if row["refused"])
         folded = {"No guarantee": self._unprotected(), "Refused": list(refused)}
-        ended = f"stopped: {counted(left, 'line')} to go" * (left > 0)
-        size = counted(len(self.rows), "line")
+        ended = f"stopped: {counted_words(left, 'line')} to go" * (left > 0)
+        size = counted_words(len(self.rows), "line")
         title = f"A sweep of {size}{', ' * (left > 0)}{ended}"
         if not lines:
             return Rendering(title)
@@ -295,9 +303,9 @@ class Sweep(Renderable):
             "attacker: how often the best one tells two inputs at distance "
             f"{self.distance:g} apart, at most."
         )
-        came = _came(lines, varied)
+        came = _sweep_outcome_table(lines, varied)
         return Rendering(
-            title, [came, note, _promised(lines, varied), promised], folded
+            title, [came, note, _sweep_guarantee_table(lines, varied), promised], folded
         )
 
     def _unprotected(self) -> list[str]:
@@ -307,31 +315,33 @@ class Sweep(Renderable):
             if row["status"] == "no_privacy":
                 said[f"the law {row['law']} hides nothing"] = None
             elif row["status"] in ("partial", "exposed"):
-                who = counted(row["tolerate"], "colluder")
+                who = counted_words(row["tolerate"], "colluder")
                 said[f"{who} can cut {row['graph']}"] = None
         return list(said)
 
 
-def _came(lines: Sequence[Row], varied: Sequence[str]) -> Table:
-    keys = _keys(varied, "tolerate")
+def _sweep_outcome_table(lines: Sequence[Row], varied: Sequence[str]) -> ShownTable:
+    keys = _sweep_key_columns(varied, "tolerate")
     rows: dict[tuple[Any, ...], list[Any]] = {}
     # A column of zeros says nothing.
     drawn = ["recentred"] if any(one["recentred"] for one in lines) else []
     for one in lines:
-        found = [_whole(one[key], "") for key in (*drawn, "bytes")]
-        settled = _whole(one["iterations_to_tolerance"], "never")
+        found = [_whole_sweep_number(one[key], "") for key in (*drawn, "bytes")]
+        settled = _whole_sweep_number(one["iterations_to_tolerance"], "never")
         rows[tuple(one[key] for key in keys)] = (
             ["refused", "", *("" for _ in found)]
             if one["error"] is None
             else [f"{one['error']:.2g}", settled, *found]
         )
     heads = ["error", "settled", *drawn, "bytes"]
-    return _keyed("What runs came to", keys, heads, rows, "." + ">" * (len(heads) - 1))
+    return _keyed_sweep_table(
+        "What runs came to", keys, heads, rows, "." + ">" * (len(heads) - 1)
+    )
 
 
-def _promised(lines: Sequence[Row], varied: Sequence[str]) -> Table:
+def _sweep_guarantee_table(lines: Sequence[Row], varied: Sequence[str]) -> ShownTable:
     """Return what is promised: it depends on neither method nor seed."""
-    keys = _keys(varied, "method")
+    keys = _sweep_key_columns(varied, "method")
     rows: dict[tuple[Any, ...], list[Any]] = {}
     worst: dict[tuple[Any, ...], float] = {}
     for one in lines:
@@ -344,29 +354,29 @@ def _promised(lines: Sequence[Row], varied: Sequence[str]) -> Table:
         epsilon = "none" if one["epsilon"] is None else f"{one['epsilon']:.2g}"
         rows[own] = [one["status"], epsilon, f"{success:.1%}"]
     heads = ("status", "epsilon", "attacker")
-    return _keyed("What is promised", keys, heads, rows, "<.>")
+    return _keyed_sweep_table("What is promised", keys, heads, rows, "<.>")
 
 
-def _keys(varied: Sequence[str], without: str) -> list[str]:
+def _sweep_key_columns(varied: Sequence[str], without: str) -> list[str]:
     return [one for one in SETTING if one == "graph" or one in {*varied} - {without}]
 
 
-def _keyed(
+def _keyed_sweep_table(
     title: str,
     keys: Sequence[str],
     heads: Sequence[str],
     rows: Mapping[tuple[Any, ...], Sequence[Any]],
     align: str,
-) -> Table:
+) -> ShownTable:
     # A law without a sigma has an empty place there.
     cells = [
         [*("" if one is None else str(one) for one in key), *found]
         for key, found in rows.items()
     ]
-    return Table([*keys, *heads], cells, title, "<" * len(keys) + align)
+    return ShownTable([*keys, *heads], cells, title, "<" * len(keys) + align)
 
 
-def _whole(number: float | None, without: str) -> str:
+def _whole_sweep_number(number: float | None, without: str) -> str:
     return without if number is None else f"{number:,.0f}"
 
 
@@ -382,7 +392,7 @@ MEASURED = (
 )
 
 
-def _middle(rows: Sequence[Row], name: str) -> float | None:
+def _median_of_sweep_rows(rows: Sequence[Row], name: str) -> float | None:
     """Return the median; of runs of which some never came there, that may be None."""
     came = [row for row in rows if row["refused"] is None]
     known = [row[name] for row in came if row[name] is not None]
@@ -452,7 +462,7 @@ def sweep(
     [('ring:4', 1.0, 0.25), ('ring:4', 2.0, 0.0625),
      ('complete:4', 1.0, 0.083333), ('complete:4', 2.0, 0.020833)]
     """
-    given = _given(problem, domain=domain, settings=settings)
+    given = _problem_of_sweep(problem, domain=domain, settings=settings)
     settings = given["settings"]
     own = given["masks"]
     masks = {
@@ -460,56 +470,58 @@ def sweep(
         "largest": own.get("largest") if largest is None else largest,
         "unit": own.get("unit"),
     }
-    networks = _networks(graphs, given["topology"], len(given["costs"]))
-    colluding = _several("tolerate", tolerate)
+    networks = _networks_of_sweep(graphs, given["topology"], len(given["costs"]))
+    colluding = _several_sweep_values("tolerate", tolerate)
     for t, one in product(colluding, networks.values()):
-        check_tolerate(one, t)
-    runs = _Runs(
-        parts=tuple(_parts(one) for one in given["costs"]),
+        check_tolerated_colluders(one, t)
+    runs = _SweepRuns(
+        parts=tuple(_cost_parts_in_sweep_digest(one) for one in given["costs"]),
         names=given["names"],
         graphs=networks,
-        choices=_choices(
+        choices=_sweep_choices(
             networks,
-            laws=_several(
+            laws=_several_sweep_values(
                 "laws", (given["law"] or "gaussian") if laws is None else laws
             ),
-            sigmas=_sigmas(sigmas, given["sigma"]),
-            methods=_several(
+            sigmas=_sigmas_of_sweep(sigmas, given["sigma"]),
+            methods=_several_sweep_values(
                 "methods", settings.method if methods is None else methods
             ),
-            seeds=_seeds(seeds),
+            seeds=_seeds_of_sweep(seeds),
         ),
         domain=given["domain"],
         masks=masks,
         settings=settings,
         faults=given["faults"],
-        tolerance=_positive("tolerance", tolerance),
+        tolerance=_positive_sweep_setting("tolerance", tolerance),
     )
     for law, sigma in dict.fromkeys((one.law, one.sigma) for one in runs.choices):
         runs.masks_of(SweptRun("", law, sigma, "", 0))  # refuses what is none
     for method in {one.method for one in runs.choices}:
-        with_method(settings, method)
-    name = _digest(runs, colluding, _positive("distance", distance))
-    made = _Lines(runs, tuple(colluding), distance, name)
+        sweep_settings_with_method(settings, method)
+    name = _sweep_digest(runs, colluding, _positive_sweep_setting("distance", distance))
+    made = _SweepLines(runs, tuple(colluding), distance, name)
     asked = len(runs.choices) * len(colluding)
-    with watched(progress) as opening:
-        rows = _carried_out(made, asked, out, on, staged(opening, "lines"))
+    with watch_progress(progress) as opening:
+        rows = _carry_out_sweep_runs(
+            made, asked, out, on, staged_progress(opening, "lines")
+        )
     return Sweep(tuple(rows), runs.tolerance, distance, asked)
 
 
-def _carried_out(
-    made: _Lines,
+def _carry_out_sweep_runs(
+    made: _SweepLines,
     asked: int,
     out: str | Path | None,
     where: str | None,
     progress: Report | None,
 ) -> list[Row]:
-    kept = None if out is None else _File.begun(Path(out), made)
+    kept = None if out is None else _SweepFile.begun(Path(out), made)
     rows = [] if kept is None else list(kept.rows)
     first = len(rows) // len(made.tolerate)
     left = range(first, len(made.runs.choices))
     if where is not None:
-        _check_portable(made.runs)
+        _check_portable_sweep_runs(made.runs)
     try:
         with workers_on(where) if where and left else nullcontext() as on:
             if progress is not None:
@@ -526,7 +538,7 @@ def _carried_out(
     except BrokenExecutor as error:
         raise InvalidInputError(
             f"those that shared a sweep have ended before it: {error}. "
-            f"{_kept_words(kept, len(rows), asked)}",
+            f"{_kept_sweep_words(kept, len(rows), asked)}",
             code="workers-lost",
         ) from None
     except KeyboardInterrupt:
@@ -536,7 +548,7 @@ def _carried_out(
     return rows
 
 
-def _kept_words(kept: _File | None, done: int, asked: int) -> str:
+def _kept_sweep_words(kept: _SweepFile | None, done: int, asked: int) -> str:
     """Say what is left of a sweep that others ended, and how to go on."""
     if kept is None:
         return "Nothing is kept: with a file for out, a sweep goes on from there"
@@ -547,7 +559,7 @@ def _kept_words(kept: _File | None, done: int, asked: int) -> str:
 
 
 @dataclass(eq=False)
-class _Lines:
+class _SweepLines:
     """What runs come to becomes lines, with what is promised of them.
 
     Attributes:
@@ -557,7 +569,7 @@ class _Lines:
         on: who shares the search for the worst coalition.
     """
 
-    runs: _Runs
+    runs: _SweepRuns
     tolerate: tuple[int, ...]
     distance: float
     sweep: str
@@ -591,7 +603,7 @@ class _Lines:
         """Return what is promised; it does not depend on method or seed."""
         key = graph, masks, tolerate
         if key not in self._promises:
-            self._promises[key] = against_any(
+            self._promises[key] = guarantee_against_any_coalition(
                 self.runs.graphs[graph],
                 masks,
                 tolerate=tolerate,
@@ -605,7 +617,7 @@ class _Lines:
 # What was given
 
 
-def _given(
+def _problem_of_sweep(
     problem: Problem, *, domain: Domain | None, settings: Settings | None
 ) -> dict[str, Any]:
     if isinstance(problem, str | Path):
@@ -649,7 +661,9 @@ def _given(
     }
 
 
-def _networks(graphs: Any, own: Topology | None, n_costs: int) -> dict[str, Topology]:
+def _networks_of_sweep(
+    graphs: Any, own: Topology | None, n_costs: int
+) -> dict[str, Topology]:
     if graphs is None:
         if own is None:
             raise InvalidInputError(
@@ -661,7 +675,7 @@ def _networks(graphs: Any, own: Topology | None, n_costs: int) -> dict[str, Topo
         found = {str(name): Topology.of(one) for name, one in graphs.items()}
     else:
         found = {}
-        for place, one in enumerate(_several("graphs", graphs), 1):
+        for place, one in enumerate(_several_sweep_values("graphs", graphs), 1):
             called = one if isinstance(one, str) else getattr(one, "name", "")
             name = str(called) or f"graph {place}"
             if name in found:
@@ -681,7 +695,7 @@ def _networks(graphs: Any, own: Topology | None, n_costs: int) -> dict[str, Topo
     return found
 
 
-def _several(what: str, given: Any) -> list[Any]:
+def _several_sweep_values(what: str, given: Any) -> list[Any]:
     """Return one value, or several, as a list in which none is twice."""
     single = isinstance(given, str) or not isinstance(given, Sequence | np.ndarray)
     found = [given] if single else list(given)
@@ -695,7 +709,7 @@ def _several(what: str, given: Any) -> list[Any]:
     return found
 
 
-def _sigmas(given: Any, own: Any) -> list[float | None]:
+def _sigmas_of_sweep(given: Any, own: Any) -> list[float | None]:
     chosen = own if given is None else given
     if given is None and isinstance(own, tuple):
         raise InvalidInputError(
@@ -705,32 +719,32 @@ def _sigmas(given: Any, own: Any) -> list[float | None]:
         )
     if chosen is None:
         return [None]
-    several = _several("sigmas", chosen)
-    if any(is_number(one) and one == 0 for one in several):
+    several = _several_sweep_values("sigmas", chosen)
+    if any(is_real_number(one) and one == 0 for one in several):
         raise InvalidInputError(
             "a sigma of 0 is no mask at all: leave it out, and sweep over the law none "
             "too (--law none)",
             code="sigma-zero",
         )
-    return [_positive("a sigma", one) for one in several]
+    return [_positive_sweep_setting("a sigma", one) for one in several]
 
 
-def _seeds(given: Any) -> list[int]:
+def _seeds_of_sweep(given: Any) -> list[int]:
     if isinstance(given, int) and not isinstance(given, bool):
-        return list(range(as_whole(given, what="seeds", least=1)))
-    found = _several("seeds", given)
-    return [as_whole(one, what="a seed", least=0) for one in found]
+        return list(range(as_whole_number(given, what="seeds", least=1)))
+    found = _several_sweep_values("seeds", given)
+    return [as_whole_number(one, what="a seed", least=0) for one in found]
 
 
-def _positive(what: str, found: Any) -> float:
-    if not (is_number(found) and 0 < found < float("inf")):
+def _positive_sweep_setting(what: str, found: Any) -> float:
+    if not (is_real_number(found) and 0 < found < float("inf")):
         raise InvalidInputError(
             f"{what} must be positive and finite, found {found!r}", code="not-positive"
         )
     return float(found)
 
 
-def _choices(
+def _sweep_choices(
     networks: Mapping[str, Topology],
     *,
     laws: Sequence[LawName],
@@ -760,11 +774,11 @@ def _choices(
     return tuple(found)
 
 
-def _parts(cost: Cost) -> dict[str, Any]:
+def _cost_parts_in_sweep_digest(cost: Cost) -> dict[str, Any]:
     return {one.name: getattr(cost, one.name) for one in fields(cost)}
 
 
-def _check_portable(runs: _Runs) -> None:
+def _check_portable_sweep_runs(runs: _SweepRuns) -> None:
     from pickle import PicklingError, dumps
 
     try:
@@ -778,7 +792,7 @@ def _check_portable(runs: _Runs) -> None:
         ) from None
 
 
-def _digest(runs: _Runs, tolerate: Sequence[int], distance: float) -> str:
+def _sweep_digest(runs: _SweepRuns, tolerate: Sequence[int], distance: float) -> str:
     """Return the name of a sweep: it changes with all that its lines depend on.
 
     Of the costs it has their sum and the exact answer, which every run releases.
@@ -800,12 +814,12 @@ def _digest(runs: _Runs, tolerate: Sequence[int], distance: float) -> str:
         "tolerate": list(tolerate),
         "distance": distance,
         "tolerance": runs.tolerance,
-        "domain": plain_value(runs.domain),
+        "domain": plain_cost_value(runs.domain),
         "masks": {key: str(one) for key, one in runs.masks.items()},
         "settings": settings,
         "faults": repr(runs.faults),
-        "basis": plain_value(costs[0].basis),
-        "sum": coefficient_rows(costs).sum(axis=0).tolist(),
+        "basis": plain_cost_value(costs[0].basis),
+        "sum": cost_coefficient_rows(costs).sum(axis=0).tolist(),
         "answer": central_minimiser(costs, runs.domain).tolist(),
     }
     text = json.dumps(agreed, sort_keys=True, default=str)
@@ -815,18 +829,18 @@ def _digest(runs: _Runs, tolerate: Sequence[int], distance: float) -> str:
 # The file
 
 
-def _lines(rows: Any) -> str:
+def _sweep_csv_lines(rows: Any) -> str:
     made = StringIO()
     csv.writer(made, lineterminator="\n").writerows(rows)
     return made.getvalue()
 
 
-def _cells(row: Mapping[str, Any]) -> list[str]:
+def _sweep_csv_cells(row: Mapping[str, Any]) -> list[str]:
     return ["" if row[key] is None else str(row[key]) for key in COLUMNS]
 
 
 @dataclass(eq=False)
-class _File:
+class _SweepFile:
     """A table to which runs are added one by one.
 
     Attributes:
@@ -840,15 +854,17 @@ class _File:
     size: int
 
     @classmethod
-    def begun(cls, path: Path, made: _Lines) -> _File:
+    def begun(cls, path: Path, made: _SweepLines) -> _SweepFile:
         """Return the file, new or taken up again after its last whole run."""
-        prepare_folder(path.parent)
-        head = _lines([list(COLUMNS)]).encode()
+        prepare_output_folder(path.parent)
+        head = _sweep_csv_lines([list(COLUMNS)]).encode()
         if not path.exists():
             write_files(path.parent, {path.name: head})
             return cls(path, (), len(head))
         # A line that has no end was being written when somebody pulled the plug.
-        whole = contents(path, MOST_BYTES, InvalidInputError).rpartition(b"\n")[0]
+        whole = read_file_contents(path, MOST_BYTES, InvalidInputError).rpartition(
+            b"\n"
+        )[0]
         whole += b"\n"
         none = InvalidInputError(
             f"{path} is not the table of a sweep: name another file, or move it",
@@ -879,7 +895,7 @@ class _File:
 
     @staticmethod
     def _rows(
-        path: Path, table: Sequence[Sequence[str]], made: _Lines
+        path: Path, table: Sequence[Sequence[str]], made: _SweepLines
     ) -> Iterator[Row]:
         expected = product(range(len(made.runs.choices)), made.tolerate)
         for cells, (key, tolerate) in zip(table, expected, strict=False):
@@ -901,7 +917,7 @@ class _File:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add the lines of one run, in one piece."""
-        text = _lines(_cells(one) for one in rows).encode()
+        text = _sweep_csv_lines(_sweep_csv_cells(one) for one in rows).encode()
         try:
             with self.path.open("r+b") as stream:
                 if stream.seek(0, 2) != self.size:

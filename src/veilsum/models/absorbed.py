@@ -36,25 +36,30 @@ from veilsum.models.least_squares import (
     LOG_BITS,
     LOG_WHOLE_BITS,
     WEIGHED_ERROR,
-    Counting,
+    LeastSquaresCounting,
     LeastSquaresFit,
-    half_unit,
+    half_unit_of_measure,
     statistics,
 )
-from veilsum.models.plausible import check_matrix, check_total
+from veilsum.models.plausible import check_plausible_matrix, check_plausible_total
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import (
-    System,
-    as_fmpq,
-    check_rows,
-    dependent_columns,
+    InformationSystem,
+    check_model_rows,
+    dependent_model_columns,
     nearest_float_solution,
+    system_number_as_fmpq,
 )
 from veilsum.numbers.arrays import Array, Vector, listed_names
-from veilsum.numbers.layout import Layout, Statistic, number, vector
+from veilsum.numbers.layout import (
+    LayoutStatistic,
+    NumberLayout,
+    layout_number,
+    layout_vector,
+)
 from veilsum.numbers.units import (
     Integers,
-    power_unit,
+    power_of_two_unit,
     square_of_triangle,
     sum_bits,
     triangle_of_matrix,
@@ -71,7 +76,7 @@ SHARE = 1e-3
 
 
 @dataclass(frozen=True)
-class Absorbing:
+class AbsorbedCounting:
     """How parties count what is left of their rows without their own effects."""
 
     measures: RowMeasures
@@ -83,9 +88,9 @@ class Absorbing:
         return [place for place in places if place != self.intercept]
 
     @cached_property
-    def counting(self) -> Counting:
+    def counting(self) -> LeastSquaresCounting:
         """How rows are counted before anything is taken off."""
-        return Counting(self.measures)
+        return LeastSquaresCounting(self.measures)
 
     @cached_property
     def units(self) -> tuple[Fraction, ...]:
@@ -100,7 +105,7 @@ class Absorbing:
             for one in (*columns, self.counting.target)
         ]
         return tuple(
-            power_unit(span, MOST_BITS) * Fraction(2) ** root for span in spans
+            power_of_two_unit(span, MOST_BITS) * Fraction(2) ** root for span in spans
         )
 
     @cached_property
@@ -142,7 +147,7 @@ class Absorbing:
         return least
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Products within parties, the sum of log weights, rows and parties."""
         p, rows = len(self.slopes), self.measures.row_bits
         finest = zip(units_of_products(self.units), self.shifts.tolist(), strict=True)
@@ -152,13 +157,13 @@ class Absorbing:
         bits = sum_bits([2 * MOST_BITS + 1], rows)
         logs = sum_bits([LOG_BITS + LOG_WHOLE_BITS], rows)
         numbers = square, Fraction(1, 2**LOG_BITS)
-        return Layout(
+        return NumberLayout(
             (
-                Statistic("gram_within", (p, p), gram, bits, symmetric=True),
-                vector("cross_within", cross, bits),
-                vector("response_within", numbers, max(bits, logs)),
-                number("rows", bits=sum_bits([0], rows)),
-                number("parties", bits=sum_bits([0], rows)),
+                LayoutStatistic("gram_within", (p, p), gram, bits, symmetric=True),
+                layout_vector("cross_within", cross, bits),
+                layout_vector("response_within", numbers, max(bits, logs)),
+                layout_number("rows", bits=sum_bits([0], rows)),
+                layout_number("parties", bits=sum_bits([0], rows)),
             )
         )
 
@@ -166,14 +171,14 @@ class Absorbing:
         """Refuse a total that no rows within the agreed ranges have."""
         found = self.layout.unpack(total)
         n_rows, n_parties = found["rows"], found["parties"]
-        check_total("rows", n_rows, 1, 1 << self.measures.row_bits)
-        check_total("parties", n_parties, 1, n_rows)
+        check_plausible_total("rows", n_rows, 1, 1 << self.measures.row_bits)
+        check_plausible_total("parties", n_parties, 1, n_rows)
         matrix = self.matrix(total)
         labels = (*names, "the response")
         # A weight may be beyond 4^root by the rounding of its logarithm.
         largest = [2 << MOST_BITS] * len(labels)
         rounding = n_parties << max(self.shifts)
-        check_matrix(
+        check_plausible_matrix(
             "products within parties", matrix, labels, largest, n_rows, rounding
         )
 
@@ -228,7 +233,9 @@ class AbsorbedFit(LeastSquaresFit):
         return 1.0 - freedom * (1.0 - self.r_squared)
 
 
-def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> AbsorbedFit:
+def fit(
+    total: Integers, absorbing: AbsorbedCounting, *, names: Sequence[str]
+) -> AbsorbedFit:
     """Return the least squares fit of all rows, an effect for each party included.
 
     Args:
@@ -252,10 +259,10 @@ def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Absor
             code="constant-within-parties",
         )
     degrees = p + n_parties
-    check_rows(n_rows, degrees)
-    system = System.of(matrix[:p, :p], names=names)
+    check_model_rows(n_rows, degrees)
+    system = InformationSystem.of(matrix[:p, :p], names=names)
     cross = list(matrix[p, :p])
-    ratios = [arb(as_fmpq(units[p] / unit)) for unit in units[:p]]
+    ratios = [arb(system_number_as_fmpq(units[p] / unit)) for unit in units[:p]]
 
     def balls() -> list[arb]:
         found = system.balls(cross)
@@ -265,10 +272,10 @@ def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Absor
         rest = arb(int(matrix[p, p]))
         for one, right in zip(system.balls(cross), cross, strict=True):
             rest -= one * arb(int(right))
-        return [rest * arb(as_fmpq(units[p] ** 2))]
+        return [rest * arb(system_number_as_fmpq(units[p] ** 2))]
 
     coefficients = nearest_float_solution(balls)
-    bound, rounded = _rounding(
+    bound, rounded = _rounding_of_absorbed_model(
         absorbing, matrix, system, coefficients, n_rows, n_parties
     )
     left = n_rows - degrees
@@ -296,10 +303,10 @@ def fit(total: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> Absor
     )
 
 
-def _rounding(
-    absorbing: Absorbing,
+def _rounding_of_absorbed_model(
+    absorbing: AbsorbedCounting,
     matrix: Array[Any],
-    system: System,
+    system: InformationSystem,
     coefficients: Vector,
     n_rows: int,
     n_parties: int,
@@ -317,7 +324,7 @@ def _rounding(
     p, scale = len(system.names), np.array([float(one) for one in absorbing.units])
     # In units of the columns; a column that is constant has no length.
     lengths = np.sqrt(np.array([float(matrix[k, k]) for k in range(p + 1)]))
-    off, weights = _moved(absorbing, n_rows)
+    off, weights = _rounding_of_absorbed_rows(absorbing, n_rows)
     off /= scale
     moved = np.outer(lengths, off) + np.outer(off, lengths) + np.outer(off, off)
     units = square_of_triangle(1 << absorbing.shifts, p + 1).astype(float)
@@ -329,7 +336,7 @@ def _rounding(
     if not (q := float((inverse @ moved[:p, :p]).sum(axis=1).max())) < 1.0:
         vectors = np.linalg.eigh(system.scaled_inverse)[1]
         parts = zip(system.names, np.abs(vectors[:, -1]), strict=True)
-        raise dependent_columns([name for name, part in parts if part > SHARE], 1)
+        raise dependent_model_columns([name for name, part in parts if part > SHARE], 1)
     about = np.abs(coefficients) * scale[:p] * sizes[:p] / scale[p]
     found = inverse @ (moved[:p, p] * sizes[p] + moved[:p, :p] @ about) / (1.0 - q)
     found *= scale[p] / (scale[:p] * sizes[:p])
@@ -338,13 +345,17 @@ def _rounding(
     return found * 1.000001 + np.abs(coefficients) * 2.0**-52, rounded
 
 
-def _moved(absorbing: Absorbing, n_rows: int) -> tuple[Vector, float]:
+def _rounding_of_absorbed_rows(
+    absorbing: AbsorbedCounting, n_rows: int
+) -> tuple[Vector, float]:
     """Return how far rows' own rounding moved each column, as norms over all rows."""
     measures, counting = absorbing.measures, absorbing.counting
-    halves = [half_unit(measures.design[place]) for place in absorbing.slopes]
-    target = half_unit(measures.response)
+    halves = [
+        half_unit_of_measure(measures.design[place]) for place in absorbing.slopes
+    ]
+    target = half_unit_of_measure(measures.response)
     if measures.offset is not None:
-        target += half_unit(measures.offset) + float(counting.target.unit)
+        target += half_unit_of_measure(measures.offset) + float(counting.target.unit)
     off = np.array([*halves, target])
     if measures.weights is None:
         return off * sqrt(n_rows), 0.0

@@ -41,49 +41,49 @@ from flint import arb, arb_mat, fmpq
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models.families import Binomial, Family
-from veilsum.models.glm import DEPENDENT, GlmFit, Request, Scales
+from veilsum.models.glm import DEPENDENT, GlmFit, GlmRequest, GlmScales
 from veilsum.models.newton import (
-    Climb,
-    Evaluation,
-    endless_direction,
-    fading_direction,
+    NewtonClimb,
+    NewtonEvaluation,
+    endless_newton_direction,
+    fading_newton_direction,
     few_rows_open,
-    greatest_coefficients,
-    grows_endlessly,
+    greatest_coefficients_of_model,
+    newton_grows_endlessly,
     too_few_open,
-    weakest_information,
+    weakest_model_information,
 )
-from veilsum.models.plausible import check_matrix, check_total
+from veilsum.models.plausible import check_plausible_matrix, check_plausible_total
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import (
-    System,
-    as_balls,
-    as_fmpq,
-    check_rows,
-    dependent_columns,
+    InformationSystem,
+    check_model_rows,
+    dependent_model_columns,
     nearest_float_covariances,
     nearest_float_solution,
+    system_number_as_fmpq,
+    system_rows_as_balls,
 )
 from veilsum.models.weights import note_row_weights
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
 from veilsum.numbers.elementary import exp, log1p
 from veilsum.numbers.layout import (
-    Layout,
+    NumberLayout,
     RowRange,
-    array,
-    number,
-    padding,
+    layout_array,
+    layout_number,
+    layout_padding,
+    layout_symmetric as symmetric_sum,
+    layout_vector,
     range_within_bits,
-    symmetric as symmetric_sum,
     union_of_columns,
-    vector,
 )
 from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import (
     CrossSum,
     GramSum,
     Integers,
-    limbs_of,
+    limbs_of_bits,
     sum_bits,
     total_of_counts,
 )
@@ -111,7 +111,7 @@ class ChoiceTerms:
     loss: FloatArray
 
 
-class Choice(Family):
+class ChoiceModel(Family):
     """A response that is one of three levels or more.
 
     Arrays with an axis of K - 1 predictors and, after it, one of P columns, of which
@@ -184,7 +184,7 @@ class Choice(Family):
         """Take every level: the schema has them."""
 
 
-class Multinomial(Choice):
+class Multinomial(ChoiceModel):
     """Each level but the first has coefficients of its own, against the first."""
 
     name = "multinomial"
@@ -226,7 +226,7 @@ class Multinomial(Choice):
         odds = exp(every - most)  # 1 for the likeliest
         others = odds.copy()
         np.put_along_axis(others, likeliest, 0.0, axis=1)
-        beyond = _added(others)
+        beyond = _add_choice_columns(others)
         chance = odds / (1.0 + beyond)[:, None]
         loss = log1p(beyond) + most[:, 0]
         return ChoiceTerms(-chance[:, 1:], self._roots(odds, chance), loss)
@@ -237,11 +237,13 @@ class Multinomial(Choice):
         left = odds[:, 0]
         for level in range(odds.shape[1] - 1, 0, -1):
             both = left + odds[:, level]
-            root = np.sqrt(chance[:, level] * _ratio(left, both))
+            root = np.sqrt(chance[:, level] * _ratio_of_choice_chances(left, both))
             along = np.zeros((len(odds), odds.shape[1] - 1))
             along[:, level - 1] = root
             for later in range(level + 1, odds.shape[1]):
-                along[:, later - 1] = -(root * _ratio(odds[:, later], left))
+                along[:, later - 1] = -(
+                    root * _ratio_of_choice_chances(odds[:, later], left)
+                )
             found.append(along)
             left = both
         return tuple(found)
@@ -255,7 +257,7 @@ class Multinomial(Choice):
         return [fmpq(one, counts[0]) for one in counts[1:]]
 
 
-class Ordinal(Choice):
+class Ordinal(ChoiceModel):
     """Levels in their order, one coefficient a column: proportional odds."""
 
     name = "ordinal"
@@ -277,17 +279,17 @@ class Ordinal(Choice):
         return n_columns - 1 + n_levels - 1
 
     def columns(self, shape: tuple[int, int], ones: int) -> list[int]:
-        return [*_but(ones, shape[1]), *[ones] * shape[0]]
+        return [*_other_choice_levels(ones, shape[1]), *[ones] * shape[0]]
 
     def spread(self, point: Array[Any], shape: tuple[int, int], ones: int) -> Any:
         n_slopes = shape[1] - 1
         found = np.zeros(shape, dtype=point.dtype)
-        found[:, _but(ones, shape[1])] = -point[:n_slopes]
+        found[:, _other_choice_levels(ones, shape[1])] = -point[:n_slopes]
         found[:, ones] = point[n_slopes:]
         return found
 
     def gather(self, parts: Array[Any], ones: int) -> Array[Any]:
-        slopes = -parts[..., _but(ones, parts.shape[-1])].sum(axis=-2)
+        slopes = -parts[..., _other_choice_levels(ones, parts.shape[-1])].sum(axis=-2)
         return np.concatenate([slopes, parts[..., ones]], axis=-1)
 
     def borders(
@@ -311,7 +313,7 @@ class Ordinal(Choice):
         return ChoiceTerms(
             np.where(above, missed, np.where(below, -missed, 0.0)),
             tuple(np.where(where, root, 0.0) for where in (above, below)),
-            _added(np.where(above | below, loss, 0.0)),
+            _add_choice_columns(np.where(above | below, loss, 0.0)),
         )
 
     def probabilities(self, eta: FloatArray) -> FloatArray:
@@ -331,7 +333,7 @@ class Ordinal(Choice):
     ) -> tuple[Fraction, list[Fraction], dict[tuple[int, int], Fraction]]:
         """Return the parts of log(1 - e^-d): they depend on thresholds alone."""
         exact = [Fraction(one) for one in predictors.tolist()]
-        gaps = [as_fmpq(b - a) for a, b in pairwise(exact)]
+        gaps = [system_number_as_fmpq(b - a) for a, b in pairwise(exact)]
 
         def balls() -> list[arb]:
             found: list[arb] = []
@@ -363,19 +365,19 @@ class Ordinal(Choice):
         return value, slopes, matrix
 
 
-def _added(columns: FloatArray) -> FloatArray:
+def _add_choice_columns(columns: FloatArray) -> FloatArray:
     found = columns[:, 0]
     for one in columns.T[1:]:
         found = found + one
     return found
 
 
-def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+def _ratio_of_choice_chances(part: FloatArray, whole: FloatArray) -> FloatArray:
     """Return part over whole; 0 where both have vanished."""
     return np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), 0.0)
 
 
-def _but(place: int, n: int) -> list[int]:
+def _other_choice_levels(place: int, n: int) -> list[int]:
     return [k for k in range(n) if k != place]
 
 
@@ -414,15 +416,15 @@ class ChoiceScales:
             no pull of a choice exceeds.
     """
 
-    family: Choice
-    base: Scales
+    family: ChoiceModel
+    base: GlmScales
     ones: int
     n_levels: int
 
     @classmethod
-    def of(cls, family: Choice, measures: RowMeasures, ones: int) -> ChoiceScales:
+    def of(cls, family: ChoiceModel, measures: RowMeasures, ones: int) -> ChoiceScales:
         n_levels = measures.response.most - measures.response.least + 1
-        return cls(family, Scales.of(Binomial(), measures, ones), ones, n_levels)
+        return cls(family, GlmScales.of(Binomial(), measures, ones), ones, n_levels)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -441,7 +443,7 @@ class ChoiceScales:
         return tuple(self.base.columns[k] for k in self.columns)
 
     @cached_property
-    def layouts(self) -> Mapping[str, Layout]:
+    def layouts(self) -> Mapping[str, NumberLayout]:
         """Layouts by stage: rows of each level first, then information and score.
 
         The first sum of a canonical link has X'y in the place of the score.
@@ -455,15 +457,20 @@ class ChoiceScales:
         square = sum_bits([self.base.root_bits, self.base.root_bits], rows)
         # The slopes of an ordinal fit add up those of two predictors a row.
         cross = sum_bits([widest, self.base.pull_bits, 1], rows)
-        once, levels = self.family.responses_once, array("level_rows", self.n_levels)
+        once, levels = (
+            self.family.responses_once,
+            layout_array("level_rows", self.n_levels),
+        )
         everything = self.base.measures.columns
         response = self.base.measures.response.columns
         roots = [range_within_bits(self.base.root_bits, everything)] * self.size
         widths = [design[k].bits + self.base.pull_bits + 1 for k in self.columns]
         along = [range_within_bits(one, everything) for one in widths]
         information = symmetric_sum("choice_information", scaled, square, roots)
-        score = vector("chance_cross" if once else "choice_score", pulls, cross, along)
-        loss = number(
+        score = layout_vector(
+            "chance_cross" if once else "choice_score", pulls, cross, along
+        )
+        loss = layout_number(
             "choice_cumulants" if once else "choice_log_likelihood",
             Fraction(1, 1 << LOSS),
             sum_bits([LOSS + LOSS_ABOVE], rows),
@@ -474,13 +481,13 @@ class ChoiceScales:
             range_within_bits(one, union_of_columns(design[k].columns, response))
             for one, k in zip(widths, self.columns, strict=True)
         )
-        first = padding(self.size)
+        first = layout_padding(self.size)
         if once:
             first = replace(score, key="level_cross", ranges=crossed)
-        empty = padding(information.size), padding(self.n_levels)
+        empty = layout_padding(information.size), layout_padding(self.n_levels)
         return {
-            "first": Layout((empty[0], first, padding(1), levels)),
-            "round": Layout((information, score, loss, empty[1])),
+            "first": NumberLayout((empty[0], first, layout_padding(1), levels)),
+            "round": NumberLayout((information, score, loss, empty[1])),
         }
 
     def _scores(self, numbers: Iterable[int]) -> tuple[Fraction, ...]:
@@ -525,15 +532,15 @@ class ChoiceScales:
             found[k, self.ones] -= sum(one * of.centre for one, of in pairs)
         if isinstance(self.family, Ordinal):
             # All predictors have the same slopes: those of one are gathered.
-            found[1:, _but(self.ones, self.shape[1])] = Fraction(0)
+            found[1:, _other_choice_levels(self.ones, self.shape[1])] = Fraction(0)
         return list(self.family.gather(found, self.ones))
 
-    def covariance(self, system: System) -> FloatArray:
+    def covariance(self, system: InformationSystem) -> FloatArray:
         units = np.diag(np.array([Fraction(2) ** s for s in self.powers])).tolist()
         columns = [self.real([Fraction(one) for one in line]) for line in units]
 
         def balls() -> arb_mat:
-            by = as_balls(columns)
+            by = system_rows_as_balls(columns)
             return by.transpose() * system.inverse_balls() * by
 
         return nearest_float_covariances(balls)
@@ -565,7 +572,7 @@ class ChoiceWeights:
             noted.add(weights)
 
 
-def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
+def statistics(scales: ChoiceScales, rows: Rows, request: GlmRequest) -> Integers:
     """Return one party's answer to a request; the parties' answers are to be added."""
     q, (n_predictors, n_columns) = scales.size, scales.shape
     base, design = scales.base, scales.base.measures.design
@@ -581,12 +588,12 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
             "far from 0: the sum before went wrong",
             code="internal",
         )
-    widest = limbs_of(max(one.bits for one in design))
+    widest = limbs_of_bits(max(one.bits for one in design))
     scores = [
-        CrossSum(n_columns, widest, limbs_of(base.pull_bits))
+        CrossSum(n_columns, widest, limbs_of_bits(base.pull_bits))
         for _ in range(n_predictors)
     ]
-    gram = GramSum(q, limbs_of(base.root_bits))
+    gram = GramSum(q, limbs_of_bits(base.root_bits))
     factors = np.array([2.0**one for one in scales.powers])
     weights = ChoiceWeights(n_predictors)
     loss = 0
@@ -641,7 +648,7 @@ class ChoiceState:
     rounds: int = 0
     counts: tuple[int, ...] = ()
     cross: tuple[Fraction, ...] = ()
-    climb: Climb | None = None
+    climb: NewtonClimb | None = None
     first: ChoiceSums | None = None
     sums: ChoiceSums | None = None
     null_objective: Fraction = Fraction(0)
@@ -655,7 +662,7 @@ class ChoiceState:
 class ChoiceSearch:
     """What all parties agree on before the first round."""
 
-    family: Choice
+    family: ChoiceModel
     measures: RowMeasures
     names: tuple[str, ...]
     levels: tuple[str, ...]
@@ -673,14 +680,14 @@ class ChoiceSearch:
     def start(self) -> ChoiceState:
         return ChoiceState()
 
-    def propose(self, state: ChoiceState) -> Request:
+    def propose(self, state: ChoiceState) -> GlmRequest:
         if state.converged:
             raise LocalProtocolError(
                 "the fit is done: no round is left", code="fit-already-done"
             )
         if state.climb is None:
-            return Request("first", np.empty(0))
-        return Request("round", state.climb.trial)
+            return GlmRequest("first", np.empty(0))
+        return GlmRequest("round", state.climb.trial)
 
     def advance(self, state: ChoiceState, total: Integers) -> ChoiceState:
         if state.climb is None:
@@ -757,7 +764,7 @@ class ChoiceSearch:
         if state.first is None or state.sums is None or state.climb is None:
             return []
         now = self._evaluation(state.sums, state.climb.here, state.counts).system
-        direction = fading_direction(now, self._reference(state))
+        direction = fading_newton_direction(now, self._reference(state))
         return [] if direction is None else self._culprits(direction, state)
 
     def _open(self, counts: tuple[int, ...]) -> ChoiceState:
@@ -769,27 +776,27 @@ class ChoiceSearch:
                 "nobody has, or merge them with others",
                 code="empty-level",
             )
-        check_rows(float(sum(counts)), float(self.scales.size))
+        check_model_rows(float(sum(counts)), float(self.scales.size))
         predictors = nearest_float_solution(
             lambda: [arb(one).log() for one in self.family.start(counts)]
         )
         parts = np.zeros(self.scales.shape)
         parts[:, self.intercept] = predictors
         point = self.family.gather(parts, self.intercept) + 0.0  # no 0 has a sign
-        return ChoiceState(1, counts, climb=Climb(here=point, trial=point))
+        return ChoiceState(1, counts, climb=NewtonClimb(here=point, trial=point))
 
     def _check_first(self, counts: Sequence[int], cross: Sequence[Fraction]) -> None:
         """Refuse counts, and sums over the rows of a level, that are impossible."""
         most = 1 << self.measures.row_bits
         for level, n_rows in zip(self.levels, counts, strict=True):
-            check_total(f"rows with {level}", n_rows, 0, most)
+            check_plausible_total(f"rows with {level}", n_rows, 0, most)
         if not self.family.responses_once:
             return
         design, n_columns = self.scales.base.measures.design, self.scales.shape[1]
         for k, (label, one) in enumerate(zip(self.labels, cross, strict=True)):
             of, number = design[k % n_columns], counts[1 + k // n_columns]
             ends = (number * (end - of.centre) for end in (of.least, of.most))
-            check_total(f"X'y for {label}", one, *ends)
+            check_plausible_total(f"X'y for {label}", one, *ends)
 
     def _check_information(self, information: Integers, n_rows: int) -> None:
         design, powers = self.scales.base.measures.design, self.scales.powers
@@ -797,7 +804,7 @@ class ChoiceSearch:
         pairs = zip(self.scales.columns, powers, strict=True)
         largest = [ceil(design[k].reach * Fraction(2) ** (s - 1)) + 1 for k, s in pairs]
         rows = n_rows * self.scales.shape[0]
-        check_matrix("information", information, self.labels, largest, rows)
+        check_plausible_matrix("information", information, self.labels, largest, rows)
 
     def _is_allowed(self, point: Vector) -> bool:
         inside = not self.scales.far(point)
@@ -805,7 +812,7 @@ class ChoiceSearch:
 
     def _evaluation(
         self, sums: ChoiceSums, point: Vector, counts: Sequence[int]
-    ) -> Evaluation:
+    ) -> NewtonEvaluation:
         scales, ones = self.scales, self.intercept
         value, slopes, more = self.family.shared(scales.at_centres(point), counts)
         parts = np.full(scales.shape, Fraction(0), dtype=object)
@@ -816,15 +823,15 @@ class ChoiceSearch:
         for (i, j), one in more.items():
             scale = Fraction(2) ** (2 * scales.base.columns[ones])
             information[first + i, first + j] += one * scale
-        return Evaluation(
-            system=System.of(information, names=self.labels),
+        return NewtonEvaluation(
+            system=InformationSystem.of(information, names=self.labels),
             powers=scales.powers,
             score=tuple(a + b for a, b in zip(sums.score, score, strict=True)),
             objective=2 * (sums.loss - value),
             dispersion=1.0,
         )
 
-    def _check_independent(self, system: System, n_rows: int) -> None:
+    def _check_independent(self, system: InformationSystem, n_rows: int) -> None:
         """Refuse columns that are combinations of each other but for rounding."""
         known = zip(system.diagonal(), np.diag(system.inverse()), strict=True)
         inflated = np.array([float(size) * one for size, one in known])
@@ -836,28 +843,32 @@ class ChoiceSearch:
             return
         columns = zip(self.scales.columns, inflated.tolist(), strict=True)
         guilty = {k for k, one in columns if one >= 1e-3 * inflated.max()}
-        raise dependent_columns([self.names[k] for k in sorted(guilty)], 1, ridge=False)
+        raise dependent_model_columns(
+            [self.names[k] for k in sorted(guilty)], 1, ridge=False
+        )
 
-    def _reference(self, state: ChoiceState) -> System:
+    def _reference(self, state: ChoiceState) -> InformationSystem:
         assert state.first is not None
         start = self._open(state.counts).climb
         assert start is not None
         return self._evaluation(state.first, start.here, state.counts).system
 
     def _check_endless(
-        self, state: ChoiceState, after: Climb, found: Evaluation
+        self, state: ChoiceState, after: NewtonClimb, found: NewtonEvaluation
     ) -> None:
         """Refuse data in which a coefficient grows without end; the error names it."""
         assert state.climb is not None
-        direction = endless_direction(
+        direction = endless_newton_direction(
             found.system, self._reference(state), (state.climb, after), found.powers
         )
         if direction is not None:
             culprits = self._culprits(direction, state)
-            raise grows_endlessly(culprits, self.family.endless, ", or merge levels")
+            raise newton_grows_endlessly(
+                culprits, self.family.endless, ", or merge levels"
+            )
 
     def _check_open(
-        self, state: ChoiceState, information: Integers, system: System
+        self, state: ChoiceState, information: Integers, system: InformationSystem
     ) -> None:
         """End a search that goes where few rows are open, and name the column."""
         if state.sums is None:
@@ -876,7 +887,7 @@ class ChoiceSearch:
                 for matrix in (information, state.sums.information)
             )
             if few_rows_open(now, before, rarer, 0.25):
-                direction = weakest_information(system, self._reference(state))[1]
+                direction = weakest_model_information(system, self._reference(state))[1]
                 culprits = self._culprits(direction, state)
                 raise too_few_open(culprits, self.family.endless, ", or merge levels")
 
@@ -884,4 +895,6 @@ class ChoiceSearch:
         columns = self.scales.columns
         others = [k for k in columns if k != self.intercept]
         ignored = [k for k, at in enumerate(columns) if others and at == self.intercept]
-        return greatest_coefficients(direction, self._reference(state), ignored)
+        return greatest_coefficients_of_model(
+            direction, self._reference(state), ignored
+        )

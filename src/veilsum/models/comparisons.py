@@ -16,7 +16,7 @@ from math import inf, nan
 import numpy as np
 import scipy
 
-from veilsum.models.moments import Marginals, exact_square_root
+from veilsum.models.moments import MarginalMoments, exact_square_root
 from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.shapes import Float
 
@@ -36,23 +36,28 @@ class GroupTest:
     p: float
 
 
-def compare_means(groups: Sequence[Marginals], column: int) -> tuple[GroupTest, ...]:
+def compare_means(
+    groups: Sequence[MarginalMoments], column: int
+) -> tuple[GroupTest, ...]:
     """Return the tests of a column's means: ANOVA and Welch's, with two groups t too.
 
     With two groups the F of each is the square of the t, which has a sign: that of the
     first group's mean less the second's.
     """
     held = [one for one in groups if one.rows[column]]
-    found = (_anova(held, column), _welch(held, column))
+    found = (_anova_of_groups(held, column), _welch_test_of_groups(held, column))
     if len(held) != 2:
         return found
     means = [one.means[column] for one in held]
     sign = 1.0 if means[0] >= means[1] else -1.0
     names = ("t-test", "Welch's t-test")
-    return (*(_rooted(f, n, sign) for f, n in zip(found, names, strict=True)), *found)
+    return (
+        *(_rooted_group_test(f, n, sign) for f, n in zip(found, names, strict=True)),
+        *found,
+    )
 
 
-def _anova(groups: Sequence[Marginals], column: int) -> GroupTest:
+def _anova_of_groups(groups: Sequence[MarginalMoments], column: int) -> GroupTest:
     name = "one-way ANOVA"
     counts = [one.rows[column] for one in groups]
     within = sum((one.scatters[column] for one in groups), Fraction(0))
@@ -60,13 +65,15 @@ def _anova(groups: Sequence[Marginals], column: int) -> GroupTest:
     if between < 1 or rest < 1 or not within:
         return GroupTest(name, nan, (float(between), float(rest)), nan)
     means = [one.means[column] for one in groups]
-    middle = sum(map(_times, counts, means), Fraction(0)) / sum(counts)
+    middle = sum(map(_multiply_group_fractions, counts, means), Fraction(0)) / sum(
+        counts
+    )
     apart = [(mean - middle) ** 2 for mean in means]
-    explained = sum(map(_times, counts, apart), Fraction(0))
-    return _of_f(name, explained / between / (within / rest), between, rest)
+    explained = sum(map(_multiply_group_fractions, counts, apart), Fraction(0))
+    return _f_test_of_groups(name, explained / between / (within / rest), between, rest)
 
 
-def _welch(groups: Sequence[Marginals], column: int) -> GroupTest:
+def _welch_test_of_groups(groups: Sequence[MarginalMoments], column: int) -> GroupTest:
     name, k = "Welch's ANOVA", len(groups)
     counts = [one.rows[column] for one in groups]
     scatters = [one.scatters[column] for one in groups]
@@ -75,7 +82,7 @@ def _welch(groups: Sequence[Marginals], column: int) -> GroupTest:
     weights = [n * (n - 1) / one for n, one in zip(counts, scatters, strict=True)]
     means = [one.means[column] for one in groups]
     whole = sum(weights, Fraction(0))
-    middle = sum(map(_times, weights, means), Fraction(0)) / whole
+    middle = sum(map(_multiply_group_fractions, weights, means), Fraction(0)) / whole
     spread = sum(
         (
             (1 - weight / whole) ** 2 / (n - 1)
@@ -84,15 +91,21 @@ def _welch(groups: Sequence[Marginals], column: int) -> GroupTest:
         Fraction(0),
     ) / (k**2 - 1)
     apart = [(mean - middle) ** 2 for mean in means]
-    explained = sum(map(_times, weights, apart), Fraction(0)) / (k - 1)
-    return _of_f(name, explained / (1 + 2 * (k - 2) * spread), k - 1, 1 / (3 * spread))
+    explained = sum(map(_multiply_group_fractions, weights, apart), Fraction(0)) / (
+        k - 1
+    )
+    return _f_test_of_groups(
+        name, explained / (1 + 2 * (k - 2) * spread), k - 1, 1 / (3 * spread)
+    )
 
 
-def _times(one: Fraction | int, other: Fraction) -> Fraction:
+def _multiply_group_fractions(one: Fraction | int, other: Fraction) -> Fraction:
     return one * other
 
 
-def _of_f(name: str, ratio: Fraction, between: int, rest: Fraction | int) -> GroupTest:
+def _f_test_of_groups(
+    name: str, ratio: Fraction, between: int, rest: Fraction | int
+) -> GroupTest:
     degrees = float(between), float(rest)
     p = float(scipy.special.fdtrc(*degrees, float(ratio)))
     if between == 1:  # the same by Student's t, whose tail keeps its digits
@@ -102,22 +115,26 @@ def _of_f(name: str, ratio: Fraction, between: int, rest: Fraction | int) -> Gro
     return GroupTest(name, float(ratio), degrees, p)
 
 
-def _rooted(found: GroupTest, name: str, sign: float) -> GroupTest:
+def _rooted_group_test(found: GroupTest, name: str, sign: float) -> GroupTest:
     statistic = sign * float(np.sqrt(found.statistic))
     return GroupTest(name, statistic, found.degrees[1:], found.p)
 
 
 def compare_counts(cells: Crossed) -> tuple[GroupTest, ...]:
     """Return Pearson's chi-square of levels by groups; of two by two also Yates's."""
-    held = _held(cells)
+    held = _filled_comparison_table(cells)
     degrees = (held.shape[0] - 1) * (held.shape[1] - 1)
-    found = [_chi_square(held, Fraction(0), degrees, "chi-square")]
+    found = [_chi_square_test_of_groups(held, Fraction(0), degrees, "chi-square")]
     if held.shape == (2, 2):
-        found.append(_chi_square(held, Fraction(1, 2), 1, "chi-square, Yates"))
+        found.append(
+            _chi_square_test_of_groups(held, Fraction(1, 2), 1, "chi-square, Yates")
+        )
     return tuple(found)
 
 
-def _chi_square(held: Held, less: Fraction, degrees: int, name: str) -> GroupTest:
+def _chi_square_test_of_groups(
+    held: Held, less: Fraction, degrees: int, name: str
+) -> GroupTest:
     if degrees < 1:
         return GroupTest(name, nan, (float(degrees),), nan)
     down, across = held.sum(axis=1), held.sum(axis=0)
@@ -133,7 +150,7 @@ def _chi_square(held: Held, less: Fraction, degrees: int, name: str) -> GroupTes
 
 def cramers_v(cells: Crossed) -> float:
     """Return how strongly levels and groups go together, from 0 to 1."""
-    held = _held(cells)
+    held = _filled_comparison_table(cells)
     least = min(held.shape) - 1
     if least < 1:
         return nan
@@ -141,13 +158,15 @@ def cramers_v(cells: Crossed) -> float:
     return float(np.sqrt(statistic / (held.sum() * least)))
 
 
-def _held(cells: Crossed) -> Held:
+def _filled_comparison_table(cells: Crossed) -> Held:
     """Return a table without levels and groups that nobody has."""
     whole = np.asarray(cells, dtype=np.float64)
     return whole[whole.any(axis=1)][:, whole.any(axis=0)]
 
 
-def difference_of_means(one: Marginals, other: Marginals, column: int) -> float:
+def difference_of_means(
+    one: MarginalMoments, other: MarginalMoments, column: int
+) -> float:
     counts = one.rows[column], other.rows[column]
     if min(counts) < 2:
         return nan

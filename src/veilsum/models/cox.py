@@ -39,26 +39,31 @@ from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models import systems
 from veilsum.models.inference import Inference
 from veilsum.models.newton import (
-    Climb,
-    Evaluation,
-    endless_direction,
-    fading_direction,
-    greatest_coefficients,
-    grows_endlessly,
+    NewtonClimb,
+    NewtonEvaluation,
+    endless_newton_direction,
+    fading_newton_direction,
+    greatest_coefficients_of_model,
+    newton_grows_endlessly,
 )
-from veilsum.models.plausible import check_matrix, check_total
+from veilsum.models.plausible import check_plausible_matrix, check_plausible_total
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.models.systems import (
-    System,
-    as_balls,
-    dependent_columns,
+    InformationSystem,
+    dependent_model_columns,
     nearest_float_solution,
+    system_rows_as_balls,
 )
 from veilsum.models.weights import note_row_weights
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
-from veilsum.numbers.compiled import compiled
+from veilsum.numbers.compiled import compiled_or_plain
 from veilsum.numbers.elementary import exp, log
-from veilsum.numbers.layout import Layout, number, symmetric, vector
+from veilsum.numbers.layout import (
+    NumberLayout,
+    layout_number,
+    layout_symmetric,
+    layout_vector,
+)
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import (
@@ -66,9 +71,9 @@ from veilsum.numbers.units import (
     CrossSum,
     GramSum,
     Integers,
-    Measure,
-    bits_of,
-    limbs_of,
+    UnitMeasure,
+    bits_of_reach,
+    limbs_of_bits,
     total_of_counts,
 )
 
@@ -99,7 +104,7 @@ class CoxScales:
     measures: RowMeasures
 
     @property
-    def design(self) -> tuple[Measure, ...]:
+    def design(self) -> tuple[UnitMeasure, ...]:
         return self.measures.design
 
     @cached_property
@@ -109,10 +114,10 @@ class CoxScales:
     @cached_property
     def powers(self) -> tuple[int, ...]:
         """The b of each column with no two counts further apart than 2^b."""
-        return tuple(map(bits_of, self.spans))
+        return tuple(map(bits_of_reach, self.spans))
 
     @cached_property
-    def terms(self) -> Layout:
+    def terms(self) -> NumberLayout:
         """Terms of the partial likelihood at a point."""
         bits = max(BELOW + BEYOND, SQUARED) + self.measures.row_bits + 2
         sizes = [
@@ -120,18 +125,20 @@ class CoxScales:
         ]
         roots = [one / (1 << SQUARED // 2) for one in sizes]
         unit = Fraction(1, 1 << BELOW)
-        return Layout(
+        return NumberLayout(
             (
-                symmetric("partial_information", roots, bits),
-                vector("partial_score", [one * unit for one in sizes], bits),
-                number("partial_log_likelihood", unit, bits),
+                layout_symmetric("partial_information", roots, bits),
+                layout_vector("partial_score", [one * unit for one in sizes], bits),
+                layout_number("partial_log_likelihood", unit, bits),
             )
         )
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """The terms, rows and events; the last two are 0 after the first round."""
-        return self.terms + Layout((number("rows"), number("events")))
+        return self.terms + NumberLayout(
+            (layout_number("rows"), layout_number("events"))
+        )
 
     def far(self, point: Vector) -> bool:
         """Say whether agreed ranges leave two rows' predictors too far apart."""
@@ -204,7 +211,7 @@ class AtRisk(Secret):
         """Return a party's checked rows, sorted; the response is the event."""
         blocks = [np.asarray(one.design, np.float64) for one in measures.blocks(rows)]
         design = np.concatenate([*blocks, np.empty((0, rows.n_columns))])
-        order = _order(time, rows.response, design)
+        order = _order_cox_rows(time, rows.response, design)
         design, time, event = design[order], time[order], rows.response[order]
         if len(design):
             design -= np.rint((design.min(axis=0) + design.max(axis=0)) / 2.0)
@@ -222,7 +229,7 @@ class AtRisk(Secret):
             np.searchsorted(time, times),
             np.searchsorted(times, time, side="right"),
             share,
-            tuple(bits_of(int(one)) for one in reach.tolist()),
+            tuple(bits_of_reach(int(one)) for one in reach.tolist()),
         )
 
     @property
@@ -230,7 +237,7 @@ class AtRisk(Secret):
         return len(self.design)
 
 
-def _order(time: PerRow, event: PerRow, design: FloatArray) -> Array[Any]:
+def _order_cox_rows(time: PerRow, event: PerRow, design: FloatArray) -> Array[Any]:
     """Return rows sorted by time, event and columns, as far as it takes to tell them.
 
     What is alike in all of it may stand in any order.
@@ -250,7 +257,7 @@ def _order(time: PerRow, event: PerRow, design: FloatArray) -> Array[Any]:
     return order
 
 
-def hazard_met(time: PerRow, event: PerRow) -> PerRow:
+def cox_hazard_met(time: PerRow, event: PerRow) -> PerRow:
     """Return the hazard that each row has met where all coefficients are 0."""
     times, each = np.unique(time[event == 1.0], return_counts=True)
     at_risk = len(time) - np.searchsorted(np.sort(time), times)
@@ -276,7 +283,7 @@ def statistics(
             "far apart: the sum before went wrong",
             code="internal",
         )
-    eta = _predictor(rows.design, point)
+    eta = _cox_linear_predictor(rows.design, point)
     eta -= eta.max(initial=-np.inf)
     weights = exp(eta)
     at_event, when = weights[rows.events], rows.when
@@ -292,36 +299,40 @@ def statistics(
         # Expected events of each row: their sum is the number of events, and cannot
         # vanish. A row that outweighs the others at risk has the larger part of them.
         noted.add(expected)
-    score = _cross(rows, np.rint((rows.event - expected) * 2.0**BELOW))
+    score = _cox_cross_sums(rows, np.rint((rows.event - expected) * 2.0**BELOW))
     pairs = zip(score, scales.powers, strict=True)
     logs = np.rint((eta[rows.events] + log(over)) * 2.0**BELOW)
     return scales.layout.pack(
-        partial_information=_information(rows, weights, expected, over, scales.powers),
-        partial_score=[_shifted(int(one), -b) for one, b in pairs],
+        partial_information=_cox_information(
+            rows, weights, expected, over, scales.powers
+        ),
+        partial_score=[_shift_cox_number(int(one), -b) for one, b in pairs],
         partial_log_likelihood=total_of_counts(logs, BELOW + BEYOND),
         rows=rows.n_rows if first else 0,
         events=len(rows.events) if first else 0,
     )
 
 
-def _predictor(design: FloatArray, point: Vector) -> PerRow:
+def _cox_linear_predictor(design: FloatArray, point: Vector) -> PerRow:
     """Return eta, column by column in one order: no sum of BLAS's own making."""
     eta = np.zeros(len(design))
-    for piece in _pieces(len(design)):
+    for piece in _cox_row_pieces(len(design)):
         parts = design[piece].T * point[:, None]
         for part in parts:
             eta[piece] += part
     return eta
 
 
-def _cross(rows: AtRisk, pull: PerRow) -> Integers:
-    largest = bits_of(int(np.abs(pull).max(initial=0.0)))
-    found = CrossSum(len(rows.bits), limbs_of(max(rows.bits)), limbs_of(largest))
+def _cox_cross_sums(rows: AtRisk, pull: PerRow) -> Integers:
+    largest = bits_of_reach(int(np.abs(pull).max(initial=0.0)))
+    found = CrossSum(
+        len(rows.bits), limbs_of_bits(max(rows.bits)), limbs_of_bits(largest)
+    )
     found.add(rows.design, pull)
     return found.value
 
 
-def _information(
+def _cox_information(
     rows: AtRisk,
     weights: PerRow,
     expected: PerRow,
@@ -336,54 +347,56 @@ def _information(
         parts: Iterator[tuple[FloatArray, FloatArray]], largest: float
     ) -> tuple[Integers, int]:
         power = ROOT_BITS - widest - frexp(largest)[1]
-        gram = GramSum(len(rows.bits), limbs_of(ROOT_BITS))
+        gram = GramSum(len(rows.bits), limbs_of_bits(ROOT_BITS))
         for block, by in parts:
             gram.add_scaled(block, by * 2.0**power, factors)
         return gram.value, SQUARED - 2 * power
 
     root = np.sqrt(expected)
-    pieces = ((rows.design[piece], root[piece]) for piece in _pieces(rows.n_rows))
+    pieces = (
+        (rows.design[piece], root[piece]) for piece in _cox_row_pieces(rows.n_rows)
+    )
     around, first = added(pieces, float(root.max(initial=0.0)))
     # A mean is within its column's range; half a limb leaves room for its rounding.
-    middle, second = added(_means(rows, weights, over), 0.75)
+    middle, second = added(_cox_risk_set_means(rows, weights, over), 0.75)
     common = min(first, second)
     whole = (around << first - common) - (middle << second - common)
     shifts = [b - widest - power for b, power in zip(rows.bits, powers, strict=True)]
     matrix = [
-        [_shifted(whole[i, j], common + b + c) for j, c in enumerate(shifts)]
+        [_shift_cox_number(whole[i, j], common + b + c) for j, c in enumerate(shifts)]
         for i, b in enumerate(shifts)
     ]
     return np.array(matrix, dtype=object)
 
 
-def _shifted(number: int, power: int) -> int:
+def _shift_cox_number(number: int, power: int) -> int:
     """Return number 2^power, rounded to a whole number, ties to even."""
     if power >= 0:
         return number << power
     return (number + (1 << -power - 1) - 1 + (number >> -power & 1)) >> -power
 
 
-def _means(
+def _cox_risk_set_means(
     rows: AtRisk, weights: PerRow, over: PerEvent
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    sums = risk_sums(rows, weights)
-    for piece in _pieces(len(sums)):
+    sums = cox_risk_sums(rows, weights)
+    for piece in _cox_row_pieces(len(sums)):
         yield sums[piece], over[piece]
 
 
-def _pieces(n_rows: int) -> Iterator[slice]:
+def _cox_row_pieces(n_rows: int) -> Iterator[slice]:
     for start in range(0, n_rows, BLOCK_ROWS):
         yield slice(start, start + BLOCK_ROWS)
 
 
-def risk_sums(rows: AtRisk, weights: PerRow) -> FloatArray:
+def cox_risk_sums(rows: AtRisk, weights: PerRow) -> FloatArray:
     """Return the weighted sums of all rows at risk at each event, ties taken off.
 
     From the last row to the first, one by one, compiled or not: the same bits.
     """
     design, first, events = rows.design, rows.first, rows.events
     p = design.shape[1]
-    quick = compiled(_risk_sums, design.size)
+    quick = compiled_or_plain(_risk_sums, design.size)
     if quick is not None:
         found = np.empty((len(events), p))
         ends = np.append(np.searchsorted(rows.when, np.arange(len(first))), len(events))
@@ -473,7 +486,7 @@ class CoxFit(Inference):
 class CoxState:
     """Where the search is."""
 
-    climb: Climb
+    climb: NewtonClimb
     rounds: int = 0
     first: CoxSums | None = None
     sums: CoxSums | None = None
@@ -512,7 +525,7 @@ class CoxSearch:
 
     def start(self) -> CoxState:
         nowhere = np.zeros(len(self.names))
-        return CoxState(Climb(here=nowhere, trial=nowhere))
+        return CoxState(NewtonClimb(here=nowhere, trial=nowhere))
 
     def propose(self, state: CoxState) -> Vector:
         if state.converged:
@@ -564,7 +577,7 @@ class CoxSearch:
         factors = np.diag([1 / (of.unit * (1 << b)) for b, of in scales]).tolist()
 
         def balls() -> arb_mat:
-            by = as_balls(factors)
+            by = system_rows_as_balls(factors)
             return by * system.inverse_balls() * by
 
         return CoxFit(
@@ -588,14 +601,14 @@ class CoxSearch:
         if state.first is None or state.sums is None or state.rounds < 2:
             return []
         reference = self._system(state.first)
-        found = fading_direction(self._system(state.sums), reference)
-        return [] if found is None else greatest_coefficients(found, reference)
+        found = fading_newton_direction(self._system(state.sums), reference)
+        return [] if found is None else greatest_coefficients_of_model(found, reference)
 
     def _check_possible(self, sums: CoxSums, first: CoxSums) -> None:
         """Refuse a total that no rows within the agreed ranges have."""
         n_rows, n_events, scales = first.n_rows, first.n_events, self.scales
-        check_total("rows", n_rows, 0, 1 << self.measures.row_bits)
-        check_total("events", n_events, 0, n_rows)
+        check_plausible_total("rows", n_rows, 0, 1 << self.measures.row_bits)
+        check_plausible_total("events", n_events, 0, n_rows)
         # A variance is at most a quarter of the squared range.
         largest = [
             ceil(Fraction(span << SQUARED // 2, 2 << b))
@@ -603,13 +616,13 @@ class CoxSearch:
         ]
         rounding = n_rows << SQUARED - ROUNDED
         args = sums.information, self.names, largest, n_events, rounding
-        check_matrix("information", *args)
+        check_plausible_matrix("information", *args)
         spare = Fraction(n_rows, 1 << ROUNDED)
         for name, span, one in zip(self.names, scales.spans, sums.score, strict=True):
             most = (n_events + spare) * span
-            check_total(f"the score for {name}", one, -most, most)
+            check_plausible_total(f"the score for {name}", one, -most, most)
         least = -n_events * (1 << BEYOND)
-        check_total("the log-likelihood", sums.log_likelihood, least, spare)
+        check_plausible_total("the log-likelihood", sums.log_likelihood, least, spare)
 
     def _check_first(self, sums: CoxSums) -> None:
         if sums.n_events < 1:
@@ -641,14 +654,14 @@ class CoxSearch:
             most = max(map(abs, inflated))
             pairs = zip(self.names, inflated, strict=True)
             culprits = [name for name, one in pairs if abs(one) >= 1e-3 * most]
-            raise dependent_columns(culprits, 1, ridge=False)
+            raise dependent_model_columns(culprits, 1, ridge=False)
 
-    def _system(self, sums: CoxSums) -> System:
+    def _system(self, sums: CoxSums) -> InformationSystem:
         unit = Fraction(1, 1 << SQUARED)
-        return System.of(sums.information * unit, names=self.names)
+        return InformationSystem.of(sums.information * unit, names=self.names)
 
-    def _evaluation(self, sums: CoxSums) -> Evaluation:
-        return Evaluation(
+    def _evaluation(self, sums: CoxSums) -> NewtonEvaluation:
+        return NewtonEvaluation(
             system=self._system(sums),
             powers=tuple(-b for b in self.scales.powers),
             score=sums.score,
@@ -657,17 +670,21 @@ class CoxSearch:
         )
 
     def _check_endless(
-        self, before: Climb, after: Climb, now: System, first: CoxSums
+        self,
+        before: NewtonClimb,
+        after: NewtonClimb,
+        now: InformationSystem,
+        first: CoxSums,
     ) -> None:
         """Refuse data in which a coefficient grows without end; the error names it."""
         reference = self._system(first)
         powers = [-b for b in self.scales.powers]
-        found = endless_direction(now, reference, (before, after), powers)
+        found = endless_newton_direction(now, reference, (before, after), powers)
         if found is None:
             return
         why = "for some of its values no event is ever seen, or always the next"
-        culprits = greatest_coefficients(found, reference)
-        raise grows_endlessly(culprits, why, ", or merge categories")
+        culprits = greatest_coefficients_of_model(found, reference)
+        raise newton_grows_endlessly(culprits, why, ", or merge categories")
 
 
 def baseline_not_stratified(

@@ -38,21 +38,21 @@ from veilsum.models.glm import (
     ClosingStatistics,
     GlmFit,
     GlmOutcome,
-    Request,
+    GlmRequest,
+    GlmRowTotals,
     RoundStatistics,
-    RowTotals,
-    row_blocks,
+    glm_row_blocks,
 )
 from veilsum.models.newton import (
-    Climb,
-    Closing,
-    Done,
-    Evaluation,
     Newton,
-    Opening,
-    Running,
+    NewtonClimb,
+    NewtonClosing,
+    NewtonDone,
+    NewtonEvaluation,
+    NewtonOpening,
+    NewtonRunning,
     State,
-    null_evaluation,
+    null_newton_evaluation,
     state_after_outside_asked,
 )
 from veilsum.models.rows import PerRow, Rows
@@ -93,10 +93,12 @@ class ScatterTerms:
     cross: FloatArray
 
 
-def scatter_terms(response: PerRow, eta: FloatArray, theta: float) -> ScatterTerms:
+def dispersion_scatter_terms(
+    response: PerRow, eta: FloatArray, theta: float
+) -> ScatterTerms:
     """Return what counts contribute at their etas and a theta."""
     mu = exp(eta)
-    once, twice = _reciprocals(response, theta)
+    once, twice = _reciprocals_of_dispersion(response, theta)
     both = theta + mu
     share, away = theta / both, response - mu
     slope = theta * once - theta * log1p(mu / theta) - share * away
@@ -104,7 +106,7 @@ def scatter_terms(response: PerRow, eta: FloatArray, theta: float) -> ScatterTer
     return ScatterTerms(slope, -(second + slope), -(share * away) * (mu / both))
 
 
-def _reciprocals(counts: PerRow, theta: float) -> tuple[PerRow, PerRow]:
+def _reciprocals_of_dispersion(counts: PerRow, theta: float) -> tuple[PerRow, PerRow]:
     """Return the sums over k below each count of 1 / (theta + k), and of squares."""
     few = max(0, ceil(SERIES - theta))
     once, twice = np.zeros_like(counts), np.zeros_like(counts)
@@ -116,14 +118,18 @@ def _reciprocals(counts: PerRow, theta: float) -> tuple[PerRow, PerRow]:
     more = np.maximum(counts - few, 0.0)
     end = start + more
     once += log1p(more / start) + more / (2.0 * start * end)
-    once += _series(_VALUE, start, 2) - _series(_VALUE, end, 2)
+    once += _asymptotic_gamma_series(_VALUE, start, 2) - _asymptotic_gamma_series(
+        _VALUE, end, 2
+    )
     twice += more / (start * end)
     twice += more * (start + end) / (2.0 * start * start * (end * end))
-    twice += _series(_SLOPE, start, 3) - _series(_SLOPE, end, 3)
+    twice += _asymptotic_gamma_series(_SLOPE, start, 3) - _asymptotic_gamma_series(
+        _SLOPE, end, 3
+    )
     return once, twice
 
 
-def _series(numbers: tuple[float, ...], x: Any, power: int) -> Any:
+def _asymptotic_gamma_series(numbers: tuple[float, ...], x: Any, power: int) -> Any:
     """Return x^-power (c_0 + c_1 x^-2 + ...)."""
     inverse = 1.0 / x
     square = inverse * inverse
@@ -151,7 +157,7 @@ class ScatterStatistics(RoundStatistics):
 
 
 @dataclass(frozen=True)
-class JointEvaluation:
+class DispersionEvaluation:
     """What the rows add up to at a trial of coefficients and log theta.
 
     Attributes:
@@ -159,7 +165,7 @@ class JointEvaluation:
         sums: the totals.
     """
 
-    model: Evaluation
+    model: NewtonEvaluation
     sums: ScatterStatistics
 
     @property
@@ -179,8 +185,8 @@ class JointEvaluation:
         """Return Newton's step; where the likelihood bends up, one in log theta."""
         along = self.model.step()
         across = replace(self.model, score=self.sums.cross).step()
-        pull = self.sums.slope - _dot(self.sums.cross, along)
-        left = self.sums.curvature - _dot(self.sums.cross, across)
+        pull = self.sums.slope - _exact_model_dot(self.sums.cross, along)
+        left = self.sums.curvature - _exact_model_dot(self.sums.cross, across)
         by = float(pull / left) if left > 0 else (1.0 if pull > 0 else -1.0)
         by = min(max(by, -FARTHEST), FARTHEST)
         return np.append(along - across * by, by)
@@ -194,7 +200,7 @@ class JointEvaluation:
         return sqrt(self.model.length(along[:-1]) ** 2 + own)
 
 
-def _dot(exact: tuple[Fraction, ...], by: Vector) -> Fraction:
+def _exact_model_dot(exact: tuple[Fraction, ...], by: Vector) -> Fraction:
     pairs = zip(exact, by.tolist(), strict=True)
     return sum((one * Fraction(other) for one, other in pairs), Fraction(0))
 
@@ -247,17 +253,17 @@ class DispersedNewton(Newton):
         family = NegativeBinomialEstimated(1.0 / theta)
         return Newton(family, self.measures, self.names, self.intercept)
 
-    def statistics(self, rows: Rows, request: Request) -> Integers:
+    def statistics(self, rows: Rows, request: GlmRequest) -> Integers:
         theta = float(request.point[-1]) if len(request.point) else 1.0
         scales = self.at(theta).scales
         inner = replace(request, point=request.point[:-1])
-        found = glm.statistics(scales, rows, inner)
+        found = glm.glm_statistics(scales, rows, inner)
         if request.stage != "round":
             return found
-        totals = RowTotals(scales)
-        for block in row_blocks(scales.measures, rows):
+        totals = GlmRowTotals(scales)
+        for block in glm_row_blocks(scales.measures, rows):
             eta = block.predictor(inner.point[:-1])
-            terms = scatter_terms(block.response, eta, theta)
+            terms = dispersion_scatter_terms(block.response, eta, theta)
             totals.pull(block, terms.cross)
             totals.number("deviance", block.weigh(terms.slope))
             totals.number("pearson", block.weigh(terms.curvature))
@@ -270,7 +276,7 @@ class DispersedNewton(Newton):
         found[places["theta_slopes"]] = numbers[scales.theta_places]
         return found
 
-    def _sums(self, state: Running, total: Integers) -> ScatterStatistics:
+    def _sums(self, state: NewtonRunning, total: Integers) -> ScatterStatistics:
         scales = self.scales
         found = scales.layout("round").unpack(total)
         # By coefficients of whole numbers, as a score is.
@@ -289,27 +295,27 @@ class DispersedNewton(Newton):
             saturated=saturated,
         )
 
-    def propose(self, state: State) -> Request:
+    def propose(self, state: State) -> GlmRequest:
         match state:
-            case Running():
+            case NewtonRunning():
                 trial = state.model.trial
                 point = np.concatenate([trial[:-1], state.null.trial])
                 inside = self.scales.surely_inside(point, state.anchor)
                 theta = exp(trial[-1:])
                 stage: glm.Stage = "round" if inside else "outside"
-                return Request(stage, np.concatenate([point, theta]))
+                return GlmRequest(stage, np.concatenate([point, theta]))
             case _:
                 return super().propose(state)
 
     def advance(self, state: State, total: Integers) -> State:
         match state:
-            case Opening():
+            case NewtonOpening():
                 opened = self._open(self.scales.first(total))
                 model = opened.model
                 # Theta starts at 1.
                 here, trial = np.append(model.here, 0.0), np.append(model.trial, 0.0)
                 return replace(opened, model=replace(model, here=here, trial=trial))
-            case Running():
+            case NewtonRunning():
                 request = self.propose(state)
                 if request.stage == "outside":
                     outside = self.scales.outside(total)
@@ -318,16 +324,18 @@ class DispersedNewton(Newton):
             case _:
                 return super().advance(state, total)
 
-    def _stepped(self, state: Running, sums: ScatterStatistics) -> Running:
+    def _stepped(self, state: NewtonRunning, sums: ScatterStatistics) -> NewtonRunning:
         self.scales.check_round(sums, state.first, self.labels)
         system = self._system(sums.information)
-        own = Evaluation(system, self.scales.columns, sums.score, sums.deviance, 1.0)
-        found = JointEvaluation(own, sums)
+        own = NewtonEvaluation(
+            system, self.scales.columns, sums.score, sums.deviance, 1.0
+        )
+        found = DispersionEvaluation(own, sums)
         accepted = state.model.accepts(found)
         model = state.model.advance(found)
         if accepted:
-            before = replace(state, model=_of_columns(state.model))
-            self._check_separation(before, system, _of_columns(model))
+            before = replace(state, model=_dispersion_of_columns(state.model))
+            self._check_separation(before, system, _dispersion_of_columns(model))
         theta = float(exp(model.trial[-1]))
         if theta > MOST_THETA:
             raise InvalidInputError(
@@ -342,7 +350,7 @@ class DispersedNewton(Newton):
                 "alpha",
                 code="alpha-unbounded",
             )
-        null = null_evaluation(sums, 1.0)
+        null = null_newton_evaluation(sums, 1.0)
         return replace(
             state,
             rounds=state.rounds + 1,
@@ -352,13 +360,15 @@ class DispersedNewton(Newton):
             sums=sums if accepted else state.sums,
         )
 
-    def _settled(self, state: Running) -> State:
+    def _settled(self, state: NewtonRunning) -> State:
         sums, step = state.sums, state.model.step
         over = state.model.settled and state.null.settled
         if sums is None or step is None or not over:
             if state.rounds < self.max_rounds:
                 return state
-            return self._settle(replace(state, model=_of_columns(state.model)))
+            return self._settle(
+                replace(state, model=_dispersion_of_columns(state.model))
+            )
         assert isinstance(sums, ScatterStatistics)
         theta = float(exp(np.array(state.model.answer[-1])))
         bent = float(sums.curvature)
@@ -382,10 +392,10 @@ class DispersedNewton(Newton):
             np.concatenate([answer, state.null.here]), state.anchor
         )
         at = answer if inside else state.model.here[:-1]
-        return Closing(outcome, np.append(at, [1.0, theta]))
+        return NewtonClosing(outcome, np.append(at, [1.0, theta]))
 
     def fit(self, state: State) -> DispersedFit:
-        if not isinstance(state, Done):
+        if not isinstance(state, NewtonDone):
             raise LocalProtocolError(
                 "a fit was asked for before its rounds were over", code="fit-not-done"
             )
@@ -394,20 +404,20 @@ class DispersedNewton(Newton):
         assert isinstance(outcome.sums, ScatterStatistics)
         # Deviance and the log-likelihood at mu = y are those of one theta.
         closing = ClosingStatistics(state.closing.information, outcome.sums.saturated)
-        found = self.at(outcome.theta).fit(Done(outcome, closing))
+        found = self.at(outcome.theta).fit(NewtonDone(outcome, closing))
         return DispersedFit(
             **{**vars(found), "family": NegativeBinomial(1.0 / outcome.theta)},
             theta=outcome.theta,
             theta_error=outcome.theta_error,
         )
 
-    def real_point(self, request: Request) -> Vector:
+    def real_point(self, request: GlmRequest) -> Vector:
         point = request.point
         if not len(point):
             return point
         return np.concatenate([self.scales.real(point[:-2]), point[-2:]])
 
 
-def _of_columns(climb: Climb) -> Climb:
+def _dispersion_of_columns(climb: NewtonClimb) -> NewtonClimb:
     step = None if climb.step is None else climb.step[:-1]
     return replace(climb, here=climb.here[:-1], trial=climb.trial[:-1], step=step)

@@ -1,9 +1,9 @@
 """How well a known model predicts rows that it has never seen, from sums over them.
 
 Coefficients are public, so every row has a prediction at home: one function of the row,
-in the same bits on every machine (`Predictor`). Predictions fall into agreed bins, and
-counts by bin say how well yes is told from no (`Discrimination`), and how long rows go
-on (`Concordance`). What a bin leaves open is said: each number has the least and the
+in the same bits on every machine (`ModelPredictor`). Predictions fall into agreed bins,
+and counts by bin say how well yes is told from no (`Discrimination`), and how long rows
+go on (`Concordance`). What a bin leaves open is said: each number has the least and the
 largest that rows in such bins can have.
 
 Folds for cross-validation are dealt by a public rule on a row's own numbers (`folds`).
@@ -27,17 +27,22 @@ from veilsum.errors import InvalidInputError
 from veilsum.models import glm
 from veilsum.models.families import Family
 from veilsum.models.family_names import FAMILIES, canonical_family_name
-from veilsum.models.glm import Scales
-from veilsum.models.least_squares import Counting
-from veilsum.models.plausible import check_total
+from veilsum.models.glm import GlmScales
+from veilsum.models.least_squares import LeastSquaresCounting
+from veilsum.models.plausible import check_plausible_total
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
-from veilsum.numbers.layout import Layout, number, range_within_bits, vector
+from veilsum.numbers.layout import (
+    NumberLayout,
+    layout_number,
+    layout_vector,
+    range_within_bits,
+)
 from veilsum.numbers.shapes import Float, Int
 from veilsum.numbers.units import (
     Integers,
-    Measure,
-    power_unit,
+    UnitMeasure,
+    power_of_two_unit,
     sum_bits,
     total_of_counts,
 )
@@ -61,7 +66,7 @@ ByBin = Int[Array[np.int64], " bins"]
 ByCell = Int[Array[np.int64], "times bins"]
 
 
-def links() -> Mapping[str, Family]:
+def model_families_by_link() -> Mapping[str, Family]:
     """Return the families whose coefficients may be given: what matters is the link."""
     return {
         name: family
@@ -72,7 +77,7 @@ def links() -> Mapping[str, Family]:
 
 def family_with_link(name: str) -> Family:
     """Return the family whose link turns predictors into means."""
-    found, known = canonical_family_name(name), links()
+    found, known = canonical_family_name(name), model_families_by_link()
     if found not in known:
         raise InvalidInputError(
             f"predictions of the family {name!r} are not known: choose from "
@@ -82,12 +87,12 @@ def family_with_link(name: str) -> Family:
     return known[found]
 
 
-def link_name(family: Family) -> str:
-    return next(name for name, one in links().items() if one == family)
+def link_name_of_family(family: Family) -> str:
+    return next(name for name, one in model_families_by_link().items() if one == family)
 
 
 @dataclass(frozen=True)
-class Predictor:
+class ModelPredictor:
     """A model with known coefficients; all of it is public."""
 
     family: Family
@@ -104,7 +109,7 @@ class Predictor:
         names: Sequence[str],
         intercept: int | None,
         coefficients: Mapping[str, float],
-    ) -> Predictor:
+    ) -> ModelPredictor:
         """Return the model with these coefficients, by column.
 
         Raises:
@@ -141,8 +146,8 @@ class Predictor:
         return made
 
     @cached_property
-    def _scales(self) -> Scales:
-        return Scales(self.family, self.measures, self.intercept)
+    def _scales(self) -> GlmScales:
+        return GlmScales(self.family, self.measures, self.intercept)
 
     @cached_property
     def _point(self) -> Vector:
@@ -170,12 +175,12 @@ class Predictor:
         return low - slack, high + slack
 
     @cached_property
-    def predictor_measure(self) -> Measure:
+    def predictor_measure(self) -> UnitMeasure:
         low, high = self.ends
-        return Measure.of(low, high if high > low else low + 1.0)
+        return UnitMeasure.of(low, high if high > low else low + 1.0)
 
     def predictors(self, rows: Rows) -> PerRow:
-        blocks = glm.row_blocks(self.measures, rows)
+        blocks = glm.glm_row_blocks(self.measures, rows)
         found = [one.predictor(self._point) for one in blocks]
         return np.concatenate(found) if found else np.zeros(0)
 
@@ -183,15 +188,17 @@ class Predictor:
         return self.family.inverse_link(predictors)
 
     def responses(self, rows: Rows) -> PerRow:
-        blocks = glm.row_blocks(self.measures, rows)
+        blocks = glm.glm_row_blocks(self.measures, rows)
         found = [one.response for one in blocks]
         return np.concatenate(found) if found else np.zeros(0)
 
 
-def bin_edges(given: Sequence[float], low: float = -inf, high: float = inf) -> Vector:
+def predictor_bin_edges(
+    given: Sequence[float], low: float = -inf, high: float = inf
+) -> Vector:
     """Return agreed edges that ascend, strictly between two ends.
 
-    >>> bin_edges([0.1, 0.5], 0.0, 1.0).tolist()
+    >>> predictor_bin_edges([0.1, 0.5], 0.0, 1.0).tolist()
     [0.1, 0.5]
     """
     found = np.array([float(one) for one in given])
@@ -214,10 +221,10 @@ def bins_of_values(edges: Vector, values: PerRow) -> Places:
     return np.searchsorted(edges, values, side="right")
 
 
-def bin_labels(edges: Vector) -> tuple[str, ...]:
+def predictor_bin_labels(edges: Vector) -> tuple[str, ...]:
     """Return each bin by its ends.
 
-    >>> bin_labels(np.array([0.1, 0.5]))
+    >>> predictor_bin_labels(np.array([0.1, 0.5]))
     ('below 0.1', '0.1 to below 0.5', '0.5 or more')
     """
     words = [f"{one:g}" for one in edges.tolist()]
@@ -234,7 +241,7 @@ def sums_by_bin(values: PerRow, power: int, places: Places, n_bins: int) -> list
 # Yes or no
 
 
-class Bounded(NamedTuple):
+class BinBoundedNumber(NamedTuple):
     """A number that bins leave open, and an interval for chance.
 
     Attributes:
@@ -255,7 +262,7 @@ class Bounded(NamedTuple):
         return max(self.value - away, 0.0), min(self.value + away, 1.0)
 
 
-class Fitting(NamedTuple):
+class CalibrationOfModel(NamedTuple):
     """A test of observed against predicted numbers."""
 
     statistic: float
@@ -292,7 +299,7 @@ class Discrimination:
         return int(self.events.sum())
 
     @cached_property
-    def auc(self) -> Bounded:
+    def auc(self) -> BinBoundedNumber:
         """The area under the curve: how often yes is predicted above no.
 
         Its error is that of DeLong, DeLong and Clarke-Pearson for scores known by bin.
@@ -300,7 +307,7 @@ class Discrimination:
         yes, no = self.events.astype(np.float64), self.others.astype(np.float64)
         n_yes, n_no = yes.sum(), no.sum()
         if not n_yes or not n_no:
-            return Bounded(nan, nan, nan, nan)
+            return BinBoundedNumber(nan, nan, nan, nan)
         below = np.concatenate([[0.0], np.cumsum(no)[:-1]])
         above = n_yes - np.cumsum(yes)
         least = float(yes @ below / (n_yes * n_no))
@@ -313,7 +320,7 @@ class Discrimination:
             variance = yes @ of_yes**2 / ((n_yes - 1.0) * n_yes)
             variance += no @ of_no**2 / ((n_no - 1.0) * n_no)
             error = sqrt(float(variance))
-        return Bounded(value, least, largest, error)
+        return BinBoundedNumber(value, least, largest, error)
 
     @property
     def brier(self) -> float:
@@ -348,10 +355,10 @@ class Discrimination:
                     "false_positives": false,
                     "false_negatives": missed,
                     "true_negatives": right,
-                    "sensitivity": _share(hit, n_yes),
-                    "specificity": _share(right, n_no),
-                    "ppv": _share(hit, hit + false),
-                    "npv": _share(right, right + missed),
+                    "sensitivity": _share_of_model_rows(hit, n_yes),
+                    "specificity": _share_of_model_rows(right, n_no),
+                    "ppv": _share_of_model_rows(hit, hit + false),
+                    "npv": _share_of_model_rows(right, right + missed),
                 }
             )
         return lines
@@ -372,7 +379,7 @@ class Discrimination:
         z = float(scipy.special.ndtri(0.5 + level / 2.0))
         lines = []
         for label, n, yes, chance in zip(
-            bin_labels(self.edges),
+            predictor_bin_labels(self.edges),
             self.rows.tolist(),
             self.events.tolist(),
             self.predicted.tolist(),
@@ -397,7 +404,7 @@ class Discrimination:
             )
         return lines
 
-    def hosmer_lemeshow(self, *, fitted: bool = False) -> Fitting:
+    def hosmer_lemeshow(self, *, fitted: bool = False) -> CalibrationOfModel:
         """Return the test of observed against predicted numbers over the bins.
 
         Args:
@@ -415,10 +422,10 @@ class Discrimination:
         found = float(np.where(yes == chance, 0.0, parts).sum())
         degrees = len(n) - 2 * fitted
         p = float(scipy.special.chdtrc(degrees, found)) if degrees > 0 else nan
-        return Fitting(found, degrees, p)
+        return CalibrationOfModel(found, degrees, p)
 
 
-def _share(part: int, whole: int) -> float:
+def _share_of_model_rows(part: int, whole: int) -> float:
     return part / whole if whole else nan
 
 
@@ -426,7 +433,7 @@ def _share(part: int, whole: int) -> float:
 
 
 @dataclass(frozen=True)
-class Errors:
+class ModelErrors:
     """Sums of responses, of what was predicted, and of how far apart they are.
 
     Attributes:
@@ -478,10 +485,10 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class ErrorSums:
+class ModelErrorSums:
     """In what units errors are summed; all of it follows from the agreement."""
 
-    predictor: Predictor
+    predictor: ModelPredictor
 
     @cached_property
     def _reach(self) -> tuple[float, float]:
@@ -498,16 +505,16 @@ class ErrorSums:
         """Of y, y^2, predictions, their squares, squared errors and absolute ones."""
         y, m = self._reach
         sizes = (y, y * y, m, m * m, (y + m) ** 2, y + m)
-        return tuple(power_unit(max(one, 1e-300), CHANCE_BITS) for one in sizes)
+        return tuple(power_of_two_unit(max(one, 1e-300), CHANCE_BITS) for one in sizes)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Sums of responses, predictions and errors, and the number of rows."""
         units, bits = self.units, sum_bits([CHANCE_BITS + 2])
         pairs = zip(SUMS, (units[:2], units[2:4], units[4:]), strict=True)
         ranges = [range_within_bits(CHANCE_BITS + 1)] * 2
-        sums = (vector(*pair, bits, ranges) for pair in pairs)
-        return Layout((*sums, number("rows")))
+        sums = (layout_vector(*pair, bits, ranges) for pair in pairs)
+        return NumberLayout((*sums, layout_number("rows")))
 
     def vector(self, response: PerRow, mean: PerRow) -> Integers:
         """Return what rows add up to, each number of a row rounded by itself."""
@@ -528,12 +535,12 @@ class ErrorSums:
         most = parts["rows"] * ((1 << CHANCE_BITS) + 1)
         for key, names in SUMS.items():
             for name, one in zip(names, parts[key], strict=True):
-                check_total(name, int(one), -most if name == key else 0, most)
+                check_plausible_total(name, int(one), -most if name == key else 0, most)
 
-    def errors(self, parts: Mapping[str, Any]) -> Errors:
+    def errors(self, parts: Mapping[str, Any]) -> ModelErrors:
         sums = (int(one) for key in SUMS for one in parts[key])
         pairs = zip(sums, self.units, strict=True)
-        return Errors(parts["rows"], *(one * unit for one, unit in pairs))
+        return ModelErrors(parts["rows"], *(one * unit for one, unit in pairs))
 
 
 # How long rows go on
@@ -563,10 +570,10 @@ class Concordance:
         rows = self.events + self.censored
         later = np.cumsum(rows[::-1], axis=0)[::-1]
         later = np.vstack([later[1:], np.zeros_like(later[:1])])
-        return _pairs(self.events, later)
+        return _concordant_model_pairs(self.events, later)
 
     @cached_property
-    def index(self) -> Bounded:
+    def index(self) -> BinBoundedNumber:
         """Harrell's: of pairs of which one surely ended first, how often the riskier.
 
         Its value is that of rows known by bin alone, as R's survival::concordance has
@@ -576,7 +583,7 @@ class Concordance:
         either way.
         """
         good, bad, same = self._known
-        right, wrong, tied = _pairs(self.events, self.censored)
+        right, wrong, tied = _concordant_model_pairs(self.events, self.censored)
         among = sum(int(one.sum()) ** 2 - int((one**2).sum()) for one in self.events)
         # Two events of one interval, and rows of one bin in it: nothing is known.
         open_ = among // 2 + tied
@@ -587,7 +594,7 @@ class Concordance:
         largest = top / bottom if bottom else (0.0 if wrong else nan)
         bottom = good + bad + same + wrong + open_
         least = good / bottom if bottom else (1.0 if right else nan)
-        return Bounded(value, least, largest, error)
+        return BinBoundedNumber(value, least, largest, error)
 
     def _of_bins(self) -> tuple[float, float]:
         """Return the index of binned rows, and its infinitesimal jackknife error."""
@@ -618,7 +625,7 @@ class Concordance:
         return value, sqrt(float(variance)) / n_pairs
 
 
-def _pairs(first: ByCell, other: ByCell) -> tuple[int, int, int]:
+def _concordant_model_pairs(first: ByCell, other: ByCell) -> tuple[int, int, int]:
     """Return pairs on each line: the first riskier, less risky, and in one bin."""
     lower = np.cumsum(other, axis=1) - other
     higher = other.sum(axis=1, keepdims=True) - other - lower
@@ -628,7 +635,9 @@ def _pairs(first: ByCell, other: ByCell) -> tuple[int, int, int]:
 # Folds
 
 
-def folds_of(measures: RowMeasures, rows: Rows, n_folds: int, split: int) -> Places:
+def folds_of_model_rows(
+    measures: RowMeasures, rows: Rows, n_folds: int, split: int
+) -> Places:
     """Return the fold of each row, which its own predictors and public numbers tell.
 
     A fold is one function of the row: who has it does not matter, and rows with equal
@@ -650,13 +659,13 @@ def folds_of(measures: RowMeasures, rows: Rows, n_folds: int, split: int) -> Pla
 
 def errors_of_fold(
     total_of_fold: Integers, measures: RowMeasures, coefficients: Vector
-) -> Errors:
+) -> ModelErrors:
     """Return how well coefficients predict the rows of a fold, from its statistics.
 
     Sums of squares follow from X'X, X'y and y'y in exact numbers: no row is needed. The
     design has a column of ones.
     """
-    counting, p = Counting(measures), len(measures.design)
+    counting, p = LeastSquaresCounting(measures), len(measures.design)
     sums, ones = counting.unpack(total_of_fold), counting.ones
     assert ones is not None
     units = np.array(counting.units[: p + 1], dtype=object)
@@ -667,7 +676,7 @@ def errors_of_fold(
         moments[j, :] += shift * moments[ones, :]
     slopes = np.array([*(Fraction(one) for one in coefficients.tolist()), 0])
     away = slopes - np.array([*(0,) * p, 1])
-    return Errors(
+    return ModelErrors(
         n_rows=sums.n_rows,
         response=Fraction(moments[ones, p]),
         response_square=Fraction(moments[p, p]),
@@ -677,6 +686,6 @@ def errors_of_fold(
     )
 
 
-def joined_errors(parts: Sequence[Errors]) -> Errors:
-    names = [one.name for one in fields(Errors) if one.name != "absolute"]
-    return Errors(*(sum(getattr(one, name) for one in parts) for name in names))
+def join_model_errors(parts: Sequence[ModelErrors]) -> ModelErrors:
+    names = [one.name for one in fields(ModelErrors) if one.name != "absolute"]
+    return ModelErrors(*(sum(getattr(one, name) for one in parts) for name in names))

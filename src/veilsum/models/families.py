@@ -42,7 +42,7 @@ from veilsum.numbers.elementary import (
     normal_density,
     stirling_rest,
 )
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 # How far a mean may be beyond the responses that were agreed on.
 BEYOND = 2.0**10
@@ -121,7 +121,10 @@ class RowRanges:
 
     @classmethod
     def of(
-        cls, response: Measure, weights: Measure | None, offset: Measure | None
+        cls,
+        response: UnitMeasure,
+        weights: UnitMeasure | None,
+        offset: UnitMeasure | None,
     ) -> RowRanges:
         return cls(
             response.low,
@@ -285,7 +288,7 @@ class Family:
         """Refuse responses whose mean shows that they are all at an edge."""
 
 
-class Gaussian(Family):
+class GaussianFamily(Family):
     """Normal law, eta = mu: least squares as a family."""
 
     name = "gaussian"
@@ -597,12 +600,14 @@ class QuasiBinomial(Binomial):
         # y - mu by the smaller of mu and 1 - mu, which has all its digits.
         away = np.where(eta < 0.0, response - smaller, smaller - (1.0 - response))
         variance = smaller * usual
-        loss = _share_loss(response, eta) + _share_loss(1.0 - response, -eta)
+        loss = _share_loss_of_family(response, eta) + _share_loss_of_family(
+            1.0 - response, -eta
+        )
         pearson = np.minimum(away / np.maximum(variance, LEAST_CHANCE) * away, CEILING)
         return RowTerms(away, variance, 2.0 * np.maximum(loss, 0.0), pearson)
 
     def peak(self, response: PerRow) -> PerRow:
-        return _times_log(response) + _times_log(1.0 - response)
+        return _family_times_log(response) + _family_times_log(1.0 - response)
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:
         return np.nan
@@ -648,8 +653,10 @@ class Poisson(LogLink):
         """Return them; log(y / mu) is log y - eta, however small mu is."""
         mu = exp(eta)
         away = response - mu
-        pearson = _pearson(response, mu, away)
-        return RowTerms(away, mu, 2.0 * _counted_loss(response, mu, eta), pearson)
+        pearson = _pearson_residual_of_family(response, mu, away)
+        return RowTerms(
+            away, mu, 2.0 * _counted_loss_of_family(response, mu, eta), pearson
+        )
 
     def expected(self, eta: FloatArray) -> FloatArray:
         return exp(eta)
@@ -665,7 +672,7 @@ class Poisson(LogLink):
         return exp(eta)
 
     def peak(self, response: PerRow) -> PerRow:
-        return _times_log(response) - response
+        return _family_times_log(response) - response
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         most = max(agreed.high, 1.0)
@@ -752,13 +759,13 @@ class NegativeBinomial(Poisson):
         # Poisson's, less what is of the order of alpha, and neither cancels.
         scaled = 1.0 + self.alpha * response
         gap = log1p_gap(self.alpha * (mu - response) / scaled)
-        loss = _counted_loss(response, mu, eta) - scaled * (self._size * gap)
+        loss = _counted_loss_of_family(response, mu, eta) - scaled * (self._size * gap)
         none = self._size * log1p(self.alpha * mu)
         return RowTerms(
             away * share,
             mu * share * scaled * share,
             2.0 * np.where(response > 0.0, np.maximum(loss, 0.0), none),
-            _pearson(response, mu, away) * share,
+            _pearson_residual_of_family(response, mu, away) * share,
         )
 
     @property
@@ -850,7 +857,7 @@ class Gamma(LogLink):
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
         ratio = response * exp(-eta)
         above = ratio - 1.0
-        return RowTerms(above, ratio, 2.0 * _ratio_loss(ratio), above * above)
+        return RowTerms(above, ratio, 2.0 * _ratio_loss_of_family(ratio), above * above)
 
     def expected(self, eta: FloatArray) -> FloatArray:
         return np.ones_like(eta)
@@ -860,10 +867,10 @@ class Gamma(LogLink):
         # Nobody may fail to answer: a perfect fit has next to no dispersion.
         with np.errstate(over="ignore"):
             shape = np.minimum(weights / dispersion, LARGEST_SHAPE)
-        return _log_peak(shape) - log(response)
+        return _log_peak_of_family(shape) - log(response)
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        least, most = _positive_range(agreed)
+        least, most = _positive_range_of_response(agreed)
         ratio = BEYOND * (most / least)
         logarithms = max(abs(float(log(least))), abs(float(log(most))))
         return RowBounds(
@@ -914,7 +921,9 @@ class GammaInverseLink(Gamma):
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
         mu, ratio = 1.0 / eta, response * eta
         above = ratio - 1.0
-        return RowTerms(mu - response, mu * mu, 2.0 * _ratio_loss(ratio), above * above)
+        return RowTerms(
+            mu - response, mu * mu, 2.0 * _ratio_loss_of_family(ratio), above * above
+        )
 
     def expected(self, eta: FloatArray) -> FloatArray:
         return 1.0 / (eta * eta)
@@ -934,7 +943,7 @@ class GammaInverseLink(Gamma):
         return -1.0 - log(response)
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        least, most = _positive_range(agreed)
+        least, most = _positive_range_of_response(agreed)
         cap, low = BEYOND * most, 1.0 / (BEYOND * most)
         log_scale = super().limits(agreed)
         return RowBounds(
@@ -988,7 +997,7 @@ class InverseGaussian(Family):
         return (scaled - 3.0 * log(response)) / 2.0
 
     def limits(self, agreed: RowRanges) -> RowBounds:
-        least, most = _positive_range(agreed, self.name)
+        least, most = _positive_range_of_response(agreed, self.name)
         smallest, largest = least / BEYOND, BEYOND * most
         low = 1.0 / (largest * largest)
         far = largest / smallest * (largest / smallest)
@@ -1016,7 +1025,9 @@ class InverseGaussian(Family):
             )
 
 
-def _positive_range(agreed: RowRanges, name: str = "gamma") -> tuple[float, float]:
+def _positive_range_of_response(
+    agreed: RowRanges, name: str = "gamma"
+) -> tuple[float, float]:
     if not agreed.high > 0.0:
         raise InvalidInputError(
             f"the response was agreed to be at most {agreed.high:g}, and regressions "
@@ -1026,23 +1037,25 @@ def _positive_range(agreed: RowRanges, name: str = "gamma") -> tuple[float, floa
     return min(max(agreed.low, agreed.unit), agreed.high), agreed.high
 
 
-def _ratio_loss(ratio: PerRow) -> PerRow:
+def _ratio_loss_of_family(ratio: PerRow) -> PerRow:
     near = ratio > 0.5
     close = log1p_gap(np.where(near, ratio - 1.0, 0.0))
     return np.where(near, close, (ratio - 1.0) - log(ratio))
 
 
-def _times_log(values: PerRow) -> PerRow:
+def _family_times_log(values: PerRow) -> PerRow:
     return values * log(np.where(values > 0.0, values, 1.0))
 
 
-def _share_loss(share: PerRow, eta: FloatArray) -> PerRow:
+def _share_loss_of_family(share: PerRow, eta: FloatArray) -> PerRow:
     some = share > 0.0
     held = np.where(some, share, 1.0)
     return np.where(some, held * (log(held) - log_expit(eta)), 0.0)
 
 
-def _pearson(response: PerRow, mu: FloatArray, away: PerRow) -> PerRow:
+def _pearson_residual_of_family(
+    response: PerRow, mu: FloatArray, away: PerRow
+) -> PerRow:
     """Return (y - mu)^2 / mu up to a ceiling; mu may be 0 as float64 goes."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         found = away / mu * away
@@ -1050,7 +1063,9 @@ def _pearson(response: PerRow, mu: FloatArray, away: PerRow) -> PerRow:
     return np.where(response > 0.0, np.minimum(found, most), mu)
 
 
-def _counted_loss(response: PerRow, mu: FloatArray, eta: FloatArray) -> PerRow:
+def _counted_loss_of_family(
+    response: PerRow, mu: FloatArray, eta: FloatArray
+) -> PerRow:
     some = response > 0.0
     count = np.where(some, response, 1.0)
     above = (mu - count) / count
@@ -1072,7 +1087,7 @@ def _log_peak_of_counts(response: PerRow) -> PerRow:
     )
 
 
-def _log_peak(shape: PerRow) -> PerRow:
+def _log_peak_of_family(shape: PerRow) -> PerRow:
     large = np.maximum(shape, STIRLING)
     series = (log(large) - _LOG_2_PI) / 2.0 - stirling_rest(large)
     small = np.minimum(shape, STIRLING)

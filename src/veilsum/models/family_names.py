@@ -14,7 +14,7 @@ from veilsum.models.families import (
     Family,
     Gamma,
     GammaInverseLink,
-    Gaussian,
+    GaussianFamily,
     InverseGaussian,
     NegativeBinomialEstimated,
     Poisson,
@@ -28,7 +28,7 @@ Listed: TypeAlias = tuple[Family, tuple[str, ...]]
 NEGATIVE_BINOMIAL = "negative-binomial"
 # Families and their aliases by name, in the order in which messages list them.
 FAMILIES: dict[str, Listed] = {
-    "gaussian": (Gaussian(), ("normal", "ols", "linear")),
+    "gaussian": (GaussianFamily(), ("normal", "ols", "linear")),
     "logistic": (Binomial(), ("binomial", "bernoulli", "logit")),
     "poisson": (Poisson(), ("count",)),
     "gamma": (Gamma(), ("gamma-log",)),

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from veilsum.models.plausible import impossible_sum
+from veilsum.models.plausible import implausible_sum_error
 from veilsum.numbers.units import Integers
 
 # Digits of coefficients, in standard errors, and of standard errors.
@@ -78,7 +78,7 @@ class Fineness:
         limits = zip(decoded.tolist(), self.centres, self.windows, strict=True)
         for k, (one, centre, window) in enumerate(limits, start=1):
             if window and abs(int(one) - centre) > window:
-                raise impossible_sum(
+                raise implausible_sum_error(
                     f"number {k} of the sum",
                     f"it is {float(one):.6g}, and by the totals before it is at least "
                     f"{float(centre - window):.6g} and at most "
@@ -86,7 +86,7 @@ class Fineness:
                 )
 
 
-def triangle(n: int) -> list[tuple[int, int]]:
+def triangle_of_model_matrix(n: int) -> list[tuple[int, int]]:
     """Return the places of a lower triangle, row by row.
 
     >>> triangle(2)

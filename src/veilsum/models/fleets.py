@@ -4,7 +4,7 @@ At public prices every generator and every store runs what earns it most, all pe
 together, by itself: a small problem that is solved exactly, in single operations on
 float64, so that it is one function of one row and the prices on every machine. Costs
 bend, so that the answer is unique and moves with the prices without jumps; one that
-does not is bent by as much as was agreed (`PeriodSearch.bent`). Prices that
+does not is bent by as much as was agreed (`FleetPeriodSearch.bent`). Prices that
 balance all periods are the lowest point of all profits together less the worth of all
 demand. The search for it knows the gradient only: totals of output less demand.
 """
@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
-from veilsum.masks.fixed_point import Grid, as_python_integers
+from veilsum.masks.fixed_point import FixedPointGrid, as_python_integers
 from veilsum.models.price import FINER_BITS, NOTHING, ROW_BITS, TOTAL_BITS
-from veilsum.numbers.arrays import FloatArray, as_floats, as_whole
-from veilsum.numbers.layout import Layout, array
+from veilsum.numbers.arrays import FloatArray, as_floats, as_whole_number
+from veilsum.numbers.layout import NumberLayout, layout_array
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import Integers, power_unit
+from veilsum.numbers.units import Integers, power_of_two_unit
 
 # Points of a function that goes straight between them, and never falls.
 Line: TypeAlias = Sequence[tuple[float, float]]
@@ -100,8 +100,10 @@ class Fleet(Secret):
             rows: see above.
         """
         demands = np.atleast_2d(as_floats(demand, what="demand"))
-        generators = _table("generator", a=a, b=b, low=low, high=high, ramp=ramp)
-        stores = _table(
+        generators = _fleet_columns_table(
+            "generator", a=a, b=b, low=low, high=high, ramp=ramp
+        )
+        stores = _fleet_columns_table(
             "store",
             wear=wear,
             energy=energy,
@@ -165,8 +167,10 @@ class Fleet(Secret):
 
     def outputs(self, prices: Numbers) -> FloatArray:
         """Return what every generator and then every store gives in every period."""
-        rows = [generator_outputs(prices, *row) for row in self.generators.tolist()]
-        rows += [store_outputs(prices, *row) for row in self.stores.tolist()]
+        rows = [
+            fleet_generator_outputs(prices, *row) for row in self.generators.tolist()
+        ]
+        rows += [fleet_store_outputs(prices, *row) for row in self.stores.tolist()]
         return np.array(rows).reshape(-1, len(prices))
 
     def costs(self, outputs: FloatArray) -> FloatArray:
@@ -185,7 +189,7 @@ LINEAR = (
 )
 
 
-def _table(kind: str, **columns: ArrayLike) -> FloatArray:
+def _fleet_columns_table(kind: str, **columns: ArrayLike) -> FloatArray:
     found = {k: np.atleast_1d(as_floats(v, what=k)) for k, v in columns.items()}
     if len({one.shape for one in found.values()}) != 1:
         sizes = ", ".join(f"{one.size} of {name}" for name, one in found.items())
@@ -199,7 +203,7 @@ def _table(kind: str, **columns: ArrayLike) -> FloatArray:
 # What one row does at prices
 
 
-def generator_outputs(
+def fleet_generator_outputs(
     prices: Sequence[float], a: float, b: float, low: float, high: float, ramp: float
 ) -> list[float]:
     """Return the outputs of a generator that earn it most.
@@ -218,18 +222,20 @@ def generator_outputs(
             moved += [(p + ramp, g) for p, g in points if g > 0.0]
             points = [(p, g) for p, g in moved if low <= p <= high]
             if not points or points[0][0] > low:
-                points.insert(0, (low, _at(moved, low)))
+                points.insert(0, (low, _fleet_line_at(moved, low)))
             if points[-1][0] < high:
-                points.append((high, _at(moved, high)))
+                points.append((high, _fleet_line_at(moved, high)))
         points = [(p, g + (2.0 * a * p + (b - price))) for p, g in points]
-        best.append(_at([(g, p) for p, g in points], 0.0))
+        best.append(_fleet_line_at([(g, p) for p, g in points], 0.0))
     outputs = [best[-1]]
     for least in best[-2::-1]:
-        outputs.append(_within(least, outputs[-1] - ramp, outputs[-1] + ramp))
+        outputs.append(
+            _fleet_limit_within(least, outputs[-1] - ramp, outputs[-1] + ramp)
+        )
     return outputs[::-1]
 
 
-def store_outputs(
+def fleet_store_outputs(
     prices: Sequence[float],
     wear: float,
     energy: float,
@@ -248,26 +254,31 @@ def store_outputs(
         out, into, bend = price * efficiency, price / efficiency, 2.0 * wear * power
         moves = [(out - bend, -power), (out, 0.0), (into, 0.0), (into + bend, power)]
         worths = sorted({worth for worth, _ in (*held, *moves)})
-        wanted = [(worth, _at(held, worth) + _at(moves, worth)) for worth in worths]
+        wanted = [
+            (worth, _fleet_line_at(held, worth) + _fleet_line_at(moves, worth))
+            for worth in worths
+        ]
         periods.append((moves, wanted))
         ends = [
-            (_at([(h, worth) for worth, h in wanted], end), end)
+            (_fleet_line_at([(h, worth) for worth, h in wanted], end), end)
             for end in (0.0, energy)
             if wanted[0][1] < end < wanted[-1][1]
         ]
-        inside = [(worth, _within(h, 0.0, energy)) for worth, h in wanted]
+        inside = [(worth, _fleet_limit_within(h, 0.0, energy)) for worth, h in wanted]
         held = sorted([*ends, *inside])
     given: list[float] = []
     left = start
     for each, over in reversed(periods):
-        moved = _at(each, _at([(h, worth) for worth, h in over], left))
+        moved = _fleet_line_at(
+            each, _fleet_line_at([(h, worth) for worth, h in over], left)
+        )
         through = moved / efficiency if moved > 0.0 else moved * efficiency
         given.append(0.0 - through)
-        left = _within(left - moved, 0.0, energy)
+        left = _fleet_limit_within(left - moved, 0.0, energy)
     return given[::-1]
 
 
-def _at(line: Line, x: float) -> float:
+def _fleet_line_at(line: Line, x: float) -> float:
     if x <= line[0][0]:
         return line[0][1]
     for (x0, y0), (x1, y1) in pairwise(line):
@@ -276,7 +287,7 @@ def _at(line: Line, x: float) -> float:
     return line[-1][1]
 
 
-def _within(x: float, low: float, high: float) -> float:
+def _fleet_limit_within(x: float, low: float, high: float) -> float:
     return low if x < low else min(x, high)
 
 
@@ -284,7 +295,7 @@ def _within(x: float, low: float, high: float) -> float:
 
 
 @dataclass(frozen=True)
-class Seeking:
+class FleetSearchState:
     """Where the search is.
 
     Attributes:
@@ -312,7 +323,7 @@ class Seeking:
 
 
 @dataclass(frozen=True)
-class Cleared:
+class FleetCleared:
     """Supply meets demand in every period."""
 
     rounds: int
@@ -322,7 +333,7 @@ class Cleared:
 
 
 @dataclass(frozen=True)
-class PeriodSearch:
+class FleetPeriodSearch:
     """What all parties agree on before the first round.
 
     Prices go down the gradient, bent by what earlier totals say about how surpluses
@@ -343,8 +354,8 @@ class PeriodSearch:
     rise: float = 0.0
 
     def __post_init__(self) -> None:
-        as_whole(self.max_rounds, what="max_rounds", least=1)
-        if as_whole(self.periods, what="periods", least=1) > MOST_PERIODS:
+        as_whole_number(self.max_rounds, what="max_rounds", least=1)
+        if as_whole_number(self.periods, what="periods", least=1) > MOST_PERIODS:
             raise InvalidInputError(
                 f"expected 1 to {MOST_PERIODS} periods, found {self.periods}",
                 code="periods-out-of-range",
@@ -368,16 +379,18 @@ class PeriodSearch:
             )
 
     @cached_property
-    def layout(self) -> Layout:
-        step = power_unit(Fraction(self.tolerance), FINER_BITS + 1)
-        return Layout((array("period_balance", self.periods, step, TOTAL_BITS),))
+    def layout(self) -> NumberLayout:
+        step = power_of_two_unit(Fraction(self.tolerance), FINER_BITS + 1)
+        return NumberLayout(
+            (layout_array("period_balance", self.periods, step, TOTAL_BITS),)
+        )
 
     def bent(self, fleet: Fleet) -> Fleet:
         return fleet.bent(self.rise) if self.rise else fleet
 
     def response(self, fleet: Fleet, prices: Numbers) -> Integers:
         """Return one party's output less demand in each period, rounded row by row."""
-        grid = Grid(0, self.layout.counts.units[0])
+        grid = FixedPointGrid(0, self.layout.counts.units[0])
         total = np.full(self.periods, 0, dtype=object)
         for sign, rows in ((1, fleet.outputs(prices)), (-1, fleet.demands)):
             for row in rows:
@@ -403,13 +416,13 @@ class PeriodSearch:
                     code="number-too-large",
                 )
 
-    def start(self) -> Seeking | Cleared:
+    def start(self) -> FleetSearchState | FleetCleared:
         """Return the state before anything is known: the middle, in every period."""
         middle = self.low + (self.high - self.low) / 2.0
-        return Seeking(0, (middle,) * self.periods)
+        return FleetSearchState(0, (middle,) * self.periods)
 
-    def propose(self, state: Seeking | Cleared) -> Numbers:
-        if isinstance(state, Cleared):
+    def propose(self, state: FleetSearchState | FleetCleared) -> Numbers:
+        if isinstance(state, FleetCleared):
             raise LocalProtocolError(
                 "the prices are settled: no round is left", code="fit-already-done"
             )
@@ -417,11 +430,13 @@ class PeriodSearch:
             return state.prices
         pairs = zip(state.prices, state.way, strict=True)
         return tuple(
-            _within(price + state.length * way, self.low, self.high)
+            _fleet_limit_within(price + state.length * way, self.low, self.high)
             for price, way in pairs
         )
 
-    def advance(self, state: Seeking | Cleared, total: Integers) -> Seeking | Cleared:
+    def advance(
+        self, state: FleetSearchState | FleetCleared, total: Integers
+    ) -> FleetSearchState | FleetCleared:
         """Return the state after one more total; raise if no prices balance.
 
         It is computed from whole numbers in single operations on float64 and in sums
@@ -432,11 +447,11 @@ class PeriodSearch:
             NumericalError: rounds were not enough.
         """
         prices, rounds = self.propose(state), state.rounds + 1
-        assert isinstance(state, Seeking)
+        assert isinstance(state, FleetSearchState)
         surplus = tuple(self.layout.counts.values(total).tolist())
         largest = max(abs(one) * self.layout.counts.units[0] for one in total)
         if largest <= Fraction(self.tolerance):
-            return Cleared(rounds, prices, surplus)
+            return FleetCleared(rounds, prices, surplus)
         if rounds >= self.max_rounds:
             raise NumericalError(
                 f"no prices balanced all periods in {self.max_rounds} rounds: output "
@@ -446,12 +461,12 @@ class PeriodSearch:
             )
         if not state.way:
             return self._turn(replace(state, rounds=rounds, surplus=surplus))
-        slope = _dot(surplus, state.way)
-        before, steps = _dot(state.surplus, state.way), state.steps + 1
+        slope = _fleet_dot(surplus, state.way)
+        before, steps = _fleet_dot(state.surplus, state.way), state.steps + 1
         bounded = self._room(state) <= state.length and slope < 0.0
         if abs(slope) <= ENOUGH * abs(before) or bounded or steps >= MOST_STEPS:
             bent = self._learnt(state, prices, surplus)
-            return self._turn(Seeking(rounds, prices, surplus, bent))
+            return self._turn(FleetSearchState(rounds, prices, surplus, bent))
         short, long = state.short, state.long
         if slope > 0.0:
             long = (state.length, slope)
@@ -460,13 +475,13 @@ class PeriodSearch:
         if long is None:
             length = min(3.0 * state.length, self._room(state))
         else:
-            part = _within(short[1] / (short[1] - long[1]), 0.1, 0.9)
+            part = _fleet_limit_within(short[1] / (short[1] - long[1]), 0.1, 0.9)
             length = short[0] + (long[0] - short[0]) * part
         return replace(
             state, rounds=rounds, short=short, long=long, steps=steps, length=length
         )
 
-    def _turn(self, state: Seeking) -> Seeking:
+    def _turn(self, state: FleetSearchState) -> FleetSearchState:
         """Return the state with the next direction; prices at an end stay there."""
         pairs = list(zip(state.prices, state.surplus, strict=True))
         free = [not self._leaves(price, -one) for price, one in pairs]
@@ -483,21 +498,23 @@ class PeriodSearch:
                 f"{much}; allow other prices, limits or ramps",
                 code="no-balancing-price",
             )
-        wanted = [-_dot(row, kept) for row in state.bent]
+        wanted = [-_fleet_dot(row, kept) for row in state.bent]
         way = [
             moves if is_free and not self._leaves(price, moves) else 0.0
             for price, moves, is_free in zip(state.prices, wanted, free, strict=False)
         ]
-        if not way or not _dot(kept, way) < 0.0:
+        if not way or not _fleet_dot(kept, way) < 0.0:
             way = [-one * ((self.high - self.low) * FIRST / largest) for one in kept]
             state = replace(state, bent=())
-        turned = replace(state, way=tuple(way), short=(0.0, _dot(state.surplus, way)))
+        turned = replace(
+            state, way=tuple(way), short=(0.0, _fleet_dot(state.surplus, way))
+        )
         return replace(turned, length=min(1.0, self._room(turned)), steps=0)
 
     def _leaves(self, price: float, way: float) -> bool:
         return price <= self.low if way < 0.0 else way > 0.0 and price >= self.high
 
-    def _room(self, state: Seeking) -> float:
+    def _room(self, state: FleetSearchState) -> float:
         """Return how far prices can go before one of them meets an end."""
         return min(
             ((self.high if way > 0.0 else self.low) - price) / way
@@ -506,19 +523,19 @@ class PeriodSearch:
         )
 
     def _learnt(
-        self, state: Seeking, prices: Numbers, surplus: Numbers
+        self, state: FleetSearchState, prices: Numbers, surplus: Numbers
     ) -> tuple[Numbers, ...]:
         s = [new - old for new, old in zip(prices, state.prices, strict=True)]
         y = [new - old for new, old in zip(surplus, state.surplus, strict=True)]
-        along = _dot(s, y)
+        along = _fleet_dot(s, y)
         bent, places = state.bent, range(self.periods)
         if not along > 0.0:
             return bent
         if not bent:
-            size = along / _dot(y, y)
+            size = along / _fleet_dot(y, y)
             bent = tuple(tuple(size * (i == j) for j in places) for i in places)
-        turned = [_dot(row, y) for row in bent]
-        more = (1.0 + _dot(turned, y) / along) / along
+        turned = [_fleet_dot(row, y) for row in bent]
+        more = (1.0 + _fleet_dot(turned, y) / along) / along
         return tuple(
             tuple(
                 bent[i][j]
@@ -529,5 +546,5 @@ class PeriodSearch:
         )
 
 
-def _dot(x: Iterable[float], y: Iterable[float]) -> float:
+def _fleet_dot(x: Iterable[float], y: Iterable[float]) -> float:
     return fsum(a * b for a, b in zip(x, y, strict=True))

@@ -15,7 +15,7 @@ All sums are of whole numbers. A row's columns are counted in their units, centr
 off, and so are coefficients: a slope is one for each unit. With a canonical link each
 product of a row is rounded to a unit that follows from the agreed digits and from
 earlier totals, and residues of totals are released (`fineness`). With other links units
-follow from the agreement alone (`Scales`): information is V'V with V = rint(root z
+follow from the agreement alone (`GlmScales`): information is V'V with V = rint(root z
 2^s), which no rounding makes less than positive, and a score is Z'r with r rounded. At
 a point where a row has no mean that the family allows nobody could send such sums. So,
 unless agreed ranges prove that there is none, a sum of its own asks first for how many
@@ -55,45 +55,50 @@ from veilsum.models.fineness import (
     MOST_DIGITS,
     SPARE_BITS,
     Fineness,
-    triangle,
+    triangle_of_model_matrix,
 )
 from veilsum.models.inference import Inference
-from veilsum.models.plausible import check_matrix, check_total
+from veilsum.models.plausible import check_plausible_matrix, check_plausible_total
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
-from veilsum.models.systems import System, as_balls, check_rows, dependent_columns
+from veilsum.models.systems import (
+    InformationSystem,
+    check_model_rows,
+    dependent_model_columns,
+    system_rows_as_balls,
+)
 from veilsum.models.weights import note_row_weights
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
-from veilsum.numbers.compiled import compiled
+from veilsum.numbers.compiled import compiled_or_plain
 from veilsum.numbers.layout import (
     COUNTED,
-    Layout,
+    LayoutStatistic,
+    NumberLayout,
     RowRange,
-    Statistic,
-    centred_range,
-    number,
-    padding,
+    centred_range_of_measure,
+    layout_number,
+    layout_padding,
+    layout_symmetric,
+    layout_vector,
     range_within_bits,
     ranges_of_products,
-    symmetric,
     union_of_columns,
-    vector,
 )
 from veilsum.numbers.units import (
     BLOCK_ROWS,
-    Counts,
     CrossSum,
     GramSum,
     Integers,
-    Measure,
-    limbs_of,
+    UnitCounts,
+    UnitMeasure,
+    limbs_of_bits,
     square_of_triangle,
     sum_bits,
     total_of_counts,
     triangle_of_matrix,
 )
 
-# RowTotals have two words of 64 bits where the root of information has two limbs, and
-# three where it has more.
+# GlmRowTotals have two words of 64 bits where the root of information has two limbs,
+# and three where it has more.
 TWO_WORDS, THREE_WORDS = 128, 192
 # Bits that are kept, where there is room, of what is of the usual order: of a column at
 # its largest, of what pulls, of numbers, and of those that estimate a dispersion. Many
@@ -133,7 +138,7 @@ SumStage = Stage | Literal["losses"]
 
 
 @dataclass(frozen=True)
-class Request:
+class GlmRequest:
     """What all parties are asked for next: public numbers and what to do with them.
 
     Attributes:
@@ -248,7 +253,7 @@ class ClosingStatistics:
 
 
 @dataclass(frozen=True)
-class Outside:
+class GlmOutsideRows:
     """How many rows a point leaves without a mean that the family allows."""
 
     model: int
@@ -256,7 +261,7 @@ class Outside:
 
 
 @dataclass(frozen=True, eq=False)
-class Scales:
+class GlmScales:
     """In what units a model's rows are summed; all of it follows from the agreement.
 
     All stages share `positions`: the triangle of a matrix, a number for each column,
@@ -276,7 +281,7 @@ class Scales:
         measures: RowMeasures,
         intercept: int | None,
         digits: int = MOST_DIGITS,
-    ) -> Scales:
+    ) -> GlmScales:
         """Return the scales of columns that are centred, if an intercept allows it.
 
         However far from 0 a column is, all bits of V tell how its rows differ.
@@ -296,7 +301,7 @@ class Scales:
         return self.positions.size
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> UnitCounts:
         return self.positions.counts
 
     @cached_property
@@ -367,12 +372,14 @@ class Scales:
         """Of V: two limbs, or what columns and the largest root need."""
         if self.family.limbs == 2:
             return 39
-        usual = bits_below(self.limits.usual_root * sqrt(min(1.0, self.agreed.weight)))
+        usual = glm_bits_below(
+            self.limits.usual_root * sqrt(min(1.0, self.agreed.weight))
+        )
         return min(COLUMN + max(self._root - usual, 0), self._room() // 2)
 
     @property
     def _root(self) -> int:
-        return bits_below(self.limits.root * sqrt(self.agreed.weight))
+        return glm_bits_below(self.limits.root * sqrt(self.agreed.weight))
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
@@ -381,13 +388,13 @@ class Scales:
 
     @property
     def _pull(self) -> int:
-        return bits_below(self.limits.pull * self.agreed.weight)
+        return glm_bits_below(self.limits.pull * self.agreed.weight)
 
     @cached_property
     def pull_bits(self) -> int:
         """Of the numbers whose products with the design are summed."""
         widest = max(one.bits for one in self.measures.design)
-        usual = bits_below(self.limits.usual_pull * min(1.0, self.agreed.weight))
+        usual = glm_bits_below(self.limits.usual_pull * min(1.0, self.agreed.weight))
         return min(PULL + max(self._pull - usual, 0), self._room(widest))
 
     @property
@@ -439,9 +446,11 @@ class Scales:
         """What weighted responses are whole numbers of, before they are multiplied."""
         of, kept = self.measures.response, self._cross_bits
         if self.measures.weights is not None:
-            return _power(bits_below(float(self._largest_response)) - kept)
-        counted = bits_below(float(self._largest_response / of.unit))
-        return of.unit * _power(max(0, counted - kept))
+            return _glm_power_of_two(
+                glm_bits_below(float(self._largest_response)) - kept
+            )
+        counted = glm_bits_below(float(self._largest_response / of.unit))
+        return of.unit * _glm_power_of_two(max(0, counted - kept))
 
     @property
     def cumulant_unit(self) -> float:
@@ -463,9 +472,9 @@ class Scales:
             powers = [min(0, power) for power in powers]
         matrix = tuple(
             0 if free and self.intercept in {j, k} else powers[j] + powers[k]
-            for j, k in triangle(self.n_columns)
+            for j, k in triangle_of_model_matrix(self.n_columns)
         )
-        response = bits_below(float(self._largest_response / self.response_unit))
+        response = glm_bits_below(float(self._largest_response / self.response_unit))
         along = tuple(min(0, self._cross_bits - of.bits - response) for of in design)
         return Fineness(matrix, along)
 
@@ -475,7 +484,9 @@ class Scales:
         exact, powers = self.measures.weights is None, self.first_fineness.matrix
         return tuple(
             Fraction(0) if exact and not power else self._shift(place, power)
-            for place, power in zip(triangle(self.n_columns), powers, strict=True)
+            for place, power in zip(
+                triangle_of_model_matrix(self.n_columns), powers, strict=True
+            )
         )
 
     @cached_property
@@ -522,31 +533,31 @@ class Scales:
         # No cumulant and no peak is beyond the largest deviance.
         most_bits = [0] * self.n_numbers
         for name, place in self.places.items():
-            bits = bits_below(bounds.get(name, w * limits.deviance))
+            bits = glm_bits_below(bounds.get(name, w * limits.deviance))
             most_bits[place] = max(most_bits[place], bits)
         return tuple(most_bits)
 
     @cached_property
-    def positions(self) -> Layout:
+    def positions(self) -> NumberLayout:
         design, rows = self.measures.design, self.measures.row_bits
         columns = zip(design, self.columns, strict=True)
-        units = [of.unit * _power(-s) for of, s in columns]
-        pulls = [of.unit * _power(-self.pull) for of in design]
+        units = [of.unit * _glm_power_of_two(-s) for of, s in columns]
+        pulls = [of.unit * _glm_power_of_two(-self.pull) for of in design]
         widest = max(of.bits for of in design)
-        numbers = [_power(-power) for power in self.numbers]
+        numbers = [_glm_power_of_two(-power) for power in self.numbers]
         bits = sum_bits([max(self.number_bits)], rows)
-        along = vector("along", pulls, sum_bits([widest, self.pull_bits], rows))
+        along = layout_vector("along", pulls, sum_bits([widest, self.pull_bits], rows))
         found = [
-            symmetric("matrix", units, sum_bits([self.root_bits] * 2, rows)),
+            layout_symmetric("matrix", units, sum_bits([self.root_bits] * 2, rows)),
             along,
-            vector("numbers", numbers, bits),
-            number("rows_outside", bits=sum_bits([0], rows)),
+            layout_vector("numbers", numbers, bits),
+            layout_number("rows_outside", bits=sum_bits([0], rows)),
         ]
         if isinstance(self.family, NegativeBinomialEstimated):
             slopes = [numbers[place] for place in self.theta_places]
             found += [replace(along, key="theta_score")]
-            found += [vector("theta_slopes", slopes, bits)]
-        return Layout(tuple(found))
+            found += [layout_vector("theta_slopes", slopes, bits)]
+        return NumberLayout(tuple(found))
 
     @property
     def theta_places(self) -> list[int]:
@@ -554,10 +565,10 @@ class Scales:
         return [self.places[name] for name in ("deviance", "pearson", "saturated")]
 
     @cached_property
-    def _layouts(self) -> dict[SumStage, Layout]:
+    def _layouts(self) -> dict[SumStage, NumberLayout]:
         return {}
 
-    def layout(self, stage: SumStage, fineness: Fineness | None = None) -> Layout:
+    def layout(self, stage: SumStage, fineness: Fineness | None = None) -> NumberLayout:
         """Return the layout of a stage.
 
         Args:
@@ -583,19 +594,21 @@ class Scales:
             units = tuple(numbers.units[k] for k in places)
             shape = (len(places),) if len(places) > 1 else ()
             ranges = tuple(map(of_numbers, names.split()))
-            sums_of = Statistic(key, shape, units, bits, ranges=ranges)
-            found += [padding(places[0] - at), sums_of]
+            sums_of = LayoutStatistic(key, shape, units, bits, ranges=ranges)
+            found += [layout_padding(places[0] - at), sums_of]
             at = places[-1] + 1
-        found.append(padding(numbers.size - at))
+        found.append(layout_padding(numbers.size - at))
         everything = self.measures.columns
         outside = replace(outside, ranges=(replace(COUNTED, columns=everything),))
-        found.append(outside if stage == "outside" else padding(1))
+        found.append(outside if stage == "outside" else layout_padding(1))
         theta = [
             replace(one, ranges=(RowRange(columns=everything),) * one.size)
             for one in theta
         ]
-        found += theta if stage == "round" else [padding(one.size) for one in theta]
-        layout = Layout(tuple(found))
+        found += (
+            theta if stage == "round" else [layout_padding(one.size) for one in theta]
+        )
+        layout = NumberLayout(tuple(found))
         if fineness is None:
             self._layouts[stage] = layout
         return layout
@@ -616,14 +629,14 @@ class Scales:
             pulls: the same for products with responses or means.
             later: whether the sum is one of a round.
         """
-        columns = [centred_range(of) for of in self.measures.design]
+        columns = [centred_range_of_measure(of) for of in self.measures.design]
         weight = Fraction(self.agreed.weight)
         most = weight * Fraction(self.largest_information) if later else weight
         matrix = []
-        pairs = triangle(self.n_columns if fineness.matrix else 0)
+        pairs = triangle_of_model_matrix(self.n_columns if fineness.matrix else 0)
         for power, (j, k) in zip(fineness.matrix, pairs, strict=True):
             one = columns[j].squared() if j == k else columns[j] * columns[k]
-            scaled = one.scaled(Fraction(0), most * _power(power))
+            scaled = one.scaled(Fraction(0), most * _glm_power_of_two(power))
             used = union_of_columns(roots[j].columns, roots[k].columns)
             matrix.append(replace(scaled, columns=used))
         of, largest = self.measures.response, Fraction(self.largest_pull)
@@ -633,7 +646,7 @@ class Scales:
             ends = min(of.least * by, Fraction(0)), of.most * by
         along = [
             replace(
-                column.scaled(*(end * _power(power) for end in ends)),
+                column.scaled(*(end * _glm_power_of_two(power) for end in ends)),
                 columns=one.columns,
             )
             for power, column, one in zip(fineness.along, columns, pulls, strict=True)
@@ -758,15 +771,15 @@ class Scales:
                     {"deviance": "deviance", "null_deviance": "null_deviance"},
                 )
 
-    # RowTotals and what they stand for
+    # GlmRowTotals and what they stand for
 
     def _parts(
         self, stage: SumStage, total: Integers
     ) -> tuple[Integers, tuple[Fraction, ...], dict[str, Fraction]]:
         layout, (matrix, along, names) = self.layout(stage), self._keys(stage)
-        found, pull = layout.unpack(total), _power(-self.pull)
+        found, pull = layout.unpack(total), _glm_power_of_two(-self.pull)
         numbers = {
-            name: int(one) * _power(-self.numbers[self.places[name]])
+            name: int(one) * _glm_power_of_two(-self.numbers[self.places[name]])
             for key, group in names.items()
             if key
             for name, one in zip(group.split(), total[layout.places[key]], strict=True)
@@ -780,13 +793,16 @@ class Scales:
         """Return a matrix in the coordinates of `columns`, and products by column."""
         p, start = self.n_columns, self.n_columns * (self.n_columns + 1) // 2
         pairs = zip(total[start : start + p].tolist(), fineness.along, strict=True)
-        along = tuple(int(one) * _power(-power) for one, power in pairs)
+        along = tuple(int(one) * _glm_power_of_two(-power) for one, power in pairs)
         if not fineness.matrix:
             return None, along
         entries = [
             int(int(one) * self._shift(place, power))
             for one, place, power in zip(
-                total[:start].tolist(), triangle(p), fineness.matrix, strict=True
+                total[:start].tolist(),
+                triangle_of_model_matrix(p),
+                fineness.matrix,
+                strict=True,
             )
         ]
         return square_of_triangle(np.array(entries, dtype=object), p), along
@@ -794,21 +810,23 @@ class Scales:
     def _shift(self, place: tuple[int, int], power: int) -> Fraction:
         """Return what an entry's unit is in the coordinates of `columns`."""
         j, k = place
-        return _power(self.columns[j] + self.columns[k] - power)
+        return _glm_power_of_two(self.columns[j] + self.columns[k] - power)
 
     def first(self, vector: Integers) -> FirstStatistics:
         matrix, cross, numbers = self._parts("first", vector)
         if not self.responses_once:
-            return FirstStatistics(matrix, cross, **_named(FirstStatistics, numbers))
+            return FirstStatistics(
+                matrix, cross, **_glm_totals_by_name(FirstStatistics, numbers)
+            )
         gram, products = self._fine_parts(vector, self.first_fineness)
         assert gram is not None
         cross = tuple(one * self.response_unit for one in products)
         if (place := self.intercept) is not None:
-            weights = gram[place, place] * _power(-2 * self.columns[place])
+            weights = gram[place, place] * _glm_power_of_two(-2 * self.columns[place])
             exact = self.measures.weights is None
             numbers["weight_sum"] = numbers["n_rows"] if exact else Fraction(weights)
             numbers["response_sum"] = cross[place]
-        named = _named(ResponseStatistics, numbers)
+        named = _glm_totals_by_name(ResponseStatistics, numbers)
         return ResponseStatistics(gram, cross, **named)
 
     def means(self, vector: Integers, fineness: Fineness) -> MeanStatistics:
@@ -818,13 +836,15 @@ class Scales:
         cumulants = numbers.pop("cumulants", None)
         if self.intercept is not None and self.cumulants_follow:
             cumulants = means[self.intercept]
-        rest = _named(MeanStatistics, numbers)
+        rest = _glm_totals_by_name(MeanStatistics, numbers)
         return MeanStatistics(matrix, means, cumulants, **rest)
 
     def round(self, vector: Integers) -> RoundStatistics:
         """Return the totals of a round without a canonical link."""
         matrix, along, numbers = self._parts("round", vector)
-        return RoundStatistics(matrix, along, **_named(RoundStatistics, numbers))
+        return RoundStatistics(
+            matrix, along, **_glm_totals_by_name(RoundStatistics, numbers)
+        )
 
     def round_of_means(
         self,
@@ -920,15 +940,17 @@ class Scales:
         matrix, score, _ = self._parts("score", vector)
         return matrix, score
 
-    def outside(self, vector: Integers) -> Outside:
+    def outside(self, vector: Integers) -> GlmOutsideRows:
         null = int(self._parts("outside", vector)[2]["null_outside"])
-        return Outside(self.layout("outside").unpack(vector)["rows_outside"], null)
+        return GlmOutsideRows(
+            self.layout("outside").unpack(vector)["rows_outside"], null
+        )
 
     # Totals that no rows within the agreed ranges have
 
     def check_first(self, first: FirstStatistics, names: Sequence[str]) -> None:
         n_rows, w = first.n_rows, self.measures.weights
-        check_total("rows", n_rows, 1, Fraction(2) ** self.measures.row_bits)
+        check_plausible_total("rows", n_rows, 1, Fraction(2) ** self.measures.row_bits)
         least, most = (1, 1) if w is None else (w.least * w.unit, w.most * w.unit)
         self._check_number("weight_sum", first.weight_sum, n_rows, (least, most))
         of = self.measures.response
@@ -943,7 +965,10 @@ class Scales:
             return
         self._check_products(
             *("X'Wy", first.cross, n_rows, names, self._largest_response),
-            [self.response_unit * _power(-one) for one in self.first_fineness.along],
+            [
+                self.response_unit * _glm_power_of_two(-one)
+                for one in self.first_fineness.along
+            ],
         )
         self._check_matrix(
             first.information, n_rows, names, self.first_fineness, self.agreed.weight
@@ -959,11 +984,11 @@ class Scales:
         units: Sequence[Fraction],
     ) -> None:
         """Refuse sums of columns' products with numbers of a largest size."""
-        largest *= 1 + _power(-40)
+        largest *= 1 + _glm_power_of_two(-40)
         columns = zip(names, self.measures.design, values, units, strict=True)
         for column, of, one, unit in columns:
             most = n_rows * (of.reach * largest + unit)
-            check_total(f"{name} for {column}", one, -most, most)
+            check_plausible_total(f"{name} for {column}", one, -most, most)
 
     def check_means(
         self,
@@ -973,7 +998,10 @@ class Scales:
         names: Sequence[str],
     ) -> None:
         """Refuse fitted means, or information, that no rows have."""
-        n_rows, units = first.n_rows, [_power(-one) for one in fineness.along]
+        n_rows, units = (
+            first.n_rows,
+            [_glm_power_of_two(-one) for one in fineness.along],
+        )
         largest = Fraction(self.largest_pull)
         self._check_products("fitted means", found.means, n_rows, names, largest, units)
         if found.information is not None:
@@ -985,7 +1013,7 @@ class Scales:
             )
             low, high = sorted(Fraction(one) for one in ends.tolist())
             spare = n_rows * units[self.intercept]
-            check_total(
+            check_plausible_total(
                 "fitted values",
                 found.means[self.intercept],
                 low * first.weight_sum - spare,
@@ -995,7 +1023,7 @@ class Scales:
     def rounding_of_gram(self, n_rows: Fraction) -> list[int]:
         """Return the largest error of each row of the first information, added up."""
         lost = [Fraction(1)] * self.n_columns
-        places = triangle(self.n_columns)
+        places = triangle_of_model_matrix(self.n_columns)
         for (j, k), unit in zip(places, self.gram_units, strict=True):
             for place in {j, k}:
                 lost[place] += n_rows * unit / 2
@@ -1011,14 +1039,18 @@ class Scales:
     ) -> None:
         """Refuse sums of rounded products of columns that no rows have."""
         pairs = zip(self.measures.design, self.columns, strict=True)
-        root = Fraction(sqrt(most)) * (1 + _power(-40))
-        largest = [ceil(root * of.reach * _power(s)) + 1 for of, s in pairs]
-        places = zip(triangle(self.n_columns), fineness.matrix, strict=True)
+        root = Fraction(sqrt(most)) * (1 + _glm_power_of_two(-40))
+        largest = [ceil(root * of.reach * _glm_power_of_two(s)) + 1 for of, s in pairs]
+        places = zip(
+            triangle_of_model_matrix(self.n_columns), fineness.matrix, strict=True
+        )
         unit = max(self._shift(place, power) for place, power in places)
         # Fine units are beyond what float64 has of a product.
-        unit += max(largest) ** 2 * _power(-50)
+        unit += max(largest) ** 2 * _glm_power_of_two(-50)
         rounding = ceil(n_rows * unit / 2) + 1
-        check_matrix("information", information, names, largest, int(n_rows), rounding)
+        check_plausible_matrix(
+            "information", information, names, largest, int(n_rows), rounding
+        )
 
     def check_round(
         self, sums: RoundStatistics, first: FirstStatistics, names: Sequence[str]
@@ -1028,9 +1060,11 @@ class Scales:
         self.check_deviance(sums, first)
 
     def check_deviance(self, sums: RoundStatistics, first: FirstStatistics) -> None:
-        spare = Fraction(sums.noise) + first.n_rows * _power(-min(self.numbers))
+        spare = Fraction(sums.noise) + first.n_rows * _glm_power_of_two(
+            -min(self.numbers)
+        )
         most = 3 * first.n_rows * Fraction(self.agreed.weight * self.limits.deviance)
-        check_total("the deviance", sums.deviance, -spare, most)
+        check_plausible_total("the deviance", sums.deviance, -spare, most)
 
     def check_score(self, vector: Integers, n_rows: int, names: Sequence[str]) -> None:
         information, score = self.score(vector)
@@ -1047,10 +1081,16 @@ class Scales:
         pairs = zip(self.measures.design, self.columns, strict=True)
         # A float64 root may be rounded up, and a product of it too.
         largest = [
-            ceil(Fraction(most) * (1 + _power(-40)) * of.reach * _power(s)) + 1
+            ceil(
+                Fraction(most)
+                * (1 + _glm_power_of_two(-40))
+                * of.reach
+                * _glm_power_of_two(s)
+            )
+            + 1
             for of, s in pairs
         ]
-        check_matrix("information", information, names, largest, int(n_rows))
+        check_plausible_matrix("information", information, names, largest, int(n_rows))
 
     def _check_along(
         self,
@@ -1059,10 +1099,12 @@ class Scales:
         n_rows: Fraction,
         names: Sequence[str],
     ) -> None:
-        pull = Fraction(self.limits.pull * self.agreed.weight) * (1 + _power(-40))
+        pull = Fraction(self.limits.pull * self.agreed.weight) * (
+            1 + _glm_power_of_two(-40)
+        )
         for column, of, one in zip(names, self.measures.design, values, strict=True):
-            most = n_rows * of.reach * (pull + _power(-self.pull))
-            check_total(f"{name} for {column}", one, -most, most)
+            most = n_rows * of.reach * (pull + _glm_power_of_two(-self.pull))
+            check_plausible_total(f"{name} for {column}", one, -most, most)
 
     def _check_number(
         self,
@@ -1073,25 +1115,27 @@ class Scales:
     ) -> None:
         # With an intercept and a canonical link they are sums of products.
         once = self.responses_once and self.intercept is not None
-        unit = Fraction(1) if once else _power(-self.numbers[self.places[name]])
+        unit = (
+            Fraction(1) if once else _glm_power_of_two(-self.numbers[self.places[name]])
+        )
         spare = n_rows * unit
         least, most = (one * n_rows for one in ends)
         words = {"weight_sum": "weights", "response_sum": "responses"}[name]
-        check_total(words, value, least - spare, most + spare)
+        check_plausible_total(words, value, least - spare, most + spare)
 
     # Coordinates. Those of V'V are coefficients over 2^s.
 
     def system(
         self, information: Integers, penalty: Sequence[Fraction], names: Sequence[str]
-    ) -> System:
+    ) -> InformationSystem:
         """Return V'V with a penalty on real coefficients, in V's coordinates."""
         ridge = [
-            one * _power(2 * s) / (measure.unit * measure.unit)
+            one * _glm_power_of_two(2 * s) / (measure.unit * measure.unit)
             for one, s, measure in zip(
                 penalty, self.columns, self.measures.design, strict=True
             )
         ]
-        return System.of(
+        return InformationSystem.of(
             information, names=names, ridge=ridge, intercept=self._intercept
         )
 
@@ -1102,8 +1146,8 @@ class Scales:
         if place is None:
             return None
         columns = zip(self.columns, self.measures.design, strict=True)
-        shifts = [-_power(s) * of.centre for s, of in columns]
-        shifts[place] = _power(self.columns[place])
+        shifts = [-_glm_power_of_two(s) * of.centre for s, of in columns]
+        shifts[place] = _glm_power_of_two(self.columns[place])
         return place, shifts
 
     def real(self, *parts_of_point: Vector) -> Vector:
@@ -1120,20 +1164,20 @@ class Scales:
             found[self.intercept] -= sum(one * of.centre for one, of in shifts)
         return np.array([float(one) for one in found])
 
-    def covariance(self, system: System) -> Gram:
+    def covariance(self, system: InformationSystem) -> Gram:
         """Return A^-1 I A^-1 of a system in V's coordinates as that of real ones."""
         return systems.nearest_float_covariances(lambda: self.real_balls(system))
 
-    def real_balls(self, system: System) -> arb_mat:
+    def real_balls(self, system: InformationSystem) -> arb_mat:
         """Return the same in balls, at the precision of flint's context."""
         columns = zip(self.columns, self.measures.design, strict=True)
-        lines = np.diag([_power(s) / of.unit for s, of in columns]).tolist()
+        lines = np.diag([_glm_power_of_two(s) / of.unit for s, of in columns]).tolist()
         if self._intercept is not None:
             lines[self._intercept[0]] = self._intercept[1]
-        by = as_balls(lines)
+        by = system_rows_as_balls(lines)
         return by * system.covariance_balls() * by.transpose()
 
-    def check_independent(self, system: System, n_rows: float) -> None:
+    def check_independent(self, system: InformationSystem, n_rows: float) -> None:
         """Refuse columns that are combinations of each other but for rounding.
 
         A diagonal entry of A^-1 times that of A says how much less is known about a
@@ -1162,31 +1206,33 @@ class Scales:
                 code="columns-too-alike",
             )
         values = np.linalg.eigvalsh(system.scaled_inverse)
-        raise dependent_columns(culprits, int((values > 1e-6 * values[-1]).sum()))
+        raise dependent_model_columns(culprits, int((values > 1e-6 * values[-1]).sum()))
 
-    def _first_rounding(self, system: System, n_rows: float) -> float:
+    def _first_rounding(self, system: InformationSystem, n_rows: float) -> float:
         """Return the largest part of a variance that rounding may be, first sum."""
         worst, units = 0.0, self.gram_units
         for place, row in enumerate(system.inverse().tolist() if any(units) else ()):
             here = sum(
                 abs(row[j] * row[k]) * float(unit) * (1.0 if j == k else 2.0)
-                for (j, k), unit in zip(triangle(len(row)), units, strict=True)
+                for (j, k), unit in zip(
+                    triangle_of_model_matrix(len(row)), units, strict=True
+                )
             )
             if not row[place] > 0.0:
                 return inf
             worst = max(worst, here * sqrt(n_rows) / row[place])
         return worst
 
-    def _real_diagonal(self, system: System) -> Vector:
+    def _real_diagonal(self, system: InformationSystem) -> Vector:
         """Return the diagonal of A for real columns, in float64."""
         found = []
         for k, (s, of) in enumerate(
             zip(self.columns, self.measures.design, strict=True)
         ):
-            scale, first = _power(-s), self.intercept
+            scale, first = _glm_power_of_two(-s), self.intercept
             size = system.entry(k, k) * scale * scale
             if first is not None and of.centre:
-                ones = _power(-self.columns[first])
+                ones = _glm_power_of_two(-self.columns[first])
                 size += 2 * of.centre * system.entry(k, first) * scale * ones
                 size += of.centre**2 * system.entry(first, first) * ones * ones
             found.append(float(size * of.unit * of.unit))
@@ -1233,7 +1279,7 @@ class Scales:
 
     def check(self, rows: Rows) -> None:
         """Refuse responses that the family never yields, and weights of nothing."""
-        for block in row_blocks(self.measures, rows):
+        for block in glm_row_blocks(self.measures, rows):
             self.family.check(block.response)
             if block.weights is not None and not (block.weights > 0.0).all():
                 raise InvalidInputError(
@@ -1244,18 +1290,18 @@ class Scales:
                 )
 
 
-def bits_below(size: float) -> int:
+def glm_bits_below(size: float) -> int:
     if not size < inf:
         raise InvalidInputError(TOO_WIDE, code="range-too-wide")
     return frexp(size)[1]
 
 
-def _named(kind: type, numbers: dict[str, Fraction]) -> dict[str, Any]:
+def _glm_totals_by_name(kind: type, numbers: dict[str, Fraction]) -> dict[str, Any]:
     fractions = [one.name for one in fields(kind) if one.type == "Fraction"]
     return {name: numbers.get(name, Fraction(0)) for name in fractions}
 
 
-def _power(exponent: int) -> Fraction:
+def _glm_power_of_two(exponent: int) -> Fraction:
     if exponent >= 0:
         return Fraction(1 << exponent)
     return Fraction(1, 1 << -exponent)
@@ -1285,7 +1331,7 @@ class RowBlock:
         """Return eta, column by column in one order: no sum of BLAS's own making."""
         eta = np.empty(len(self.response))
         numbers = len(eta) * len(point)
-        predict = compiled(_predict_rows, numbers) or _predict_columns
+        predict = compiled_or_plain(_predict_glm_rows, numbers) or _predict_glm_columns
         for design, piece in self.pieces:
             predict(design, point, eta[piece])
         return eta if self.offset is None else eta + self.offset
@@ -1295,7 +1341,7 @@ class RowBlock:
         return intercept + (np.zeros(1) if self.offset is None else self.offset)
 
 
-def _predict_rows(design: Any, point: Any, eta: Any) -> None:
+def _predict_glm_rows(design: Any, point: Any, eta: Any) -> None:
     # The same operations as by arrays, in the same order: the same bits.
     for i in range(len(design)):
         found = design[i, 0] * point[0]
@@ -1304,7 +1350,7 @@ def _predict_rows(design: Any, point: Any, eta: Any) -> None:
         eta[i] = found
 
 
-def _predict_columns(design: FloatArray, point: Vector, eta: PerRow) -> None:
+def _predict_glm_columns(design: FloatArray, point: Vector, eta: PerRow) -> None:
     # One column after the other lies in memory.
     parts = np.multiply(design.T, point[:, None], order="C")
     eta[:] = parts[0]
@@ -1312,28 +1358,30 @@ def _predict_columns(design: FloatArray, point: Vector, eta: PerRow) -> None:
         eta += part
 
 
-def row_blocks(measures: RowMeasures, rows: Rows) -> Iterator[RowBlock]:
+def glm_row_blocks(measures: RowMeasures, rows: Rows) -> Iterator[RowBlock]:
     whole = measures.blocks(rows)
     while group := list(islice(whole, PIECES)):
 
-        def joined(of: Measure | None, what: str) -> PerRow | None:
+        def joined(of: UnitMeasure | None, what: str) -> PerRow | None:
             parts = [getattr(one, what) for one in group]
             return (
                 None
                 if of is None
-                else np.concatenate([_real(of, one) for one in parts])
+                else np.concatenate([_glm_real_values(of, one) for one in parts])
             )
 
         yield RowBlock(
             # float64 has all counts, or the nearest number to each that is too wide.
             [np.asarray(one.design, dtype=np.float64) for one in group],
-            np.concatenate([_real(measures.response, one.response) for one in group]),
+            np.concatenate(
+                [_glm_real_values(measures.response, one.response) for one in group]
+            ),
             joined(measures.weights, "weights"),
             joined(measures.offset, "offset"),
         )
 
 
-def _real(measure: Measure, whole: Array[Any]) -> PerRow:
+def _glm_real_values(measure: UnitMeasure, whole: Array[Any]) -> PerRow:
     """Return what counts, centres taken off, stand for, rounded alike by all."""
     top, bottom = measure.unit.numerator, measure.unit.denominator
     counts = whole + measure.centre if measure.centre else whole
@@ -1343,7 +1391,7 @@ def _real(measure: Measure, whole: Array[Any]) -> PerRow:
 
 
 @lru_cache(256)  # a party's mean is the same in all rounds
-def expected_at(family: Family, mean: float) -> float:
+def expected_glm_information_at(family: Family, mean: float) -> float:
     """Return the expected information of a row with this mean."""
     with np.errstate(divide="ignore"):
         return float(family.expected(family.link(np.array([mean])))[0])
@@ -1369,7 +1417,7 @@ class RoundWeights:
     its point is the one of the round before, where the weights were checked.
     """
 
-    def __init__(self, scales: Scales) -> None:
+    def __init__(self, scales: GlmScales) -> None:
         self._scales, self._noted = scales, note_row_weights("the information")
         self._responses = self._rows = 0.0
 
@@ -1387,19 +1435,21 @@ class RoundWeights:
             self._responses += float(block.response.sum())
             self._rows += len(block.response)
             mean = self._responses / self._rows
-        full = expected_at(family, mean)
+        full = expected_glm_information_at(family, mean)
         if agreed is not None:
             full *= sqrt(max(agreed.low, float(agreed.unit)) * agreed.high)
         self._noted.full = full
 
 
-class RowTotals:
-    def __init__(self, scales: Scales) -> None:
+class GlmRowTotals:
+    def __init__(self, scales: GlmScales) -> None:
         p, design = scales.n_columns, scales.measures.design
         self.scales = scales
-        self._gram = GramSum(p, limbs_of(scales.root_bits))
+        self._gram = GramSum(p, limbs_of_bits(scales.root_bits))
         widest = max(one.bits for one in design)
-        self._cross = CrossSum(p, limbs_of(widest), limbs_of(scales.pull_bits))
+        self._cross = CrossSum(
+            p, limbs_of_bits(widest), limbs_of_bits(scales.pull_bits)
+        )
         self._numbers = [0] * scales.n_numbers
         # Most columns have one power, and a root takes it over.
         powers = scales.columns
@@ -1458,10 +1508,10 @@ class RowTotals:
         return np.array(found, dtype=object)
 
 
-class FineTotals(RowTotals):
+class FineTotals(GlmRowTotals):
     """Totals of which every product of a row is rounded to a unit of its own."""
 
-    def __init__(self, scales: Scales, fineness: Fineness) -> None:
+    def __init__(self, scales: GlmScales, fineness: Fineness) -> None:
         super().__init__(scales)
         self._fineness = fineness
         self._matrix = np.ldexp(1.0, np.array(fineness.matrix, dtype=np.int64))
@@ -1481,7 +1531,7 @@ class FineTotals(RowTotals):
     def pull(self, block: RowBlock, pull: FloatArray) -> None:
         values, start = block.weigh(pull), len(self._sums) - len(self._along)
         for design, piece in block.pieces:
-            self._add(start, *sums_along(design, values[piece], self._along))
+            self._add(start, *glm_sums_along(design, values[piece], self._along))
 
     def _add(self, start: int, high: Array[Any], low: Array[Any]) -> None:
         pairs = zip(high.tolist(), low.tolist(), strict=True)
@@ -1493,7 +1543,7 @@ class FineTotals(RowTotals):
 SPLIT_BITS = 32
 
 
-def _split(values: FloatArray) -> tuple[Array[Any], Array[Any]]:
+def _glm_split_sums(values: FloatArray) -> tuple[Array[Any], Array[Any]]:
     """Return sums over rows of whole numbers: of their upper, and lower, bits."""
     high = np.floor(values * 2.0**-SPLIT_BITS)
     low = values - high * 2.0**SPLIT_BITS
@@ -1510,7 +1560,7 @@ def sums_of_products(
         weights: of these rows.
         factors: for the lower triangle of columns, row by row.
     """
-    quick = compiled(_product_sums, len(design) * len(factors))
+    quick = compiled_or_plain(_glm_product_sums, len(design) * len(factors))
     if quick is not None:
         high, low = (np.zeros(len(factors), dtype=np.int64) for _ in range(2))
         quick(design, weights, factors, high, low)
@@ -1519,12 +1569,14 @@ def sums_of_products(
     for j in range(design.shape[1]):
         products = design[:, : j + 1] * design[:, j : j + 1]
         scaled = weights[:, None] * products * factors[start : start + j + 1]
-        found.append(_split(np.rint(scaled)))
+        found.append(_glm_split_sums(np.rint(scaled)))
         start += j + 1
     return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
 
 
-def _product_sums(design: Any, weights: Any, factors: Any, high: Any, low: Any) -> None:
+def _glm_product_sums(
+    design: Any, weights: Any, factors: Any, high: Any, low: Any
+) -> None:
     # The same operations as by arrays, in the same order: the same bits.
     upper = 4294967296.0
     for i in range(design.shape[0]):
@@ -1539,23 +1591,25 @@ def _product_sums(design: Any, weights: Any, factors: Any, high: Any, low: Any) 
                 place += 1
 
 
-def sums_along(
+def glm_sums_along(
     design: FloatArray, values: FloatArray, factors: Vector
 ) -> tuple[Array[Any], Array[Any]]:
     """Return sums of rint(value x column x factor), upper and lower bits."""
-    return _split(np.rint(values[:, None] * design * factors))
+    return _glm_split_sums(np.rint(values[:, None] * design * factors))
 
 
-class RowContributions(RowTotals):
+class GlmRowContributions(GlmRowTotals):
     """Keeps each row's part of every number of a sum, in units.
 
     Rows outside, and counts to which every row adds the same, are left at 0. So is the
     rounding of a row.
     """
 
-    def __init__(self, scales: Scales, fineness: Fineness | None, n_rows: int) -> None:
+    def __init__(
+        self, scales: GlmScales, fineness: Fineness | None, n_rows: int
+    ) -> None:
         super().__init__(scales)
-        pairs = triangle(scales.n_columns)
+        pairs = triangle_of_model_matrix(scales.n_columns)
         matrix = [scales.columns[j] + scales.columns[k] for j, k in pairs]
         along = [scales.pull] * scales.n_columns
         if fineness is not None:
@@ -1602,23 +1656,23 @@ class RowContributions(RowTotals):
         pass
 
 
-def glm_contributions(scales: Scales, rows: Rows, request: Request) -> FloatArray:
-    """Return each row's part of `statistics`, in units."""
-    noted = RowContributions(scales, fineness_of(scales, request), rows.n_rows)
-    for block in row_blocks(scales.measures, rows):
+def glm_contributions(scales: GlmScales, rows: Rows, request: GlmRequest) -> FloatArray:
+    """Return each row's part of `glm_statistics`, in units."""
+    noted = GlmRowContributions(scales, glm_fineness_of(scales, request), rows.n_rows)
+    for block in glm_row_blocks(scales.measures, rows):
         noted.begin(block)
-        _add(noted, block, request)
+        _add_glm_block(noted, block, request)
     return noted.rows
 
 
-def fineness_of(scales: Scales, request: Request) -> Fineness | None:
+def glm_fineness_of(scales: GlmScales, request: GlmRequest) -> Fineness | None:
     """Return the fineness of a request's sum; None where products have no units."""
     if request.stage == "first" and scales.responses_once:
         return scales.first_fineness
     return request.fineness
 
 
-def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
+def glm_statistics(scales: GlmScales, rows: Rows, request: GlmRequest) -> Integers:
     """Return one party's answer to a request; the parties' answers are to be added."""
     point, p = request.point, scales.n_columns
     if request.stage != "first" and point.shape != (p + 1,):
@@ -1627,33 +1681,33 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
             f"found shape {point.shape}",
             code="wrong-shape",
         )
-    fineness = fineness_of(scales, request)
-    totals = RowTotals(scales) if fineness is None else FineTotals(scales, fineness)
-    for block in row_blocks(scales.measures, rows):
-        _add(totals, block, request)
+    fineness = glm_fineness_of(scales, request)
+    totals = GlmRowTotals(scales) if fineness is None else FineTotals(scales, fineness)
+    for block in glm_row_blocks(scales.measures, rows):
+        _add_glm_block(totals, block, request)
     return totals.vector
 
 
-def _add(totals: RowTotals, block: RowBlock, request: Request) -> None:
+def _add_glm_block(totals: GlmRowTotals, block: RowBlock, request: GlmRequest) -> None:
     point = request.point
     match request.stage:
         case "first":
-            _add_first(totals, block)
+            _add_first_glm_sum(totals, block)
         case "outside":
-            _add_outside(totals, block, point)
+            _add_outside_glm_sum(totals, block, point)
         case "round" | "means" | "last" if totals.scales.responses_once:
-            _add_means(totals, block, request)
+            _add_glm_means(totals, block, request)
         case "round":
-            _add_round(totals, block, point)
+            _add_glm_round(totals, block, point)
         case "pearson":
-            _add_pearson(totals, block, point)
+            _add_glm_pearson(totals, block, point)
         case "closing":
-            _add_closing(totals, block, point)
+            _add_glm_closing(totals, block, point)
         case "score":
-            _add_score(totals, block, point)
+            _add_glm_score(totals, block, point)
 
 
-def _add_first(totals: RowTotals, block: RowBlock) -> None:
+def _add_first_glm_sum(totals: GlmRowTotals, block: RowBlock) -> None:
     scales, n = totals.scales, len(block.response)
     family = scales.family
     offset, weights = block.offset, block.weigh(np.ones(n))
@@ -1680,24 +1734,26 @@ def _add_first(totals: RowTotals, block: RowBlock) -> None:
         totals.number("saturated", family.saturated(block.response, weights, 1.0))
 
 
-def _add_outside(totals: RowTotals, block: RowBlock, point: Vector) -> None:
+def _add_outside_glm_sum(totals: GlmRowTotals, block: RowBlock, point: Vector) -> None:
     limits = totals.scales.limits
-    totals.outside += _n_outside(limits, block.predictor(point[:-1]), asked=True)
-    away = _n_outside(limits, block.null_predictor(point[-1]), asked=True)
+    totals.outside += _glm_rows_outside(limits, block.predictor(point[:-1]), asked=True)
+    away = _glm_rows_outside(limits, block.null_predictor(point[-1]), asked=True)
     totals.count(
         "null_outside",
         away if block.offset is not None else away * len(block.response),
     )
 
 
-def _predictor_inside(totals: RowTotals, block: RowBlock, point: Vector) -> PerRow:
+def _glm_predictor_inside(
+    totals: GlmRowTotals, block: RowBlock, point: Vector
+) -> PerRow:
     eta = block.predictor(point[:-1])
     check_means_allowed(totals.scales.limits, eta)
     return eta
 
 
-def _add_round(totals: RowTotals, block: RowBlock, point: Vector) -> None:
-    scales, eta = totals.scales, _predictor_inside(totals, block, point)
+def _add_glm_round(totals: GlmRowTotals, block: RowBlock, point: Vector) -> None:
+    scales, eta = totals.scales, _glm_predictor_inside(totals, block, point)
     null_eta = block.null_predictor(point[-1])
     check_means_allowed(scales.limits, null_eta)
     found = scales.family.terms(block.response, eta)
@@ -1717,9 +1773,9 @@ def _add_round(totals: RowTotals, block: RowBlock, point: Vector) -> None:
     totals.number("null_deviance", block.weigh(null.deviance), times)
 
 
-def _add_means(totals: RowTotals, block: RowBlock, request: Request) -> None:
+def _add_glm_means(totals: GlmRowTotals, block: RowBlock, request: GlmRequest) -> None:
     point = request.point
-    family, eta = totals.scales.family, _predictor_inside(totals, block, point)
+    family, eta = totals.scales.family, _glm_predictor_inside(totals, block, point)
     totals.information(block, family.expected(eta))
     totals.pull(block, family.inverse_link(eta))
     if totals.scales.sums_cumulants(request.stage):
@@ -1732,8 +1788,8 @@ def _add_means(totals: RowTotals, block: RowBlock, request: Request) -> None:
         totals.number("null_cumulants", block.weigh(family.cumulant(null_eta)))
 
 
-def _add_pearson(totals: RowTotals, block: RowBlock, point: Vector) -> None:
-    eta = _predictor_inside(totals, block, point)
+def _add_glm_pearson(totals: GlmRowTotals, block: RowBlock, point: Vector) -> None:
+    eta = _glm_predictor_inside(totals, block, point)
     family = totals.scales.family
     pearson = block.weigh(family.terms(block.response, eta).pearson)
     if not family.estimates_dispersion:
@@ -1741,8 +1797,8 @@ def _add_pearson(totals: RowTotals, block: RowBlock, point: Vector) -> None:
     totals.number("pearson", pearson)
 
 
-def _add_closing(totals: RowTotals, block: RowBlock, point: Vector) -> None:
-    eta = _predictor_inside(totals, block, point)
+def _add_glm_closing(totals: GlmRowTotals, block: RowBlock, point: Vector) -> None:
+    eta = _glm_predictor_inside(totals, block, point)
     family = totals.scales.family
     if not totals.scales.responses_once:
         totals.information(block, family.expected(eta))
@@ -1751,14 +1807,14 @@ def _add_closing(totals: RowTotals, block: RowBlock, point: Vector) -> None:
     totals.number("saturated", saturated)
 
 
-def _add_score(totals: RowTotals, block: RowBlock, point: Vector) -> None:
-    eta = _predictor_inside(totals, block, point)
+def _add_glm_score(totals: GlmRowTotals, block: RowBlock, point: Vector) -> None:
+    eta = _glm_predictor_inside(totals, block, point)
     family = totals.scales.family
     totals.information(block, family.expected(eta))
     totals.pull(block, family.terms(block.response, eta).pull)
 
 
-def _n_outside(limits: RowBounds, eta: PerRow, *, asked: bool = False) -> int:
+def _glm_rows_outside(limits: RowBounds, eta: PerRow, *, asked: bool = False) -> int:
     margin = limits.margin if asked else 0.0
     # Written so that nan is outside too.
     inside = (eta >= limits.low + margin) & (eta <= limits.high - margin)
@@ -1767,7 +1823,7 @@ def _n_outside(limits: RowBounds, eta: PerRow, *, asked: bool = False) -> int:
 
 def check_means_allowed(limits: RowBounds, eta: PerRow) -> None:
     """Refuse to go on where a row has no mean that the family allows."""
-    if _n_outside(limits, eta):
+    if _glm_rows_outside(limits, eta):
         raise NumericalError(
             "statistics were asked for at a point where a row has no mean, and all "
             "rows had been found to have one: the sum before went wrong",
@@ -1835,7 +1891,7 @@ class GlmOutcome:
 
 
 def glm_fit_from_outcome(
-    scales: Scales,
+    scales: GlmScales,
     outcome: GlmOutcome,
     closing: ClosingStatistics,
     *,
@@ -1860,7 +1916,7 @@ def glm_fit_from_outcome(
         residual_degrees=n_rows - degrees,
         deviance=deviance,
         null_deviance=float(outcome.null_deviance),
-        pearson=_pearson_sum(scales, sums),
+        pearson=_glm_pearson_sum(scales, sums),
         dispersion=dispersion,
         log_likelihood=family.log_likelihood(likelihood),
         n_rows=round(n_rows),
@@ -1870,7 +1926,7 @@ def glm_fit_from_outcome(
     )
 
 
-def _pearson_sum(scales: Scales, sums: RoundStatistics) -> float:
+def _glm_pearson_sum(scales: GlmScales, sums: RoundStatistics) -> float:
     """Return Pearson's sum: inf where a row may have had more, nan if not summed."""
     weights = scales.measures.weights
     least = 1 if weights is None else max(weights.least, 1) * weights.unit
@@ -1888,5 +1944,5 @@ def estimated_dispersion(
     """Return Pearson's estimate of phi, or the 1 of a law that fixes it."""
     if not family.estimates_dispersion:
         return 1.0
-    check_rows(n_rows, degrees)
+    check_model_rows(n_rows, degrees)
     return float(pearson / Fraction(n_rows - degrees))

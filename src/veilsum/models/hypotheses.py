@@ -34,7 +34,7 @@ _HOW = 'write it like "age = 0, height = 2 * weight"'
 
 
 @dataclass(frozen=True)
-class Hypothesis:
+class CoefficientHypothesis:
     """Combinations of coefficients, and what each of them is said to be."""
 
     matrix: FloatArray
@@ -42,10 +42,10 @@ class Hypothesis:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: Any, names: Sequence[str]) -> Hypothesis:
+    def of(cls, given: Any, names: Sequence[str]) -> CoefficientHypothesis:
         """Return a hypothesis that was written as text, or given as numbers."""
         if isinstance(given, str):
-            return _Reader(given, names).hypothesis()
+            return _HypothesisReader(given, names).hypothesis()
         matrix, values = given if isinstance(given, tuple) else (given, 0.0)
         try:
             rows = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
@@ -66,13 +66,13 @@ class Hypothesis:
                 "a hypothesis has finite numbers only", code="hypothesis-not-finite"
             )
         labels = tuple(
-            _shown(row, value, names)
+            _hypothesis_text(row, value, names)
             for row, value in zip(rows.tolist(), right.tolist(), strict=True)
         )
         return cls(rows, right, labels)
 
 
-def _shown(row: Sequence[float], value: float, names: Sequence[str]) -> str:
+def _hypothesis_text(row: Sequence[float], value: float, names: Sequence[str]) -> str:
     parts: list[str] = []
     for factor, name in zip(row, names, strict=True):
         if factor:
@@ -82,7 +82,7 @@ def _shown(row: Sequence[float], value: float, names: Sequence[str]) -> str:
     return f"{' '.join(parts) or '0'} = {value + 0.0:g}"
 
 
-class _Reader:
+class _HypothesisReader:
     """Reads a hypothesis; names are found as they are, the longest first."""
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
@@ -94,7 +94,7 @@ class _Reader:
         self._text, self._names, self._at = text, list(names), 0
         self._longest = sorted(names, key=len, reverse=True)
 
-    def hypothesis(self) -> Hypothesis:
+    def hypothesis(self) -> CoefficientHypothesis:
         rows: list[Vector] = []
         names: list[str] = []
         while True:
@@ -108,7 +108,9 @@ class _Reader:
                 if not rows[-1][:-1].any():
                     self._refuse("an equation is about no coefficient")
                 names.append(
-                    _shown(rows[-1][:-1].tolist(), -float(rows[-1][-1]), self._names)
+                    _hypothesis_text(
+                        rows[-1][:-1].tolist(), -float(rows[-1][-1]), self._names
+                    )
                 )
             if len(rows) > MOST_EQUATIONS:
                 self._refuse(f"there are more than {MOST_EQUATIONS} equations")
@@ -117,7 +119,7 @@ class _Reader:
         if self._rest():
             self._refuse(f"cannot read on at {self._rest()[:30]!r}")
         table = np.stack(rows)
-        return Hypothesis(table[:, :-1], -table[:, -1], tuple(names))
+        return CoefficientHypothesis(table[:, :-1], -table[:, -1], tuple(names))
 
     def _side(self) -> Vector:
         """Return what each coefficient is taken times, and a number, last."""
@@ -145,11 +147,15 @@ class _Reader:
     def _atom(self) -> Vector:
         found, rest = np.zeros(len(self._names) + 1), self._rest()
         for name in self._longest:
-            if rest.startswith(name) and not _goes_on(name, rest[len(name) :]):
+            if rest.startswith(name) and not _hypothesis_name_goes_on(
+                name, rest[len(name) :]
+            ):
                 self._at += len(name)
                 found[self._names.index(name)] = 1.0
                 return found
-        if (number := _NUMBER.match(rest)) and not _goes_on("1", rest[number.end() :]):
+        if (number := _NUMBER.match(rest)) and not _hypothesis_name_goes_on(
+            "1", rest[number.end() :]
+        ):
             self._at += number.end()
             found[-1] = float(number[0])
             if not isfinite(found[-1]):
@@ -183,7 +189,7 @@ class _Reader:
         )
 
 
-def _goes_on(name: str, rest: str) -> bool:
+def _hypothesis_name_goes_on(name: str, rest: str) -> bool:
     return name[-1].isidentifier() | name[-1].isdigit() and (
         rest[:1].isidentifier() or rest[:1].isdigit()
     )
@@ -252,7 +258,9 @@ class TestOfFit(Renderable):
         return {**vars(self), "about": list(self.about)}
 
 
-def wald_test(fit: Inference, hypothesis: Hypothesis) -> TestOfFit:
+def wald_test_of_hypothesis(
+    fit: Inference, hypothesis: CoefficientHypothesis
+) -> TestOfFit:
     """Return Wald's test that all combinations have their values together.
 
     (Rb - q)'(R V R')^-1 (Rb - q) is chi2 with a degree for each combination; over these
@@ -288,13 +296,15 @@ def wald_test(fit: Inference, hypothesis: Hypothesis) -> TestOfFit:
 
 
 @dataclass(frozen=True)
-class Combined(Inference):
+class CombinedCoefficients(Inference):
     """Combinations of coefficients as estimates, each with an error and an interval."""
 
     values: Vector
 
     @classmethod
-    def of(cls, fit: Inference, hypothesis: Hypothesis) -> Combined:
+    def of(
+        cls, fit: Inference, hypothesis: CoefficientHypothesis
+    ) -> CombinedCoefficients:
         matrix = hypothesis.matrix
         return cls(
             names=hypothesis.names,
@@ -315,7 +325,7 @@ class Combined(Inference):
 Fit = LeastSquaresFit | GlmFit
 
 
-def likelihood_ratio(larger: Fit, smaller: Fit) -> TestOfFit:
+def likelihood_ratio_of_models(larger: Fit, smaller: Fit) -> TestOfFit:
     """Return the likelihood-ratio test of the smaller fit within the larger.
 
     For least squares n log(RSS0 / RSS1); else the difference of deviances, over the
@@ -324,7 +334,7 @@ def likelihood_ratio(larger: Fit, smaller: Fit) -> TestOfFit:
     """
     if isinstance(larger, LeastSquaresFit):
         assert isinstance(smaller, LeastSquaresFit)
-        _check_scatter(larger)
+        _check_model_scatter(larger)
         ratio = smaller.residual_sum / larger.residual_sum
         found = larger.n_rows * float(np.log(ratio))
     elif isinstance(larger, DispersedFit):
@@ -332,14 +342,16 @@ def likelihood_ratio(larger: Fit, smaller: Fit) -> TestOfFit:
     else:
         assert isinstance(smaller, GlmFit)
         found = (smaller.deviance - larger.deviance) / larger.dispersion
-    return TestOfFit.of("likelihood-ratio", found, _further(larger, smaller))
+    return TestOfFit.of(
+        "likelihood-ratio", found, _further_model_degrees(larger, smaller)
+    )
 
 
-def f_test(larger: Fit, smaller: Fit) -> TestOfFit:
-    k = _further(larger, smaller)
+def f_test_of_models(larger: Fit, smaller: Fit) -> TestOfFit:
+    k = _further_model_degrees(larger, smaller)
     if isinstance(larger, LeastSquaresFit):
         assert isinstance(smaller, LeastSquaresFit)
-        _check_scatter(larger)
+        _check_model_scatter(larger)
         less = smaller.residual_sum - larger.residual_sum
         found = less / k / larger.residual_variance
     else:
@@ -354,7 +366,7 @@ def f_test(larger: Fit, smaller: Fit) -> TestOfFit:
     return TestOfFit.of("F", found, k, larger.residual_degrees)
 
 
-def score_test(larger: Fit, smaller: Fit) -> TestOfFit:
+def score_test_of_models(larger: Fit, smaller: Fit) -> TestOfFit:
     """Return the score test of the smaller fit within the larger: n (1 - RSS1 / RSS0).
 
     Of other families it needs the score of the larger model at the smaller fit, which
@@ -368,16 +380,16 @@ def score_test(larger: Fit, smaller: Fit) -> TestOfFit:
             "compare_lr, or wald_test on the larger fit",
             code="score-test-unavailable",
         )
-    _check_scatter(smaller)
+    _check_model_scatter(smaller)
     found = larger.n_rows * (1.0 - larger.residual_sum / smaller.residual_sum)
-    return TestOfFit.of("score", found, _further(larger, smaller))
+    return TestOfFit.of("score", found, _further_model_degrees(larger, smaller))
 
 
-def _further(larger: Fit, smaller: Fit) -> float:
+def _further_model_degrees(larger: Fit, smaller: Fit) -> float:
     return larger.model_degrees - smaller.model_degrees
 
 
-def _check_scatter(fit: LeastSquaresFit) -> None:
+def _check_model_scatter(fit: LeastSquaresFit) -> None:
     if not fit.residual_sum > 0.0:
         raise InvalidInputError(
             "a fit is perfect: without residuals there is nothing to compare by",

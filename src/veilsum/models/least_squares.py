@@ -23,46 +23,46 @@ from flint import arb, arb_mat, fmpq, fmpz_mat
 from veilsum.errors import InvalidInputError
 from veilsum.models import systems
 from veilsum.models.inference import Inference
-from veilsum.models.plausible import check_matrix, check_total
+from veilsum.models.plausible import check_plausible_matrix, check_plausible_total
 from veilsum.models.rows import ONES, Gram, RowMeasures, Rows, WholeBlock
 from veilsum.models.systems import (
-    System,
-    as_balls,
-    as_fmpq,
-    check_intercept,
-    check_rows,
-    column_names,
-    dependent_columns,
-    is_regular,
+    InformationSystem,
+    check_model_intercept,
+    check_model_rows,
+    dependent_model_columns,
+    is_regular_system_matrix,
+    model_column_names,
     nearest_float_solution,
     over_common_denominator,
-    ridge_penalties,
+    ridge_penalties_of_model,
+    system_number_as_fmpq,
+    system_rows_as_balls,
 )
 from veilsum.models.weights import note_row_weights
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.elementary import log
 from veilsum.numbers.layout import (
-    Layout,
+    NumberLayout,
     RowRange,
-    centred_range,
+    centred_range_of_measure,
     count_range_of_columns,
-    number,
+    layout_number,
+    layout_symmetric,
+    layout_vector,
     range_within_bits,
-    symmetric,
     union_of_columns,
-    vector,
 )
 from veilsum.numbers.units import (
     FLOAT_BITS,
     LIMB_BITS,
     GramSum,
     Integers,
-    Measure,
+    UnitMeasure,
     WholeColumn,
     WholeRows,
-    bits_of,
-    limbs_of,
-    power_unit,
+    bits_of_reach,
+    limbs_of_bits,
+    power_of_two_unit,
     sum_bits,
     total_of_counts,
 )
@@ -84,7 +84,7 @@ DIFFERENCE_BITS = 50
 
 
 @dataclass(frozen=True)
-class Counting:
+class LeastSquaresCounting:
     """How the rows of a fit are counted; it follows from what all agreed on.
 
     A counted number v stands for v times its unit, plus the shift of its column.
@@ -102,7 +102,7 @@ class Counting:
         return alike.index(True) if any(alike) else None
 
     @cached_property
-    def target(self) -> Measure:
+    def target(self) -> UnitMeasure:
         """The measure of the response less the offset.
 
         Its unit is one of which both are whole numbers; where that is too fine for
@@ -128,8 +128,8 @@ class Counting:
         )
         span = max(high - low, *map(abs, ends))
         if span > common * 2 ** (FLOAT_BITS + 1):
-            common = power_unit(span, DIFFERENCE_BITS)
-        return Measure.of(low, high, common)
+            common = power_of_two_unit(span, DIFFERENCE_BITS)
+        return UnitMeasure.of(low, high, common)
 
     @cached_property
     def shifts(self) -> tuple[Fraction, ...]:
@@ -157,7 +157,7 @@ class Counting:
             ends = (end * target.unit - shift for end in (target.least, target.most))
             # Half a unit may be added by rounding.
             reach = ceil(max(map(abs, ends)) / target.unit) + 1
-        return (*(one.bits for one in self.measures.design), bits_of(reach))
+        return (*(one.bits for one in self.measures.design), bits_of_reach(reach))
 
     @cached_property
     def wide(self) -> bool:
@@ -189,7 +189,7 @@ class Counting:
         )
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """X'WX, X'Wy, sums of responses, weights and their logarithms, and rows."""
         p, rows = self.n_columns, self.measures.row_bits
         columns, target = self.units[:p], self.units[p]
@@ -199,17 +199,17 @@ class Counting:
         widest = max(bits, sum_bits([LOG_BITS + LOG_WHOLE_BITS], rows))
         *design, response, ones, logs = self.ranges
         further = (response.squared(), ones * response, ones.squared(), logs)
-        return Layout(
+        return NumberLayout(
             (
-                symmetric("gram", columns, bits, design),
-                vector(
+                layout_symmetric("gram", columns, bits, design),
+                layout_vector(
                     "cross",
                     [unit * target for unit in columns],
                     bits,
                     [one * response for one in design],
                 ),
-                vector("response_and_weights", numbers, widest, further),
-                number(
+                layout_vector("response_and_weights", numbers, widest, further),
+                layout_number(
                     "rows", bits=sum_bits([0], rows), row_range=count_range_of_columns()
                 ),
             )
@@ -220,8 +220,8 @@ class Counting:
         """Ranges of a row: its columns, target, column of ones and log weight."""
         measures = self.measures
         weights, offset = measures.weights, measures.offset
-        design = [centred_range(one) for one in measures.design]
-        target = centred_range(self.target)
+        design = [centred_range_of_measure(one) for one in measures.design]
+        target = centred_range_of_measure(self.target)
         if offset is not None:
             both = union_of_columns(measures.response.columns, offset.columns)
             target = range_within_bits(self._plain_bits[-1], both)
@@ -237,10 +237,10 @@ class Counting:
         logs = range_within_bits(LOG_BITS + LOG_WHOLE_BITS, weights.columns)
         return (*weighed, ones, logs)
 
-    def unpack(self, total: Integers) -> Statistics:
+    def unpack(self, total: Integers) -> LeastSquaresStatistics:
         found = self.layout.unpack(total)
         parts = found["gram"], found["cross"]
-        return Statistics(
+        return LeastSquaresStatistics(
             *parts, *map(int, (*found["response_and_weights"], found["rows"]))
         )
 
@@ -255,13 +255,13 @@ class Counting:
             return (
                 np.stack(
                     [
-                        _weighed_wide(design[:, k], root, power)
+                        _weighed_least_squares_column(design[:, k], root, power)
                         for k, power in enumerate(powers[:-2])
                     ],
                     axis=1,
                 ),
-                _weighed_wide(target, root, powers[-2]),
-                _weighed_wide(one, root, powers[-1]),
+                _weighed_least_squares_column(target, root, powers[-2]),
+                _weighed_least_squares_column(one, root, powers[-1]),
             )
         scale = np.ldexp(1.0, np.array(powers))
         found = design * root[:, None]
@@ -300,19 +300,21 @@ class Counting:
         return np.rint(left - right * float(self.measures.offset.unit / unit))
 
 
-def _python_integers(column: WholeColumn) -> WholeColumn:
+def _least_squares_python_integers(column: WholeColumn) -> WholeColumn:
     return column if column.dtype == object else column.astype(np.int64).astype(object)
 
 
-def _weighed_wide(column: WholeColumn, root: Vector, power: int) -> WholeColumn:
+def _weighed_least_squares_column(
+    column: WholeColumn, root: Vector, power: int
+) -> WholeColumn:
     """Return rint(v sqrt(w) 2^power) in Python integers."""
     exact = np.array([Fraction(one) for one in root.tolist()], dtype=object)
-    scaled = _python_integers(column) * exact * Fraction(2) ** power
+    scaled = _least_squares_python_integers(column) * exact * Fraction(2) ** power
     return np.array([round(one) for one in scaled.tolist()], dtype=object)
 
 
 @dataclass(frozen=True)
-class Statistics:
+class LeastSquaresStatistics:
     """What the rows of one party, or of all of them, add up to, in counts.
 
     Attributes:
@@ -346,10 +348,10 @@ def statistics(rows: Rows, measures: RowMeasures) -> Integers:
 
     The rows are ones that `measures.check` has let pass.
     """
-    counting = Counting(measures)
+    counting = LeastSquaresCounting(measures)
     p, bits = counting.n_columns, counting.bits
-    sums = GramSum(p, limbs_of(max(bits[:p])), limbs_of(bits[p]))
-    means = GramSum(1, limbs_of(bits[-1]), limbs_of(bits[p]))
+    sums = GramSum(p, limbs_of_bits(max(bits[:p])), limbs_of_bits(bits[p]))
+    means = GramSum(1, limbs_of_bits(bits[-1]), limbs_of_bits(bits[p]))
     logs, log_bits = 0, LOG_BITS + LOG_WHOLE_BITS
     noted = None if measures.weights is None else note_row_weights("the sums")
     for block in measures.blocks(rows):
@@ -378,7 +380,7 @@ def least_squares_contributions(rows: Rows, measures: RowMeasures) -> FloatArray
 
     Logarithms of weights are left at 0.
     """
-    counting = Counting(measures)
+    counting = LeastSquaresCounting(measures)
     left, right = np.tril_indices(counting.n_columns)
     parts = []
     for block in measures.blocks(rows):
@@ -469,7 +471,7 @@ class LeastSquaresFit(Inference):
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactLeastSquares:
     """The totals of a fit in exact numbers, nothing taken off any more.
 
     Attributes:
@@ -477,10 +479,10 @@ class Exact:
         system: X'WX and the ridge, in the columns' units.
     """
 
-    counting: Counting
-    sums: Statistics
+    counting: LeastSquaresCounting
+    sums: LeastSquaresStatistics
     moments: Array[Any]
-    system: System
+    system: InformationSystem
     intercept: int | None
 
     @classmethod
@@ -492,12 +494,12 @@ class Exact:
         names: Sequence[str],
         intercept: int | None,
         penalty: Vector,
-    ) -> Exact:
-        counting = Counting(measures)
+    ) -> ExactLeastSquares:
+        counting = LeastSquaresCounting(measures)
         p, units = counting.n_columns, counting.units
         sums = counting.unpack(vector)
         moments = sums.moments
-        _check_moments(moments, int(sums.n_rows), measures, names)
+        _check_least_squares_moments(moments, int(sums.n_rows), measures, names)
         if intercept is not None:
             # In its unit a number was v + k times that of the column of ones.
             for j, shift in enumerate(counting.shifts):
@@ -510,7 +512,7 @@ class Exact:
             Fraction(one) / unit**2
             for one, unit in zip(penalty.tolist(), units[:p], strict=True)
         ]
-        system = System.of(moments[:p, :p], names=names, ridge=ridge)
+        system = InformationSystem.of(moments[:p, :p], names=names, ridge=ridge)
         return cls(counting, sums, moments, system, intercept)
 
     @property
@@ -526,7 +528,9 @@ class Exact:
         return list(self.moments[self._p, : self._p])
 
     def coefficients(self) -> Vector:
-        scales = [as_fmpq(self._units[-1] / unit) for unit in self._units[:-1]]
+        scales = [
+            system_number_as_fmpq(self._units[-1] / unit) for unit in self._units[:-1]
+        ]
 
         def balls() -> list[arb]:
             found = self.system.balls(self.cross)
@@ -544,19 +548,19 @@ class Exact:
         if any(self.system.ridge):
             return not self.moments[self._p, self._p]
         numbers, _ = over_common_denominator(self.moments.ravel().tolist())
-        return not is_regular(fmpz_mat(self._p + 1, self._p + 1, numbers))
+        return not is_regular_system_matrix(fmpz_mat(self._p + 1, self._p + 1, numbers))
 
     def residual_ball(self) -> arb:
         if self.is_perfect:
             return arb(0)
         found, cross = self.system.balls(self.cross), self.cross
         # y'y - b'X'y - b' ridge b, since X'X b = X'y - ridge b
-        rest = arb(as_fmpq(self.moments[self._p, self._p]))
+        rest = arb(system_number_as_fmpq(self.moments[self._p, self._p]))
         for b, c, ridge in zip(found, cross, self.system.ridge, strict=True):
-            rest -= b * arb(as_fmpq(c))
+            rest -= b * arb(system_number_as_fmpq(c))
             if ridge:
-                rest -= b * b * arb(as_fmpq(ridge))
-        return rest * arb(as_fmpq(self._units[-1] ** 2))
+                rest -= b * b * arb(system_number_as_fmpq(ridge))
+        return rest * arb(system_number_as_fmpq(self._units[-1] ** 2))
 
     def covariance(self, left: float) -> Gram:
         if self.is_perfect:
@@ -567,7 +571,9 @@ class Exact:
 
     def inverse_balls(self) -> arb_mat:
         """Return A^-1 X'WX A^-1 in balls and real units; (X'WX)^-1 without a ridge."""
-        scale = as_balls(np.diag([1 / unit for unit in self._units[:-1]]).tolist())
+        scale = system_rows_as_balls(
+            np.diag([1 / unit for unit in self._units[:-1]]).tolist()
+        )
         return scale * self.system.covariance_balls() * scale
 
     def means(self) -> Vector:
@@ -598,7 +604,7 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class Rounding:
+class LeastSquaresRounding:
     """What counting may have changed, in norms over all rows and in real units.
 
     Attributes:
@@ -612,7 +618,7 @@ class Rounding:
     weights: float
 
     @classmethod
-    def of(cls, exact: Exact, centres: Vector) -> Rounding:
+    def of(cls, exact: ExactLeastSquares, centres: Vector) -> LeastSquaresRounding:
         """Return bounds for columns that these centres are taken off, the target last.
 
         A number that rounds to a multiple of u moves by u / 2 at most, so that all of
@@ -627,10 +633,10 @@ class Rounding:
         if counting.ones is not None:
             weight = exact.sums.weight_sum * units[counting.ones] ** 2
         root = sqrt(weight)
-        moves = [half_unit(one) * root for one in measures.design]
-        target = half_unit(measures.response) * root
+        moves = [half_unit_of_measure(one) * root for one in measures.design]
+        target = half_unit_of_measure(measures.response) * root
         if measures.offset is not None:
-            target += half_unit(measures.offset) * root
+            target += half_unit_of_measure(measures.offset) * root
             if (measures.response.unit / counting.target.unit).denominator > 1 or (
                 measures.offset.unit / counting.target.unit
             ).denominator > 1:
@@ -659,12 +665,12 @@ class Rounding:
         return cls(np.array(moves) * (1.0 + slack), target * (1.0 + slack), slack)
 
 
-def half_unit(measure: Measure) -> float:
+def half_unit_of_measure(measure: UnitMeasure) -> float:
     return float(measure.unit) / 2.0 if measure.rounds else 0.0
 
 
-def rounding_bound(
-    exact: Exact, coefficients: Vector, residual: float
+def least_squares_rounding_bound(
+    exact: ExactLeastSquares, coefficients: Vector, residual: float
 ) -> tuple[Vector, float]:
     """Return how far each coefficient is at most from that of the rows before counting.
 
@@ -672,9 +678,10 @@ def rounding_bound(
 
     Let X and y be true rows, each times the root of its weight as it was counted, and a
     ridge's roots as rows below. Counted were X~ = X + E and y~ = y + e, each column of
-    E at most as long as `Rounding` says. Let b be the true fit and b~ the counted one,
-    A = X~'X~ and r = y~ - X~ b~, so that X~'r = 0. Let X have full rank. Then
-    X'X d = X'(y - X b~) for d = b - b~. As y - X b~ = r - f, f = e - E b~, X = X~ - E:
+    E at most as long as `LeastSquaresRounding` says. Let b be the true fit and b~ the
+    counted one, A = X~'X~ and r = y~ - X~ b~, so that X~'r = 0. Let X have full rank.
+    Then X'X d = X'(y - X b~) for d = b - b~. As y - X b~ = r - f, f = e - E b~, X = X~
+    - E:
 
         A d = -E'r - X~'f + E'f + (X~'E + E'X~ - E'E) d.
 
@@ -716,7 +723,7 @@ def rounding_bound(
         if j < p:
             stretch[j] = sqrt(squares + system.ridge[j])
     lengths = stretch * np.array([float(unit) for unit in counting.units[:p]])
-    moved = Rounding.of(exact, means)
+    moved = LeastSquaresRounding.of(exact, means)
     rounding = np.abs(coefficients) * 2.0**-52
     if not (moved.columns.any() or moved.target or moved.weights):
         return rounding, 0.0
@@ -732,7 +739,7 @@ def rounding_bound(
     s = 0.999999 / float(np.sqrt(values[-1])) - spread
     if not s > 0.0:
         parts = zip(system.names, np.abs(vectors[:, -1]), strict=True)
-        raise dependent_columns([name for name, part in parts if part > SHARE], 1)
+        raise dependent_model_columns([name for name, part in parts if part > SHARE], 1)
     left = float(np.abs(about) @ columns) + moved.target
     pull = [
         float(more * unit**2)
@@ -751,18 +758,18 @@ def rounding_bound(
     return bound * 1.000001 + rounding, left
 
 
-def _check_moments(
+def _check_least_squares_moments(
     moments: Array[Any], n_rows: int, measures: RowMeasures, names: Sequence[str]
 ) -> None:
     """Refuse sums of products that no rows within the agreed ranges have."""
-    check_total("rows", n_rows, 0, 1 << measures.row_bits)
+    check_plausible_total("rows", n_rows, 0, 1 << measures.row_bits)
     plain = measures.weights is None and measures.offset is None
     # Weights and offsets change the units; a total then fits the agreed bits.
-    widest = 1 << Counting(measures).layout.bits
+    widest = 1 << LeastSquaresCounting(measures).layout.bits
     columns = (*measures.design, measures.response)
     largest = [one.reach if plain else widest for one in columns]
     labels = (*names, "the response")
-    check_matrix("products", moments, labels, largest, max(n_rows, 1))
+    check_plausible_matrix("products", moments, labels, largest, max(n_rows, 1))
 
 
 def least_squares_totals(
@@ -772,14 +779,16 @@ def least_squares_totals(
     names: Sequence[str] | None = None,
     intercept: int | None = None,
     ridge: float | Sequence[float] | Vector = 0.0,
-) -> Exact:
+) -> ExactLeastSquares:
     n_columns = len(measures.design)
-    labels = column_names(names, n_columns)
-    check_intercept(intercept, n_columns)
-    penalty = ridge_penalties(ridge, n_columns=n_columns, intercept=intercept)
+    labels = model_column_names(names, n_columns)
+    check_model_intercept(intercept, n_columns)
+    penalty = ridge_penalties_of_model(ridge, n_columns=n_columns, intercept=intercept)
     if not penalty.any():
-        check_rows(Counting(measures).unpack(vector).n_rows, n_columns)
-    return Exact.of(
+        check_model_rows(
+            LeastSquaresCounting(measures).unpack(vector).n_rows, n_columns
+        )
+    return ExactLeastSquares.of(
         vector, measures, names=labels, intercept=intercept, penalty=penalty
     )
 
@@ -813,10 +822,10 @@ def fit(
     )
     labels, n_rows, n_columns = exact.system.names, exact.sums.n_rows, len(exact.cross)
     degrees = exact.system.degrees
-    check_rows(n_rows, degrees)
+    check_model_rows(n_rows, degrees)
     left, coefficients = n_rows - degrees, exact.coefficients()
     residual = float(nearest_float_solution(lambda: [exact.residual_ball()])[0])
-    bound, rounded = rounding_bound(exact, coefficients, residual)
+    bound, rounded = least_squares_rounding_bound(exact, coefficients, residual)
     # Residuals that rounding alone explains are those of a perfect fit.
     perfect = not any(exact.system.ridge) and residual <= rounded**2
     return LeastSquaresFit(

@@ -37,7 +37,7 @@ NO_COLUMN = 1e-10
 
 
 @dataclass(frozen=True)
-class Concentration:
+class LeverageConcentration:
     """The most that lies on one row, or on a few."""
 
     largest: float = 0.0
@@ -45,7 +45,7 @@ class Concentration:
 
 
 @dataclass(frozen=True)
-class OwnColumns:
+class LeverageColumns:
     """The columns of a party's rows, for combinations of them.
 
     Attributes:
@@ -60,14 +60,16 @@ class OwnColumns:
     chosen: tuple[int, ...] | None = None
     centre: FloatArray | None = None
 
-    def among(self, chosen: Sequence[int]) -> OwnColumns:
+    def among(self, chosen: Sequence[int]) -> LeverageColumns:
         return replace(self, chosen=tuple(chosen))
 
     def is_wide(self, rank: int) -> bool:
         """Say whether there are too few rows for leverages to say anything."""
         return self.rows.n_rows < ROWS_FOR_A_COLUMN * rank
 
-    def concentration(self, most: int = 1) -> tuple[Concentration, Concentration]:
+    def concentration(
+        self, most: int = 1
+    ) -> tuple[LeverageConcentration, LeverageConcentration]:
         """Return how much of a combination can lie on one row, and on up to `most`.
 
         Several rows are those that share most with one of them: if their indicator is
@@ -78,17 +80,19 @@ class OwnColumns:
         """
         columns, basis = self._orthogonal()
         if self.is_wide(basis.shape[1]):
-            found = _greedy(self._centred(), self.rows.n_rows // ROWS_FOR_A_CHOICE)
+            found = _greedy_leverage_columns(
+                self._centred(), self.rows.n_rows // ROWS_FOR_A_CHOICE
+            )
             return found, found
         leverage = columns.leverages(basis)
         top = int(leverage.argmax())
-        one = Concentration(float(leverage[top]), (top,))
+        one = LeverageConcentration(float(leverage[top]), (top,))
         return one, one if most == 1 else columns.on_several(basis, leverage, most)
 
-    def leverage(self) -> Concentration:
+    def leverage(self) -> LeverageConcentration:
         columns, basis = self._orthogonal()
         found = columns.leverages(basis)
-        return Concentration(float(found.max()), (int(found.argmax()),))
+        return LeverageConcentration(float(found.max()), (int(found.argmax()),))
 
     def blocks(self) -> Iterator[tuple[slice, Design]]:
         for start in range(0, self.rows.n_rows, BLOCK_ROWS):
@@ -109,7 +113,7 @@ class OwnColumns:
             made = made * np.sqrt(self.rows.weights[place])[:, None]
         return made
 
-    def _centred(self) -> OwnColumns:
+    def _centred(self) -> LeverageColumns:
         """Return columns near 0 where there are ones: they can be taken off any."""
         if self.intercept is None:
             return replace(self, centre=np.zeros(self.at(slice(0)).shape[1]))
@@ -120,7 +124,7 @@ class OwnColumns:
         centre[place] = 0.0
         return replace(self, centre=centre)
 
-    def _orthogonal(self) -> tuple[OwnColumns, FloatArray]:
+    def _orthogonal(self) -> tuple[LeverageColumns, FloatArray]:
         """Return columns, and what makes them orthogonal and of length one.
 
         It makes fewer of them where some depend on others.
@@ -136,12 +140,12 @@ class OwnColumns:
             unit = square[np.ix_(kept, kept)] * np.outer(scale, scale)
             factor: Any = np.linalg.cholesky(unit).T
             if np.diag(factor).min(initial=1.0) > SAFE_PIVOT:
-                return self, _basis(len(length), kept, scale, factor)
+                return self, _leverage_basis(len(length), kept, scale, factor)
         except np.linalg.LinAlgError:
             pass
         return self._by_rotations()
 
-    def _by_rotations(self) -> tuple[OwnColumns, FloatArray]:
+    def _by_rotations(self) -> tuple[LeverageColumns, FloatArray]:
         """Return the same; it takes longer, and loses no digit to squares."""
         raw = np.sqrt(sum((block**2).sum(axis=0) for _, block in self.blocks()))
         columns = self._centred()
@@ -158,7 +162,7 @@ class OwnColumns:
         least = 4.0 * noise * (1.0 + (raw[kept] * scale).max(initial=0.0))
         rank = int(np.count_nonzero(np.abs(np.diag(factor)) > least))
         kept, scale = kept[order[:rank]], scale[order[:rank]]
-        return columns, _basis(len(length), kept, scale, factor[:rank, :rank])
+        return columns, _leverage_basis(len(length), kept, scale, factor[:rank, :rank])
 
     def leverages(self, basis: FloatArray) -> FloatArray:
         found = np.empty(self.rows.n_rows)
@@ -178,11 +182,11 @@ class OwnColumns:
 
     def on_several(
         self, basis: FloatArray, leverage: FloatArray, most: int
-    ) -> Concentration:
+    ) -> LeverageConcentration:
         near = np.flatnonzero(leverage >= 0.5 / most)
         near = near[np.argsort(-leverage[near])][:MOST_NEAR]
         if not len(near):
-            return Concentration()
+            return LeverageConcentration()
         own = self.at(near) @ basis
         parts = np.zeros((len(near), 0))
         places = np.zeros((len(near), 0), dtype=np.intp)
@@ -199,10 +203,10 @@ class OwnColumns:
         chosen = chosen.reshape(*places.shape, basis.shape[1])
         totals = np.linalg.eigvalsh(chosen @ chosen.transpose(0, 2, 1))[:, -1]
         top = int(totals.argmax())
-        return Concentration(float(totals[top]), tuple(places[top].tolist()))
+        return LeverageConcentration(float(totals[top]), tuple(places[top].tolist()))
 
 
-def _basis(
+def _leverage_basis(
     n_columns: int, kept: Array[np.intp], scale: FloatArray, factor: FloatArray
 ) -> FloatArray:
     made = np.zeros((n_columns, len(kept)))
@@ -210,22 +214,26 @@ def _basis(
     return made
 
 
-def _alike(whole: Design, start: FloatArray, most: int) -> Concentration:
+def _leverage_of_alike_columns(
+    whole: Design, start: FloatArray, most: int
+) -> LeverageConcentration:
     """Return the most that lies on one row, of a column and those most like it."""
     if not whole.size or not most:
         top = int(start.argmax())
-        return Concentration(float(start[top]), (top,))
-    best = Concentration()
+        return LeverageConcentration(float(start[top]), (top,))
+    best = LeverageConcentration()
     for place in range(whole.shape[1]):
         like = np.argsort(-np.abs(whole[:, place] @ whole))[:most]
         left, sizes, _ = np.linalg.svd(whole[:, like], full_matrices=False)
         found = start + (left[:, sizes > NO_COLUMN] ** 2).sum(axis=1)
         if found.max() > best.largest:
-            best = Concentration(float(found.max()), (int(found.argmax()),))
+            best = LeverageConcentration(float(found.max()), (int(found.argmax()),))
     return best
 
 
-def _greedy(columns: OwnColumns, most: int) -> Concentration:
+def _greedy_leverage_columns(
+    columns: LeverageColumns, most: int
+) -> LeverageConcentration:
     """Return the most that lies on one row, of combinations of so many columns.
 
     For each row, column after column is added that does most for it; ones are free.
@@ -241,7 +249,7 @@ def _greedy(columns: OwnColumns, most: int) -> Concentration:
     length = np.linalg.norm(whole, axis=0)
     kept = length > 1e-9 * length.max(initial=0.0)
     whole = whole[:, kept] / length[kept]
-    best = _alike(whole, start, min(most, MOST_ALIKE))
+    best = _leverage_of_alike_columns(whole, start, min(most, MOST_ALIKE))
     for first in range(0, len(whole), 256):
         targets = np.arange(first, min(first + 256, len(whole)))
         each = np.arange(len(targets))
@@ -263,5 +271,5 @@ def _greedy(columns: OwnColumns, most: int) -> Concentration:
             shares, left = shares - own[:, None] * along, left - along**2
         top = int(total.argmax())
         if total[top] > best.largest:
-            best = Concentration(float(total[top]), (int(targets[top]),))
+            best = LeverageConcentration(float(total[top]), (int(targets[top]),))
     return best

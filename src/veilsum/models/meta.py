@@ -21,9 +21,9 @@ import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.inference import Inference
-from veilsum.models.plausible import check_total, impossible_sum
-from veilsum.numbers.layout import Statistic, vector
-from veilsum.numbers.units import Integers, bits_of, power_unit
+from veilsum.models.plausible import check_plausible_total, implausible_sum_error
+from veilsum.numbers.layout import LayoutStatistic, layout_vector
+from veilsum.numbers.units import Integers, bits_of_reach, power_of_two_unit
 
 # What the least weight that was agreed on keeps.
 META_BITS = 34
@@ -34,7 +34,7 @@ MOST_RATIO = 2**16
 
 
 @dataclass(frozen=True)
-class Ranges:
+class MetaRanges:
     """Between what estimates and standard errors lie, by agreement."""
 
     effects: tuple[float, float]
@@ -64,19 +64,19 @@ class Ranges:
     @property
     def scale(self) -> Fraction:
         half = (Fraction(self.effects[1]) - Fraction(self.effects[0])) / 2
-        return power_unit(half, 0)
+        return power_of_two_unit(half, 0)
 
     @property
     def unit(self) -> Fraction:
         """What weights are counted in."""
-        return power_unit(1 / Fraction(self.errors[1]) ** 2, META_BITS)
+        return power_of_two_unit(1 / Fraction(self.errors[1]) ** 2, META_BITS)
 
     @cached_property
-    def sums(self) -> Statistic:
-        squares = power_unit(1 / Fraction(self.errors[1]) ** 4, META_BITS)
+    def sums(self) -> LayoutStatistic:
+        squares = power_of_two_unit(1 / Fraction(self.errors[1]) ** 4, META_BITS)
         ratio = int(Fraction(self.errors[1]) ** 4 / Fraction(self.errors[0]) ** 4) + 2
-        bits = META_BITS + bits_of(ratio) + STUDY_BITS + 3
-        return vector("study_sums", (*(self.unit,) * 3, squares), bits)
+        bits = META_BITS + bits_of_reach(ratio) + STUDY_BITS + 3
+        return layout_vector("study_sums", (*(self.unit,) * 3, squares), bits)
 
     def check(self, name: str, effect: float, error: float) -> None:
         """Refuse an estimate beyond what was agreed; for its owner's eyes."""
@@ -102,7 +102,7 @@ class Ranges:
 
 
 @dataclass(frozen=True)
-class Pooled(Inference):
+class MetaPooledEstimate(Inference):
     """A pooled estimate, and how much studies differ.
 
     Attributes:
@@ -130,7 +130,7 @@ class Pooled(Inference):
 
 
 @dataclass(frozen=True)
-class Totals:
+class MetaTotals:
     """The first sums, in exact real numbers; estimates are scaled.
 
     Attributes:
@@ -140,7 +140,7 @@ class Totals:
         weight_square: of w^2.
     """
 
-    ranges: Ranges
+    ranges: MetaRanges
     weight: Fraction
     cross: Fraction
     square: Fraction
@@ -148,7 +148,7 @@ class Totals:
     n_studies: int
 
     @classmethod
-    def of(cls, ranges: Ranges, sums: Integers, n_studies: int) -> Totals:
+    def of(cls, ranges: MetaRanges, sums: Integers, n_studies: int) -> MetaTotals:
         pairs = zip(sums, ranges.sums.units, strict=True)
         weight, cross, square, weights = (int(one) * unit for one, unit in pairs)
         return cls(ranges, weight, cross, square, weights, n_studies)
@@ -156,19 +156,21 @@ class Totals:
     def check(self, most_studies: int) -> None:
         """Refuse first sums that no studies within the agreed ranges have."""
         n, unit = self.n_studies, self.ranges.unit
-        check_total("studies", n, 0, most_studies)
+        check_plausible_total("studies", n, 0, most_studies)
         low, high = (1 / Fraction(one) ** 2 for one in reversed(self.ranges.errors))
-        check_total("weights", self.weight, n * (low - unit), n * (high + unit))
+        check_plausible_total(
+            "weights", self.weight, n * (low - unit), n * (high + unit)
+        )
         self._check_estimates(self.weight, self.cross)
-        check_total("w y^2", self.square, -n * unit, self.weight + n * unit)
+        check_plausible_total("w y^2", self.square, -n * unit, self.weight + n * unit)
         fine = self.ranges.sums.units[3]
         least, most = n * (low * low - fine), n * (high * high + fine)
-        check_total("w^2", self.weight_square, least, most)
+        check_plausible_total("w^2", self.weight_square, least, most)
         both = (self.weight + n * unit) * (self.square + n * unit)
         spread = both - max(abs(self.cross) - n * unit, Fraction(0)) ** 2
         if spread < 0:
             why = "together with other sums it gives a negative variance"
-            raise impossible_sum("w y^2", why)
+            raise implausible_sum_error("w y^2", why)
 
     def check_random(self, sums: Integers) -> None:
         """Refuse second sums that no studies within the agreed ranges have."""
@@ -177,13 +179,13 @@ class Totals:
         low, high = (
             1 / (Fraction(one) ** 2 + tau2) for one in reversed(self.ranges.errors)
         )
-        check_total("v", weight, n * (low - unit), n * (high + unit))
+        check_plausible_total("v", weight, n * (low - unit), n * (high + unit))
         self._check_estimates(weight, cross)
 
     def _check_estimates(self, weight: Fraction, cross: Fraction) -> None:
         # Scaled estimates are at most 1 in size.
         most = weight + 2 * self.n_studies * self.ranges.unit
-        check_total("weights times estimates", cross, -most, most)
+        check_plausible_total("weights times estimates", cross, -most, most)
 
     @property
     def q(self) -> Fraction:
@@ -201,10 +203,12 @@ class Totals:
         found = (self.q - (self.n_studies - 1)) / rest
         return Fraction(float(max(found, Fraction(0))))
 
-    def pooled(self, weight: Fraction, cross: Fraction, name: str) -> Pooled:
+    def pooled(
+        self, weight: Fraction, cross: Fraction, name: str
+    ) -> MetaPooledEstimate:
         mean = cross / weight * self.ranges.scale + self.ranges.middle
         error = 1.0 / sqrt(weight)
-        return Pooled(
+        return MetaPooledEstimate(
             names=(name,),
             coefficients=np.array([float(mean)]),
             covariance=np.array([[error**2]]),
@@ -215,10 +219,10 @@ class Totals:
         )
 
     @property
-    def fixed(self) -> Pooled:
+    def fixed(self) -> MetaPooledEstimate:
         return self.pooled(self.weight, self.cross, "fixed")
 
-    def random(self, sums: Integers) -> Pooled:
+    def random(self, sums: Integers) -> MetaPooledEstimate:
         """Return the mean if studies differ, from the second sum."""
         weight, cross = (int(one) * self.ranges.unit for one in sums)
         return self.pooled(weight, cross, "random")

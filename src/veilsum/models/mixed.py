@@ -31,19 +31,24 @@ from flint import arb, ctx, fmpq, fmpq_mat, fmpz
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.inference import Inference
-from veilsum.models.least_squares import Counting, statistics
-from veilsum.models.plausible import check_matrix, check_total
+from veilsum.models.least_squares import LeastSquaresCounting, statistics
+from veilsum.models.plausible import check_plausible_matrix, check_plausible_total
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import (
     PRECISIONS,
     UNDETERMINED,
-    as_fmpq,
-    check_rows,
+    check_model_rows,
     nearest_float_solution,
+    system_number_as_fmpq,
 )
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
-from veilsum.numbers.layout import Layout, array, number
-from veilsum.numbers.units import Integers, bits_of, power_unit, square_of_triangle
+from veilsum.numbers.layout import NumberLayout, layout_array, layout_number
+from veilsum.numbers.units import (
+    Integers,
+    bits_of_reach,
+    power_of_two_unit,
+    square_of_triangle,
+)
 
 Method = Literal["reml", "ml"]
 Theta = tuple[int, ...]
@@ -67,7 +72,7 @@ SINGULAR = 1e-4
 
 
 @dataclass(frozen=True)
-class At:
+class MixedModelRequest:
     """What all parties are asked for next.
 
     Attributes:
@@ -90,7 +95,7 @@ class At:
 
 
 @dataclass(frozen=True)
-class Mixing:
+class MixedModelCounting:
     """How parties count what they give; it follows from what all agreed on.
 
     Columns are taken about the middle of their ranges, if there is an intercept, and
@@ -106,7 +111,7 @@ class Mixing:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle fields only: exact matrices follow from them."""
-        return Mixing, (self.measures, self.intercept, self.random)
+        return MixedModelCounting, (self.measures, self.intercept, self.random)
 
     @property
     def n_columns(self) -> int:
@@ -137,18 +142,18 @@ class Mixing:
             max(high - middle, middle - low)
             for (low, high), middle in zip(self.ends, self.middles, strict=True)
         ]
-        return tuple(power_unit(one or Fraction(1), 0) for one in reach)
+        return tuple(power_of_two_unit(one or Fraction(1), 0) for one in reach)
 
     @cached_property
     def made(self) -> fmpq_mat:
         """Scaled columns and response, last, of the counts of a row."""
-        p, units = self.n_columns, Counting(self.measures)
+        p, units = self.n_columns, LeastSquaresCounting(self.measures)
         found = fmpq_mat(p + 1, p + 1)
         for j in range(p + 1):
-            found[j, j] = as_fmpq(units.units[j] / self.scales[j])
+            found[j, j] = system_number_as_fmpq(units.units[j] / self.scales[j])
             if self.intercept is not None and j != self.intercept:
                 off = (units.shifts[j] - self.middles[j]) / self.scales[j]
-                found[self.intercept, j] = as_fmpq(off)
+                found[self.intercept, j] = system_number_as_fmpq(off)
         return found
 
     @cached_property
@@ -173,7 +178,7 @@ class Mixing:
         for k, place in enumerate(self.random):
             found[place, k] = fmpq(1)
             if self.intercept is not None and not self.centred:
-                found[self.intercept, k] = as_fmpq(self.far[place])
+                found[self.intercept, k] = system_number_as_fmpq(self.far[place])
         return found
 
     @cached_property
@@ -182,19 +187,19 @@ class Mixing:
         p = self.n_columns
         found = fmpq_mat(p, p)
         for j in range(p):
-            found[j, j] = as_fmpq(1 / self.scales[j])
+            found[j, j] = system_number_as_fmpq(1 / self.scales[j])
             if self.intercept is not None and j != self.intercept:
-                found[self.intercept, j] = as_fmpq(-self.far[j])
+                found[self.intercept, j] = system_number_as_fmpq(-self.far[j])
         return found
 
     @cached_property
     def unscaled_random(self) -> fmpq_mat:
         """Real random effects of scaled ones."""
         if self.centred:
-            return _part(self.unscaled, self.random, self.random)
+            return _part_of_mixed_matrix(self.unscaled, self.random, self.random)
         found = fmpq_mat(len(self.random), len(self.random))
         for k, place in enumerate(self.random):
-            found[k, k] = as_fmpq(1 / self.scales[place])
+            found[k, k] = system_number_as_fmpq(1 / self.scales[place])
         return found
 
     def check(self, names: Sequence[str]) -> None:
@@ -211,7 +216,7 @@ class Mixing:
             )
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Products of columns, log det V, both by theta, rows and parties."""
         p, q, k = self.n_columns + 1, len(self.random), self.n_theta
         unit, second = Fraction(1, 2**MIXED_BITS), Fraction(1, 2**SECOND_BITS)
@@ -220,24 +225,24 @@ class Mixing:
             far += max(ceil(abs(self.far[k])) for k in self.random)
         # (Z'V^-1 A)' (dT) (Z'V^-1 A), each number of the first at most rows times far,
         # and no root is larger than the largest theta.
-        step = 2 * MOST_THETA_BITS + bits_of(2 * q * q * far * far)
+        step = 2 * MOST_THETA_BITS + bits_of_reach(2 * q * q * far * far)
         bits = max(MIXED_BITS + step, SECOND_BITS + MOST_SECOND)
         bits += 2 + 2 * self.measures.row_bits
-        return Layout(
+        return NumberLayout(
             (
-                array("mixed_products", n_products, unit, bits),
-                number("mixed_log_determinant", unit, bits),
-                array("mixed_slopes", (k, n_products + 1), unit, bits),
-                array("mixed_curvature", k * (k + 1) // 2, second, bits),
-                number("rows"),
-                number("parties"),
+                layout_array("mixed_products", n_products, unit, bits),
+                layout_number("mixed_log_determinant", unit, bits),
+                layout_array("mixed_slopes", (k, n_products + 1), unit, bits),
+                layout_array("mixed_curvature", k * (k + 1) // 2, second, bits),
+                layout_number("rows"),
+                layout_number("parties"),
             )
         )
 
     def triangle(self, numbers: Sequence[int], bits: int) -> fmpq_mat:
         q, unit = len(self.random), fmpz(2) ** bits
         found = fmpq_mat(q, q)
-        for one, place in zip(numbers, triangle_places(q), strict=True):
+        for one, place in zip(numbers, theta_triangle_places(q), strict=True):
             found[place] = fmpq(one, unit)
         return found
 
@@ -249,7 +254,9 @@ class Mixing:
     def moments(self, rows: Rows) -> fmpq_mat:
         """Return A'A of one party's rows, exactly."""
         p = self.n_columns
-        sums = Counting(self.measures).unpack(statistics(rows, self.measures))
+        sums = LeastSquaresCounting(self.measures).unpack(
+            statistics(rows, self.measures)
+        )
         counted = fmpq_mat(p + 1, p + 1)
         for j in range(p):
             for k in range(p):
@@ -258,7 +265,7 @@ class Mixing:
         counted[p, p] = fmpq(sums.square)
         return self.made.transpose() * counted * self.made
 
-    def vector(self, moments: fmpq_mat, n_rows: int, at: At) -> Integers:
+    def vector(self, moments: fmpq_mat, n_rows: int, at: MixedModelRequest) -> Integers:
         """Return what one party gives at a theta, from its own A'A.
 
         With G = Z'Z and P = (I + G T)^-1: log det V is that of I + G T, and
@@ -268,39 +275,45 @@ class Mixing:
         T = R S R' and directions of S, w and K are R'w and R'K R.
         """
         p, q = self.n_columns, len(self.random)
-        columns = _part(moments, range(p), range(p + 1))
+        columns = _part_of_mixed_matrix(moments, range(p), range(p + 1))
         cross = self.chosen.transpose() * columns  # Z'A
-        gram = _part(cross, range(q), range(p)) * self.chosen
+        gram = _part_of_mixed_matrix(cross, range(q), range(p)) * self.chosen
         covariance = self.covariance(at.theta)
-        spread = _identity(q) + gram * covariance
+        spread = _mixed_identity_matrix(q) + gram * covariance
         inverse = spread.inv()
         weighed = inverse * cross
-        products = _rounded(moments - cross.transpose() * covariance * weighed, at.bits)
+        products = _rounded_mixed_matrix(
+            moments - cross.transpose() * covariance * weighed, at.bits
+        )
         root = self.triangle(at.root, ROOT_BITS)
         weighed = root.transpose() * weighed
         within = root.transpose() * inverse * gram * root
-        directions, slopes = _directions(q), []
-        for (i, j), direction in zip(triangle_places(q), directions, strict=True):
+        directions, slopes = _mixed_theta_directions(q), []
+        for (i, j), direction in zip(theta_triangle_places(q), directions, strict=True):
             for a in range(p + 1):
                 for b in range(a + 1):
                     product = weighed[i, a] * weighed[j, b]
                     if i != j:
                         product += weighed[j, a] * weighed[i, b]
-                    slopes.append(_round(-product, at.bits))
-            slopes.append(_round(_trace(direction * within), at.bits))
+                    slopes.append(_round_mixed_number(-product, at.bits))
+            slopes.append(
+                _round_mixed_number(_mixed_matrix_trace(direction * within), at.bits)
+            )
         rest = -within
         if at.weights:
-            weights = _symmetric(at.weights, p + 1, fmpz(2) ** WEIGHT_BITS)
+            weights = _symmetric_mixed_matrix(at.weights, p + 1, fmpz(2) ** WEIGHT_BITS)
             rest += weighed * weights * weighed.transpose() * 2
         moved = [(one * within, one * rest) for one in directions]
         most, curvature = 1 << MOST_SECOND + SECOND_BITS, []
         for k, (left, _) in enumerate(moved):
             for _, right in moved[: k + 1]:
-                second = _round(_trace(left * right), at.second_bits, SECOND_BITS)
+                second = _round_mixed_number(
+                    _mixed_matrix_trace(left * right), at.second_bits, SECOND_BITS
+                )
                 curvature.append(max(min(second, most), -most))
         return self.layout.pack(
             mixed_products=np.array(products, dtype=object),
-            mixed_log_determinant=_log(spread.det(), at.bits),
+            mixed_log_determinant=_rounded_mixed_logarithm(spread.det(), at.bits),
             mixed_slopes=np.array(slopes, dtype=object).reshape(len(directions), -1),
             mixed_curvature=np.array(curvature, dtype=object),
             rows=n_rows,
@@ -308,40 +321,42 @@ class Mixing:
         )
 
 
-def triangle_places(q: int) -> list[tuple[int, int]]:
+def theta_triangle_places(q: int) -> list[tuple[int, int]]:
     return [(i, j) for j in range(q) for i in range(j, q)]
 
 
-def _directions(q: int) -> list[fmpq_mat]:
+def _mixed_theta_directions(q: int) -> list[fmpq_mat]:
     """Return how T changes with each of its numbers, in theta's order."""
     found = []
-    for i, j in triangle_places(q):
+    for i, j in theta_triangle_places(q):
         direction = fmpq_mat(q, q)
         direction[i, j] = direction[j, i] = fmpq(1)
         found.append(direction)
     return found
 
 
-def _identity(n: int) -> fmpq_mat:
+def _mixed_identity_matrix(n: int) -> fmpq_mat:
     return fmpq_mat(n, n, [fmpq(int(i == j)) for i in range(n) for j in range(n)])
 
 
-def _trace(matrix: fmpq_mat) -> fmpq:
+def _mixed_matrix_trace(matrix: fmpq_mat) -> fmpq:
     return sum((matrix[k, k] for k in range(matrix.nrows())), fmpq(0))
 
 
-def _round(number: fmpq, bits: int, finest: int = MIXED_BITS) -> int:
+def _round_mixed_number(number: fmpq, bits: int, finest: int = MIXED_BITS) -> int:
     """Return a number rounded to a coarse unit, in whole numbers of the finest."""
     over = 2 * number.q
     return int(((number.p << bits + 1) + number.q) // over) << (finest - bits)
 
 
-def _rounded(matrix: fmpq_mat, bits: int) -> list[int]:
+def _rounded_mixed_matrix(matrix: fmpq_mat, bits: int) -> list[int]:
     n = matrix.nrows()
-    return [_round(matrix[j, k], bits) for j in range(n) for k in range(j + 1)]
+    return [
+        _round_mixed_number(matrix[j, k], bits) for j in range(n) for k in range(j + 1)
+    ]
 
 
-def _log(number: fmpq, bits: int) -> int:
+def _rounded_mixed_logarithm(number: fmpq, bits: int) -> int:
     """Return the logarithm, rounded from its exact value.
 
     The logarithm of a fraction other than 1 is no fraction, so some precision tells.
@@ -361,7 +376,7 @@ def _log(number: fmpq, bits: int) -> int:
 
 
 @dataclass(frozen=True)
-class Profile:
+class MixedModelProfile:
     """The criterion at one theta, with everything else at its best.
 
     All derivatives are by S with T = R S R', and R is `root`.
@@ -381,7 +396,7 @@ class Profile:
         residual: y'V^-1 y less what the coefficients explain.
     """
 
-    at: At
+    at: MixedModelRequest
     root: fmpq_mat
     covariance: fmpq_mat
     criterion: float
@@ -421,30 +436,32 @@ class MixedModel:
         method: which criterion theta minimises.
     """
 
-    mixing: Mixing
+    mixing: MixedModelCounting
     names: tuple[str, ...]
     method: Method
 
     def degrees(self, n_rows: int) -> int:
         return n_rows - len(self.names) if self.method == "reml" else n_rows
 
-    def _check_possible(self, at: At, parts: Mapping[str, Any]) -> None:
+    def _check_possible(self, at: MixedModelRequest, parts: Mapping[str, Any]) -> None:
         """Refuse a total that no rows within the agreed ranges have."""
         n_rows, n_parties = parts["rows"], parts["parties"]
-        check_total("rows", n_rows, 0, 1 << self.mixing.measures.row_bits)
-        check_total("parties", n_parties, 0, n_rows)
+        check_plausible_total("rows", n_rows, 0, 1 << self.mixing.measures.row_bits)
+        check_plausible_total("parties", n_parties, 0, n_rows)
         p = len(self.names) + 1
         # A party rounds once, and V^-1 shortens columns, none of which is beyond 1.
         rounding = n_parties << MIXED_BITS - at.bits
         largest, labels = [1 << MIXED_BITS // 2] * p, (*self.names, "the response")
         products = square_of_triangle(parts["mixed_products"], p)
-        check_matrix("X'V^-1X", products, labels, largest, n_rows, rounding)
+        check_plausible_matrix("X'V^-1X", products, labels, largest, n_rows, rounding)
         reach = 1 << self.mixing.layout.bits
-        check_total("log det V", parts["mixed_log_determinant"], -rounding, reach)
+        check_plausible_total(
+            "log det V", parts["mixed_log_determinant"], -rounding, reach
+        )
         most = n_parties << MOST_SECOND + SECOND_BITS
         for one in parts["mixed_curvature"].tolist():
-            check_total("second derivatives", int(one), -most, most)
-        places = triangle_places(len(self.mixing.random))
+            check_plausible_total("second derivatives", int(one), -most, most)
+        places = theta_triangle_places(len(self.mixing.random))
         slopes = zip(places, parts["mixed_slopes"], strict=True)
         for k, ((i, j), block) in enumerate(slopes, start=1):
             if i == j:
@@ -452,9 +469,13 @@ class MixedModel:
                     square_of_triangle(-block[:-1], p),
                     f"derivatives by theta {k}",
                 )
-                check_matrix(what, moved, labels, [reach] * p, n_rows, rounding)
+                check_plausible_matrix(
+                    what, moved, labels, [reach] * p, n_rows, rounding
+                )
 
-    def profile(self, at: At, total: Integers) -> Profile | None:
+    def profile(
+        self, at: MixedModelRequest, total: Integers
+    ) -> MixedModelProfile | None:
         """Return the criterion and its derivatives from the parties' sum.
 
         None where units are too coarse to tell.
@@ -466,17 +487,17 @@ class MixedModel:
         parts = self.mixing.layout.unpack(total)
         n_rows, n_parties = parts["rows"], parts["parties"]
         self._check_possible(at, parts)
-        check_rows(n_rows, p + 1)
+        check_model_rows(n_rows, p + 1)
         n_theta, unit = self.mixing.n_theta, fmpz(2) ** MIXED_BITS
-        sums = _symmetric(parts["mixed_products"], p + 1, unit)
+        sums = _symmetric_mixed_matrix(parts["mixed_products"], p + 1, unit)
         changes, spread, slopes = [], fmpq_mat(q, q), parts["mixed_slopes"]
-        for (i, j), block in zip(triangle_places(q), slopes, strict=True):
-            changes.append(_symmetric(-block, p + 1, unit))
+        for (i, j), block in zip(theta_triangle_places(q), slopes, strict=True):
+            changes.append(_symmetric_mixed_matrix(-block, p + 1, unit))
             trace = fmpq(int(block[-1]), unit)
             spread[i, j] = spread[j, i] = trace if i == j else trace / 2
-        fixed = _part(sums, range(p), range(p))
+        fixed = _part_of_mixed_matrix(sums, range(p), range(p))
         flat = [name for k, name in enumerate(self.names) if not fixed[k, k] > 0]
-        if flat or fixed.det() <= 0 or not _definite(spread):
+        if flat or fixed.det() <= 0 or not _mixed_matrix_is_definite(spread):
             if at.bits < MIXED_BITS:
                 return None
             raise InvalidInputError(
@@ -485,8 +506,10 @@ class MixedModel:
                 "one of them",
                 code="dependent-columns",
             )
-        found, residual = _solved(sums)
-        if not residual > as_fmpq(Fraction(8 * n_parties * (p + 1), 2**at.bits)):
+        found, residual = _solve_mixed_products(sums)
+        if not residual > system_number_as_fmpq(
+            Fraction(8 * n_parties * (p + 1), 2**at.bits)
+        ):
             if at.bits < MIXED_BITS:
                 return None
             raise InvalidInputError(
@@ -504,8 +527,11 @@ class MixedModel:
                     weights[a, b] += inverse[a, b]
         moved = [one * about for one in changes]
         gradient = [
-            _trace(direction * spread) - _trace(weights * change)
-            for direction, change in zip(_directions(q), changes, strict=True)
+            _mixed_matrix_trace(direction * spread)
+            - _mixed_matrix_trace(weights * change)
+            for direction, change in zip(
+                _mixed_theta_directions(q), changes, strict=True
+            )
         ]
 
         def criterion() -> list[arb]:
@@ -517,14 +543,17 @@ class MixedModel:
 
         # Second derivatives at fixed coefficients and s^2, and what following these
         # takes off.
-        second = _symmetric(parts["mixed_curvature"], n_theta, fmpz(2) ** SECOND_BITS)
+        second = _symmetric_mixed_matrix(
+            parts["mixed_curvature"], n_theta, fmpz(2) ** SECOND_BITS
+        )
         along = [(about.transpose() * one)[0, 0] for one in moved]
-        bent = [_part(one, range(p), [0]) for one in moved]
+        bent = [_part_of_mixed_matrix(one, range(p), [0]) for one in moved]
         turned = [fixed.solve(one) for one in bent]
         designs = []
         if self.method == "reml":
             designs = [
-                fixed.solve(_part(one, range(p), range(p))).entries() for one in changes
+                fixed.solve(_part_of_mixed_matrix(one, range(p), range(p))).entries()
+                for one in changes
             ]
         rows = [[0.0] * n_theta for _ in range(n_theta)]
         for j in range(n_theta):
@@ -542,7 +571,7 @@ class MixedModel:
                     )
                 rows[j][k] = rows[k][j] = mixed_model_float(value)
         root = self.mixing.triangle(at.root, ROOT_BITS)
-        return Profile(
+        return MixedModelProfile(
             at=at,
             root=root,
             covariance=random_effects_covariance(
@@ -562,7 +591,7 @@ class MixedModel:
             n_parties=n_parties,
         )
 
-    def moved(self, here: Profile, theta: Theta) -> Profile:
+    def moved(self, here: MixedModelProfile, theta: Theta) -> MixedModelProfile:
         """Return the profile at a theta so near that no further sum is needed.
 
         The products change as those of equal parties with the same derivatives do,
@@ -575,45 +604,53 @@ class MixedModel:
         change = equal * (equal + step).inv() * equal - equal
         products = fmpq_mat(here.products)
         slope = 0.0
-        places = triangle_places(len(self.mixing.random))
+        places = theta_triangle_places(len(self.mixing.random))
         for k, (i, j) in enumerate(places):
             products += here.changes[k] * change[i, j]
             slope += here.gradient[k] * mixed_model_float(step[i, j])
-        found, residual = _solved(products)
+        found, residual = _solve_mixed_products(products)
         return replace(
             here,
             at=replace(here.at, theta=theta),
             covariance=covariance,
             criterion=here.criterion + slope / 2.0,
             products=products,
-            fixed=_part(products, range(p), range(p)),
+            fixed=_part_of_mixed_matrix(products, range(p), range(p)),
             coefficients=tuple(found[k, 0] for k in range(p)),
             residual=residual,
         )
 
-    def fit(self, best: Profile, rounds: int) -> MixedFit:
+    def fit(self, best: MixedModelProfile, rounds: int) -> MixedFit:
         mixing, n = self.mixing, self.degrees(best.n_rows)
         p, response = len(self.names), mixing.scales[len(self.names)]
-        scaled = fmpq_mat(p, 1, list(best.coefficients)) * as_fmpq(response)
+        scaled = fmpq_mat(p, 1, list(best.coefficients)) * system_number_as_fmpq(
+            response
+        )
         coefficients = mixing.unscaled * scaled
         if mixing.intercept is not None:
-            coefficients[mixing.intercept, 0] += as_fmpq(mixing.middles[p])
-        variance = best.residual / n * as_fmpq(response) ** 2
+            coefficients[mixing.intercept, 0] += system_number_as_fmpq(
+                mixing.middles[p]
+            )
+        variance = best.residual / n * system_number_as_fmpq(response) ** 2
         back, apart = mixing.unscaled, mixing.unscaled_random
         random = mixing.covariance(best.at.theta)
         logs = n * (1.0 + log(2.0 * pi)) + 2.0 * n * log(response)
         if self.method == "reml":
             logs += 2.0 * sum(log(one) for one in mixing.scales[:p])
-        places = triangle_places(len(mixing.random))
+        places = theta_triangle_places(len(mixing.random))
         diagonal = [place for place, (i, j) in enumerate(places) if i == j]
         least = min(abs(best.at.theta[place]) for place in diagonal) / 2.0**THETA_BITS
         return MixedFit(
             names=self.names,
-            coefficients=_floats(coefficients)[:, 0],
-            covariance=_floats(back * best.fixed.inv() * back.transpose() * variance),
+            coefficients=_mixed_matrix_floats(coefficients)[:, 0],
+            covariance=_mixed_matrix_floats(
+                back * best.fixed.inv() * back.transpose() * variance
+            ),
             t_degrees=None,
             random=tuple(self.names[k] for k in mixing.random),
-            random_covariance=_floats(apart * random * apart.transpose() * variance),
+            random_covariance=_mixed_matrix_floats(
+                apart * random * apart.transpose() * variance
+            ),
             residual_variance=mixed_model_float(variance),
             criterion=best.criterion + logs,
             method=self.method,
@@ -710,10 +747,10 @@ class MixedFit(Inference):
             return np.asarray(self.random_covariance / np.outer(roots, roots))
 
 
-def _solved(products: fmpq_mat) -> tuple[fmpq_mat, fmpq]:
+def _solve_mixed_products(products: fmpq_mat) -> tuple[fmpq_mat, fmpq]:
     p = products.nrows() - 1
-    right = _part(products, range(p), [p])
-    found = _part(products, range(p), range(p)).solve(right)
+    right = _part_of_mixed_matrix(products, range(p), [p])
+    found = _part_of_mixed_matrix(products, range(p), range(p)).solve(right)
     return found, products[p, p] - (right.transpose() * found)[0, 0]
 
 
@@ -722,7 +759,9 @@ def random_effects_covariance(root: fmpq_mat, covariance: fmpq_mat) -> fmpq_mat:
     return back * covariance * back.transpose()
 
 
-def _symmetric(numbers: Sequence[int] | Array[Any], n: int, unit: fmpz) -> fmpq_mat:
+def _symmetric_mixed_matrix(
+    numbers: Sequence[int] | Array[Any], n: int, unit: fmpz
+) -> fmpq_mat:
     """Return a matrix from its lower triangle, in whole numbers over `unit`."""
     found, flat = fmpq_mat(n, n), iter(numbers)
     for j in range(n):
@@ -731,12 +770,17 @@ def _symmetric(numbers: Sequence[int] | Array[Any], n: int, unit: fmpz) -> fmpq_
     return found
 
 
-def _definite(matrix: fmpq_mat) -> bool:
+def _mixed_matrix_is_definite(matrix: fmpq_mat) -> bool:
     n = matrix.nrows()
-    return all(_part(matrix, range(k), range(k)).det() > 0 for k in range(1, n + 1))
+    return all(
+        _part_of_mixed_matrix(matrix, range(k), range(k)).det() > 0
+        for k in range(1, n + 1)
+    )
 
 
-def _part(matrix: fmpq_mat, rows: Sequence[int], columns: Sequence[int]) -> fmpq_mat:
+def _part_of_mixed_matrix(
+    matrix: fmpq_mat, rows: Sequence[int], columns: Sequence[int]
+) -> fmpq_mat:
     chosen = [matrix[j, k] for j in rows for k in columns]
     return fmpq_mat(len(rows), len(columns), chosen)
 
@@ -745,6 +789,6 @@ def mixed_model_float(number: fmpq) -> float:
     return int(number.p) / int(number.q)
 
 
-def _floats(matrix: fmpq_mat) -> FloatArray:
+def _mixed_matrix_floats(matrix: fmpq_mat) -> FloatArray:
     flat = [mixed_model_float(one) for one in matrix.entries()]
     return np.array(flat).reshape(matrix.nrows(), matrix.ncols())

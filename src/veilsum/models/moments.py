@@ -5,8 +5,8 @@
 Numbers are counted in units that all parties agreed on, the middle of the agreed range
 taken off, and counts, their sums and the sums of their products are integers. What is
 asked of them is computed in fractions and rounded once: a mean of 1e9 with a scatter of
-1 loses nothing, and a constant column has a variance of exactly 0. `Marginals` are what
-is left without products of two columns.
+1 loses nothing, and a constant column has a variance of exactly 0. `MarginalMoments`
+are what is left without products of two columns.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.masks.fixed_point import as_python_integers
-from veilsum.models.plausible import check_matrix, check_sums
+from veilsum.models.plausible import check_plausible_matrix, check_plausible_sums
 from veilsum.models.rows import Gram
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.layout import (
-    Layout,
-    centred_range,
+    NumberLayout,
+    centred_range_of_measure,
     count_range_of_columns,
-    number,
-    symmetric,
-    vector,
+    layout_number,
+    layout_symmetric,
+    layout_vector,
 )
 from veilsum.numbers.units import (
     FLOAT_BITS,
     GramSum,
     Integers,
-    Measure,
+    UnitMeasure,
     sum_bits,
 )
 
@@ -49,7 +49,7 @@ _LIMB = 20
 
 
 @dataclass(frozen=True)
-class Marginals:
+class MarginalMoments:
     """Sums of rows, column by column; each column may have rows of its own.
 
     Attributes:
@@ -59,13 +59,13 @@ class Marginals:
         squares: the sums of their squares.
     """
 
-    measures: tuple[Measure, ...]
+    measures: tuple[UnitMeasure, ...]
     rows: tuple[int, ...]
     shifted: Integers
     squares: Integers
 
-    def __add__(self, other: Marginals) -> Marginals:
-        return Marginals(
+    def __add__(self, other: MarginalMoments) -> MarginalMoments:
+        return MarginalMoments(
             self.measures,
             tuple(a + b for a, b in zip(self.rows, other.rows, strict=True)),
             self.shifted + other.shifted,
@@ -76,13 +76,13 @@ class Marginals:
         """Refuse sums, and sums of squares, that no rows of these ranges have."""
         for name, (of, count, shifted, squares) in zip(names, self._each, strict=True):
             label = f"{name}{where}"
-            check_sums(label, shifted, count, of)
+            check_plausible_sums(label, shifted, count, of)
             both = np.array([[count, shifted], [shifted, squares]], dtype=object)
             labels = f"rows{where}", label
-            check_matrix("squares", both, labels, (1, of.reach), count)
+            check_plausible_matrix("squares", both, labels, (1, of.reach), count)
 
     @property
-    def _each(self) -> list[tuple[Measure, int, int, int]]:
+    def _each(self) -> list[tuple[UnitMeasure, int, int, int]]:
         sums = self.shifted.tolist(), self.squares.tolist()
         return list(zip(self.measures, self.rows, *sums, strict=True))
 
@@ -132,7 +132,7 @@ class Marginals:
 
 
 @dataclass(frozen=True)
-class Moments(Marginals):
+class Moments(MarginalMoments):
     """What rows of k columns add up to, products of two columns too.
 
     Attributes:
@@ -142,23 +142,25 @@ class Moments(Marginals):
     cross: Integers
 
     @staticmethod
-    def layout(measures: Sequence[Measure]) -> Layout:
+    def layout(measures: Sequence[UnitMeasure]) -> NumberLayout:
         """Return the layout of a sum: rows, sums and products of columns."""
         units = [one.unit for one in measures]
         widest = max((one.bits for one in measures), default=0)
         single, double = sum_bits([widest]), sum_bits([widest] * 2)
-        ranges = [centred_range(one) for one in measures]
-        rows = number("rows", bits=sum_bits([0]), row_range=count_range_of_columns())
-        return Layout(
+        ranges = [centred_range_of_measure(one) for one in measures]
+        rows = layout_number(
+            "rows", bits=sum_bits([0]), row_range=count_range_of_columns()
+        )
+        return NumberLayout(
             (
                 rows,
-                vector("column_sums", units, single, ranges),
-                symmetric("column_products", units, double, ranges),
+                layout_vector("column_sums", units, single, ranges),
+                layout_symmetric("column_products", units, double, ranges),
             )
         )
 
     @classmethod
-    def unpack(cls, total: Integers, measures: Sequence[Measure]) -> Moments:
+    def unpack(cls, total: Integers, measures: Sequence[UnitMeasure]) -> Moments:
         """Return the moments in a total; the measures must be those all parties used.
 
         Raises:
@@ -168,7 +170,7 @@ class Moments(Marginals):
 
     @classmethod
     def from_parts(
-        cls, parts: Mapping[str, Any], measures: Sequence[Measure]
+        cls, parts: Mapping[str, Any], measures: Sequence[UnitMeasure]
     ) -> Moments:
         cross = parts["column_products"]
         rows = (parts["rows"],) * len(measures)
@@ -182,8 +184,8 @@ class Moments(Marginals):
         """Refuse sums, and sums of products, that no rows of these ranges have."""
         super().check(names, where)
         largest = [one.reach for one in self.measures]
-        check_matrix("products", self.cross, names, largest, self.count)
-        check_matrix(
+        check_plausible_matrix("products", self.cross, names, largest, self.count)
+        check_plausible_matrix(
             "products about the mean", self._scatter, names, largest, self.count**2
         )
 
@@ -222,7 +224,7 @@ class Moments(Marginals):
         return found
 
 
-def moments_of(table: ArrayLike, measures: Sequence[Measure]) -> Integers:
+def moments_of(table: ArrayLike, measures: Sequence[UnitMeasure]) -> Integers:
     """Return one party's vector: its row count, sums, and triangle of products.
 
     Args:
@@ -233,7 +235,7 @@ def moments_of(table: ArrayLike, measures: Sequence[Measure]) -> Integers:
         InvalidInputError: not a table of these columns.
         RangeError: a number is beyond what was agreed, or none at all.
     """
-    numbers = _table(table)
+    numbers = _moments_table(table)
     if numbers.shape[1] != len(measures):
         raise InvalidInputError(
             f"there are measures of {len(measures)} columns, and the table has "
@@ -255,7 +257,9 @@ def moments_of(table: ArrayLike, measures: Sequence[Measure]) -> Integers:
     )
 
 
-def marginal_of(values: ArrayLike, measure: Measure) -> tuple[int, int, int]:
+def marginal_moments_of(
+    values: ArrayLike, measure: UnitMeasure
+) -> tuple[int, int, int]:
     """Return the number of some values, their sum and the sum of their squares.
 
     Sums are of counts. Integers of 64 bits are exact below 2^22 rows, each count being
@@ -286,7 +290,7 @@ def exact_square_root(square: Fraction) -> Fraction:
     return Fraction(2 * whole + inexact, 2 << shift)
 
 
-def _table(values: ArrayLike) -> FloatArray:
+def _moments_table(values: ArrayLike) -> FloatArray:
     try:
         table = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

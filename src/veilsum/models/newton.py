@@ -14,8 +14,8 @@ bit. Steps use the observed information and so are Newton's for every link; stan
 errors use the expected one, for which links that are not canonical take a closing
 round.
 
-Two searches go on at once, each a `Climb`: for the model and, with one column, for the
-null model.
+Two searches go on at once, each a `NewtonClimb`: for the model and, with one column,
+for the null model.
 
 Separation, coefficients that would grow without end, is judged from sums as well, in
 three ways.
@@ -57,32 +57,32 @@ from veilsum.models.glm import (
     FirstStatistics,
     GlmFit,
     GlmOutcome,
-    Outside,
-    Request,
+    GlmOutsideRows,
+    GlmRequest,
+    GlmScales,
     ResponseStatistics,
     RoundStatistics,
-    Scales,
     estimated_dispersion,
     glm_fit_from_outcome,
-    statistics,
+    glm_statistics,
 )
-from veilsum.models.plausible import negative_pivot
+from veilsum.models.plausible import negative_pivot_of_products
 from veilsum.models.round_planner import (
     BLURRED,
     NEAR,
     KnownInformation,
     KnownTotals,
     RoundPlanner,
-    improved_information,
+    improved_model_information,
 )
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import (
-    System,
-    check_intercept,
-    check_rows,
-    column_names,
+    InformationSystem,
+    check_model_intercept,
+    check_model_rows,
+    model_column_names,
     nearest_float_solution,
-    ridge_penalties,
+    ridge_penalties_of_model,
 )
 from veilsum.numbers.arrays import FloatArray, Vector, listed_names
 from veilsum.numbers.elementary import exp
@@ -138,7 +138,7 @@ POWER_STEPS = 12
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class NewtonEvaluation:
     """What the rows add up to at the trial point, penalties included.
 
     Attributes:
@@ -150,7 +150,7 @@ class Evaluation:
         noise: a change of the objective that means nothing.
     """
 
-    system: System
+    system: InformationSystem
     powers: tuple[int, ...]
     score: tuple[Fraction, ...]
     objective: Fraction
@@ -180,7 +180,7 @@ class Evaluation:
 
 
 @runtime_checkable
-class Evaluated(Protocol):
+class NewtonEvaluated(Protocol):
     @property
     def objective(self) -> Fraction: ...
     @property
@@ -193,7 +193,7 @@ class Evaluated(Protocol):
 
 
 @dataclass(frozen=True)
-class Climb:
+class NewtonClimb:
     """Where the search is and where it looks next.
 
     Attributes:
@@ -238,18 +238,18 @@ class Climb:
         pairs = zip(self.here.tolist(), step.tolist(), strict=True)
         return [Fraction(one) + Fraction(by) for one, by in pairs]
 
-    def accepts(self, found: Evaluated) -> bool:
+    def accepts(self, found: NewtonEvaluated) -> bool:
         if self.objective is None:
             return True
         noise = Fraction(NO_RISE) * abs(found.objective) + Fraction(found.noise)
         return found.objective <= self.objective + noise
 
-    def advance(self, found: Evaluated) -> Climb:
+    def advance(self, found: NewtonEvaluated) -> NewtonClimb:
         if not self.accepts(found):
             return self.halve("no step lowers the deviance")
         step = found.step()
         gain = max(0.0, float(found.gain(step))) / found.dispersion
-        return Climb(
+        return NewtonClimb(
             here=self.trial,
             trial=self.trial + step,
             objective=found.objective,
@@ -259,7 +259,7 @@ class Climb:
             relative=found.length(step) / max(found.length(self.trial), 1e-300),
         )
 
-    def halve(self, reason: str) -> Climb:
+    def halve(self, reason: str) -> NewtonClimb:
         """Return the climb with its trial moved half way back."""
         if self.halvings >= MAX_HALVINGS:
             raise NumericalError(
@@ -270,7 +270,7 @@ class Climb:
         middle = (self.here + self.trial) / 2.0
         return replace(self, trial=middle, halvings=self.halvings + 1)
 
-    def shorten(self, measures: RowMeasures, rounds: int) -> Climb:
+    def shorten(self, measures: RowMeasures, rounds: int) -> NewtonClimb:
         """Return the climb without a step that is too long for weights like exp."""
         climb = self
         while (
@@ -283,7 +283,7 @@ class Climb:
 
 
 @dataclass(frozen=True)
-class Opening:
+class NewtonOpening:
     """Before the first total: nothing is known."""
 
     rounds: int = 0
@@ -291,7 +291,7 @@ class Opening:
 
 
 @dataclass(frozen=True)
-class Running:
+class NewtonRunning:
     """Both searches are under way.
 
     Attributes:
@@ -303,16 +303,16 @@ class Running:
 
     rounds: int
     first: FirstStatistics
-    model: Climb
-    null: Climb
+    model: NewtonClimb
+    null: NewtonClimb
     sums: RoundStatistics | None = None
     anchor: Vector | None = None
     converged: bool = False
-    course: Course | None = None
+    course: NewtonCourse | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class NewtonCourse:
     """How a search with a canonical link goes on.
 
     Attributes:
@@ -326,7 +326,8 @@ class Course:
         score: the uphill direction where the search is, penalties included.
         slack: largest error of each part of the score.
         fineness: of the next round.
-        judged: whether the information at `Running.sums` was summed, and is no guess.
+        judged: whether the information at `NewtonRunning.sums` was summed, and is no
+            guess.
         last: whether the totals at `known.point` are fine enough for the answer.
     """
 
@@ -354,7 +355,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Closing:
+class NewtonClosing:
     """The answer is known; one more total is asked for at it.
 
     Attributes:
@@ -374,7 +375,7 @@ class Closing:
 
 
 @dataclass(frozen=True)
-class Done:
+class NewtonDone:
     outcome: GlmOutcome
     closing: ClosingStatistics
     converged: bool = True
@@ -384,7 +385,7 @@ class Done:
         return self.outcome.rounds
 
 
-State: TypeAlias = Opening | Running | Closing | Done
+State: TypeAlias = NewtonOpening | NewtonRunning | NewtonClosing | NewtonDone
 
 
 @dataclass(frozen=True)
@@ -400,7 +401,7 @@ class Newton:
     digits: int = MOST_DIGITS
 
     def __post_init__(self) -> None:
-        check_intercept(self.intercept, self.n_columns)
+        check_model_intercept(self.intercept, self.n_columns)
         if self.max_rounds < 2:
             raise InvalidInputError(
                 f"a fit takes at least 2 rounds, found max_rounds {self.max_rounds}",
@@ -420,56 +421,56 @@ class Newton:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        return column_names(self.names, self.n_columns)
+        return model_column_names(self.names, self.n_columns)
 
     @cached_property
     def penalty(self) -> tuple[Fraction, ...]:
-        found = ridge_penalties(
+        found = ridge_penalties_of_model(
             self.ridge, n_columns=self.n_columns, intercept=self.intercept
         )
         return tuple(Fraction(one) for one in found.tolist())
 
     @cached_property
-    def scales(self) -> Scales:
-        return Scales.of(self.family, self.measures, self.intercept, self.digits)
+    def scales(self) -> GlmScales:
+        return GlmScales.of(self.family, self.measures, self.intercept, self.digits)
 
-    def statistics(self, rows: Rows, request: Request) -> Integers:
-        return statistics(self.scales, rows, request)
+    def statistics(self, rows: Rows, request: GlmRequest) -> Integers:
+        return glm_statistics(self.scales, rows, request)
 
-    def real_point(self, request: Request) -> Vector:
+    def real_point(self, request: GlmRequest) -> Vector:
         point = request.point
         if not len(point):
             return point
         return np.append(self.scales.real(point[:-1]), point[-1])
 
     def start(self) -> State:
-        return Opening()
+        return NewtonOpening()
 
-    def propose(self, state: State) -> Request:
+    def propose(self, state: State) -> GlmRequest:
         match state:
-            case Opening():
-                return Request("first", np.empty(0))
-            case Running():
+            case NewtonOpening():
+                return GlmRequest("first", np.empty(0))
+            case NewtonRunning():
                 point = np.concatenate([state.model.trial, state.null.trial])
                 inside = self.scales.surely_inside(point, state.anchor)
                 if not inside or state.course is None:
-                    return Request("round" if inside else "outside", point)
+                    return GlmRequest("round" if inside else "outside", point)
                 fineness = state.course.fineness
                 assert fineness is not None
-                return Request(fineness.stage, point, fineness)
-            case Closing():
-                return Request(state.stage, state.point)
-            case Done():
+                return GlmRequest(fineness.stage, point, fineness)
+            case NewtonClosing():
+                return GlmRequest(state.stage, state.point)
+            case NewtonDone():
                 raise LocalProtocolError(
                     "the fit is done: no round is left", code="fit-already-done"
                 )
 
     def advance(self, state: State, total: Integers) -> State:
         match state:
-            case Opening():
+            case NewtonOpening():
                 opened = self._open(self.scales.first(total))
                 return self._planned(self._shorten(opened))
-            case Running():
+            case NewtonRunning():
                 request = self.propose(state)
                 if request.stage == "outside":
                     return self._planned(
@@ -482,25 +483,25 @@ class Newton:
                 else:
                     moved = self._move_by_means(state, request, total)
                 return self._settle(self._shorten(moved))
-            case Closing(stage="pearson"):
+            case NewtonClosing(stage="pearson"):
                 sums = replace(state.outcome.sums, pearson=self.scales.pearson(total))
                 outcome = replace(state.outcome, sums=sums, rounds=state.rounds + 1)
                 return self._close(outcome, state.point, state.anchor)
-            case Closing():
+            case NewtonClosing():
                 outcome = replace(state.outcome, rounds=state.rounds + 1)
                 closing, n_rows = self.scales.closing(total), outcome.first.n_rows
                 if self.scales.responses_once:  # it is known already
                     known = outcome.sums.information
-                    return Done(outcome, replace(closing, information=known))
+                    return NewtonDone(outcome, replace(closing, information=known))
                 self.scales.check_information(closing.information, n_rows, self.labels)
-                return Done(outcome, closing)
-            case Done():
+                return NewtonDone(outcome, closing)
+            case NewtonDone():
                 raise LocalProtocolError(
                     "the fit is done: it takes no more totals", code="fit-already-done"
                 )
 
     def fit(self, state: State) -> GlmFit:
-        if not isinstance(state, Done):
+        if not isinstance(state, NewtonDone):
             raise LocalProtocolError(
                 "a fit was asked for before its rounds were over", code="fit-not-done"
             )
@@ -514,7 +515,7 @@ class Newton:
 
     def bread(self, state: State) -> Callable[[], arb_mat]:
         """Return the inverse of the expected information in balls, once it is known."""
-        if not isinstance(state, Done):
+        if not isinstance(state, NewtonDone):
             raise LocalProtocolError(
                 "errors were asked for before a fit was there", code="fit-not-done"
             )
@@ -528,17 +529,17 @@ class Newton:
             state: of a search.
             most: the part of the first information in that direction that is left.
         """
-        if not isinstance(state, Running) or state.sums is None:
+        if not isinstance(state, NewtonRunning) or state.sums is None:
             return []
         reference = self._reference(state.first, state.null.here)
         now = self._system(state.sums.information)
-        ratio, direction = weakest_information(now, reference)
+        ratio, direction = weakest_model_information(now, reference)
         return [] if ratio > most else self._columns(direction, reference)
 
-    def _system(self, information: Integers) -> System:
+    def _system(self, information: Integers) -> InformationSystem:
         return self.scales.system(information, self.penalty, self.labels)
 
-    def _positive_system(self, information: Integers) -> System | None:
+    def _positive_system(self, information: Integers) -> InformationSystem | None:
         """Return the system of rounded information, unless it has lost a direction."""
         try:
             system = self._system(information)
@@ -546,9 +547,9 @@ class Newton:
             return None
         # With a ridge: without one, rounding decides the signs of what is 0.
         lines = [[int(one) for one in line] for line in system.matrix.tolist()]
-        return system if negative_pivot(lines) is None else None
+        return system if negative_pivot_of_products(lines) is None else None
 
-    def _open(self, first: FirstStatistics) -> Running:
+    def _open(self, first: FirstStatistics) -> NewtonRunning:
         if first.weight_sum <= 0:
             raise NumericalError(
                 "a total holds no weights at all: the sum went wrong",
@@ -558,7 +559,7 @@ class Newton:
         mean = float(first.response_sum / first.weight_sum)
         self.family.check_mean(mean)
         if not any(self.penalty):
-            check_rows(float(first.n_rows), self.n_columns)
+            check_model_rows(float(first.n_rows), self.n_columns)
             self._check_ends(first)
         system = self._system(first.information)
         self.scales.check_independent(system, float(first.n_rows))
@@ -570,9 +571,11 @@ class Newton:
             fallback[self.intercept] = usual.item()
         if isinstance(first, ResponseStatistics):
             return self._open_at_means(first, fallback, usual)
-        start = Evaluation(system, self.scales.columns, first.cross, Fraction(0), 1.0)
-        model = Climb(here=fallback, trial=start.step())
-        return Running(1, first, model, Climb(here=usual, trial=usual))
+        start = NewtonEvaluation(
+            system, self.scales.columns, first.cross, Fraction(0), 1.0
+        )
+        model = NewtonClimb(here=fallback, trial=start.step())
+        return NewtonRunning(1, first, model, NewtonClimb(here=usual, trial=usual))
 
     def _check_ends(self, first: FirstStatistics) -> None:
         """Refuse a column with events, or rows without one, at one end of it only."""
@@ -606,35 +609,35 @@ class Newton:
 
     def _open_at_means(
         self, first: ResponseStatistics, start: Vector, usual: FloatArray
-    ) -> Running:
+    ) -> NewtonRunning:
         """Return the state after a first total that has all about the responses.
 
         With an intercept and without offsets the first point is the null model, whose
         information and deviance follow: Newton's step from there needs no other sum.
         """
-        course = Course(RoundPlanner(self.scales, first, self.digits))
+        course = NewtonCourse(RoundPlanner(self.scales, first, self.digits))
         if not self.scales.null_follows:
-            null = Climb(here=usual, trial=usual)
-            model = Climb(here=start, trial=start)
-            return Running(1, first, model, null, course=course)
+            null = NewtonClimb(here=usual, trial=usual)
+            model = NewtonClimb(here=start, trial=start)
+            return NewtonRunning(1, first, model, null, course=course)
         deviance = self.scales.null_deviance(first, usual.item())
-        null = Climb(usual, usual, deviance, np.zeros(1), size=0.0)
+        null = NewtonClimb(usual, usual, deviance, np.zeros(1), size=0.0)
         if self.intercept is None:
-            model = Climb(here=start, trial=start)
-            return Running(1, first, model, null, course=course)
+            model = NewtonClimb(here=start, trial=start)
+            return NewtonRunning(1, first, model, null, course=course)
         # Without slopes the score is slope (Z'Wy - mean Z'W1), and Z'W1 times the
         # information of a row is a column of the information.
         slope, each = self.family.slope, self.family.expected(usual).item()
         pull = tuple(Fraction(slope) * one for one in first.cross)
         system = self._reference(first, usual)
-        at = Evaluation(system, self.scales.columns, pull, deviance, 1.0)
+        at = NewtonEvaluation(system, self.scales.columns, pull, deviance, 1.0)
         step, mean = at.step(), self.family.inverse_link(usual).item()
         step[self.intercept] -= slope * (mean / each)
         size = float(system.form(self._scaled(step)) / first.weight_sum)
         factor, shift = self.family.tilt(mean, size / each)
         step *= factor
         step[self.intercept] += shift
-        model = Climb(start, start + step, deviance, lengthened=max(1.0, factor))
+        model = NewtonClimb(start, start + step, deviance, lengthened=max(1.0, factor))
         known = course.planner.null_totals(first, start, mean)
         pulls = [
             Fraction(slope) * (one - was)
@@ -643,9 +646,9 @@ class Newton:
         course = replace(
             course, origin=start, known=known, score=tuple(pulls), slack=known.slack
         )
-        return Running(1, first, model, null, course=course)
+        return NewtonRunning(1, first, model, null, course=course)
 
-    def _planned(self, state: Running) -> Running:
+    def _planned(self, state: NewtonRunning) -> NewtonRunning:
         """Return the state with the fineness of its next round."""
         course, model = state.course, state.model
         if course is None:
@@ -683,7 +686,7 @@ class Newton:
         )
         return replace(state, course=replace(course, fineness=fineness))
 
-    def _is_near(self, state: Running) -> bool:
+    def _is_near(self, state: NewtonRunning) -> bool:
         """Return whether standard errors may be those at the next point."""
         model, course = state.model, state.course
         if course is None or model.step is None or model.halvings:
@@ -697,7 +700,7 @@ class Newton:
         left = planner.change(model.step) * shrinking
         return left <= NEAR * planner.point_tolerance or self._is_floor(model)
 
-    def _is_over(self, state: Running) -> bool:
+    def _is_over(self, state: NewtonRunning) -> bool:
         """Return whether the answer is known."""
         model, course = state.model, state.course
         if course is None:
@@ -707,16 +710,16 @@ class Newton:
         left = course.planner.change(model.step)
         return left <= NEAR * course.planner.point_tolerance or self._is_floor(model)
 
-    def _is_floor(self, model: Climb) -> bool:
+    def _is_floor(self, model: NewtonClimb) -> bool:
         """Return whether steps are rounding, and shrink no more."""
         steady = model.size >= STEADY * model.size_before
         return model.relative <= LOST or (self._is_rounding(model) and steady)
 
-    def _is_rounding(self, model: Climb) -> bool:
+    def _is_rounding(self, model: NewtonClimb) -> bool:
         """Return whether a step is so short that it may be rounding."""
         return model.size <= max(ROUNDING, float(Fraction(1, 10**self.digits)))
 
-    def _reference(self, first: FirstStatistics, null: Vector) -> System:
+    def _reference(self, first: FirstStatistics, null: Vector) -> InformationSystem:
         """Return the information that directions are measured by: the null model's.
 
         Where the first round has working weights it is that of the first round.
@@ -734,8 +737,8 @@ class Newton:
         return np.asarray(matrix * Fraction(self.family.expected(null).item()))
 
     def _move_by_means(
-        self, state: Running, request: Request, total: Integers
-    ) -> Running:
+        self, state: NewtonRunning, request: GlmRequest, total: Integers
+    ) -> NewtonRunning:
         """Return the state after a round with a canonical link."""
         course, fineness, first = state.course, request.fineness, state.first
         assert course is not None
@@ -822,7 +825,7 @@ class Newton:
         coarse = self.scales.responses_once and self.digits < MOST_DIGITS
         return f", or agree on {FULL_DIGITS}" if coarse else ""
 
-    def _rises(self, state: Running, at: Evaluation) -> bool:
+    def _rises(self, state: NewtonRunning, at: NewtonEvaluation) -> bool:
         """Return whether a trial is no farther than the likelihood rises, about.
 
         It is concave: where its slope along the step is still above 0 it has risen, and
@@ -848,8 +851,8 @@ class Newton:
 
     def _improved(
         self,
-        state: Running,
-        course: Course,
+        state: NewtonRunning,
+        course: NewtonCourse,
         trial: Vector,
         means: Sequence[Fraction],
         fineness: Fineness,
@@ -878,12 +881,12 @@ class Newton:
         lost = sum((rows / 2.0 * own + was) * abs(by) for own, was, by in pairs)
         if float(changed) < KNOWN * lost:
             return before
-        found = improved_information(before, self.scales.columns, step, change)
+        found = improved_model_information(before, self.scales.columns, step, change)
         # A ridge may be all that keeps the rounded information positive.
         safe = not any(self.penalty) or self._positive_system(found) is not None
         return found if safe else before
 
-    def _move(self, state: Running, sums: RoundStatistics) -> Running:
+    def _move(self, state: NewtonRunning, sums: RoundStatistics) -> NewtonRunning:
         """Return the state after both searches took a step, or half of one back."""
         self.scales.check_round(sums, state.first, self.labels)
         found = self._evaluation(state, sums)
@@ -895,8 +898,13 @@ class Newton:
         return self._moved(state, sums, model, accepted=accepted)
 
     def _moved(
-        self, state: Running, sums: RoundStatistics, model: Climb, *, accepted: bool
-    ) -> Running:
+        self,
+        state: NewtonRunning,
+        sums: RoundStatistics,
+        model: NewtonClimb,
+        *,
+        accepted: bool,
+    ) -> NewtonRunning:
         """Return the state after a round, with the null model's search."""
         state = replace(
             state,
@@ -907,16 +915,16 @@ class Newton:
         if self.scales.null_follows:
             return state
         each = float(sums.null_deviance) / float(state.first.n_rows)
-        null = null_evaluation(sums, max(each, TINY))
+        null = null_newton_evaluation(sums, max(each, TINY))
         return replace(state, null=state.null.advance(null))
 
-    def _shorten(self, state: Running) -> Running:
+    def _shorten(self, state: NewtonRunning) -> NewtonRunning:
         if not self.family.exponential:
             return state
         model = state.model.shorten(self.measures, state.rounds)
         return replace(state, model=model)
 
-    def _settle(self, state: Running) -> State:
+    def _settle(self, state: NewtonRunning) -> State:
         first, sums = state.first, state.sums
         step = state.model.step
         over = self._is_over(state) and state.null.settled
@@ -950,16 +958,18 @@ class Newton:
         )
         here = np.concatenate([state.model.here, state.null.here])
         if self.scales.responses_once and self.scales.sums_pearson:
-            return Closing(outcome, here, "pearson", state.anchor)
+            return NewtonClosing(outcome, here, "pearson", state.anchor)
         return self._close(outcome, here, state.anchor)
 
     def _close(
         self, outcome: GlmOutcome, last: Vector, anchor: Vector | None
-    ) -> Closing | Done:
+    ) -> NewtonClosing | NewtonDone:
         """Return what follows once Pearson's sum is known, too."""
         first, sums = outcome.first, outcome.sums
         if not self.family.closes:
-            return Done(outcome, ClosingStatistics(sums.information, first.saturated))
+            return NewtonDone(
+                outcome, ClosingStatistics(sums.information, first.saturated)
+            )
         dispersion = estimated_dispersion(
             self.family,
             sums.pearson,
@@ -972,9 +982,11 @@ class Newton:
         inside = self.scales.surely_inside(np.append(answer, last[-1]), anchor)
         at = answer if inside else outcome.here
         # A perfect fit has no dispersion, but the parties shall not divide by zero.
-        return Closing(outcome, np.append(at, max(dispersion, TINY)))
+        return NewtonClosing(outcome, np.append(at, max(dispersion, TINY)))
 
-    def _evaluation(self, state: Running, sums: RoundStatistics) -> Evaluation:
+    def _evaluation(
+        self, state: NewtonRunning, sums: RoundStatistics
+    ) -> NewtonEvaluation:
         """Return what the model's search sees of a total."""
         n_rows = float(state.first.n_rows)
         dispersion = estimated_dispersion(
@@ -988,7 +1000,7 @@ class Newton:
         at = [Fraction(one) for one in state.model.trial.tolist()]
         paid = [cost * one for cost, one in zip(costs, at, strict=True)]
         scatter = PERFECT * float(sums.null_deviance)
-        return Evaluation(
+        return NewtonEvaluation(
             system=self._system(sums.information),
             powers=self.scales.columns,
             score=tuple(
@@ -1003,18 +1015,26 @@ class Newton:
             noise=scatter + sums.noise,
         )
 
-    def _check_separation(self, state: Running, now: System, after: Climb) -> None:
+    def _check_separation(
+        self, state: NewtonRunning, now: InformationSystem, after: NewtonClimb
+    ) -> None:
         """Refuse data in which a coefficient grows without end; the error names it."""
         reference = self._reference(state.first, state.null.here)
         weight = float(state.first.weight_sum / state.first.n_rows)
         climbs = state.model, after
-        found = endless_direction(now, reference, climbs, self.scales.columns, weight)
+        found = endless_newton_direction(
+            now, reference, climbs, self.scales.columns, weight
+        )
         if found is not None:
             raise self._endless(self._columns(found, reference))
 
     def _stay_open(
-        self, state: Running, sums: RoundStatistics, at: Evaluation, model: Climb
-    ) -> Climb:
+        self,
+        state: NewtonRunning,
+        sums: RoundStatistics,
+        at: NewtonEvaluation,
+        model: NewtonClimb,
+    ) -> NewtonClimb:
         """Return the climb, its step lengthened where many rows will still be open.
 
         A search that goes where few rows are open ends here, and the error names the
@@ -1036,7 +1056,7 @@ class Newton:
         rarer = float(min(events, first.n_rows - events))
         if few_rows_open(now, before / state.model.lengthened, rarer, largest):
             reference = self._reference(first, state.null.here)
-            _, direction = weakest_information(
+            _, direction = weakest_model_information(
                 self._system(sums.information), reference
             )
             columns = self._columns(direction, reference)
@@ -1050,22 +1070,24 @@ class Newton:
 
     def _endless(self, culprits: Sequence[str]) -> InvalidInputError:
         way_out = ", merge categories, or use ridge"
-        return grows_endlessly(culprits, self.family.endless, way_out)
+        return newton_grows_endlessly(culprits, self.family.endless, way_out)
 
     def _scaled(self, step: Vector) -> Vector:
         return np.asarray(np.ldexp(step, -np.array(self.scales.columns)))
 
-    def _columns(self, direction: Vector, reference: System) -> list[str]:
+    def _columns(self, direction: Vector, reference: InformationSystem) -> list[str]:
         ignored = [] if self.intercept is None else [self.intercept]
-        return greatest_coefficients(
+        return greatest_coefficients_of_model(
             direction, reference, ignored if self.n_columns > 1 else []
         )
 
 
-def null_evaluation(sums: RoundStatistics, dispersion: float) -> Evaluation:
+def null_newton_evaluation(
+    sums: RoundStatistics, dispersion: float
+) -> NewtonEvaluation:
     information = np.array([[sums.null_information]], dtype=object)
-    return Evaluation(
-        system=System.of(information, names=["intercept"]),
+    return NewtonEvaluation(
+        system=InformationSystem.of(information, names=["intercept"]),
         powers=(0,),
         score=(sums.null_score,),
         objective=sums.null_deviance,
@@ -1074,8 +1096,8 @@ def null_evaluation(sums: RoundStatistics, dispersion: float) -> Evaluation:
 
 
 def state_after_outside_asked(
-    state: Running, point: Vector, outside: Outside
-) -> Running:
+    state: NewtonRunning, point: Vector, outside: GlmOutsideRows
+) -> NewtonRunning:
     """Return the state after it was asked how many rows are outside at a point."""
     if not (outside.model or outside.null):
         return replace(state, anchor=point)
@@ -1087,15 +1109,17 @@ def state_after_outside_asked(
     return replace(state, model=searches["model"], null=searches["null"])
 
 
-def fading_direction(now: System, reference: System) -> Vector | None:
-    ratio, direction = weakest_information(now, reference)
+def fading_newton_direction(
+    now: InformationSystem, reference: InformationSystem
+) -> Vector | None:
+    ratio, direction = weakest_model_information(now, reference)
     return None if ratio > FADING else direction
 
 
-def endless_direction(
-    now: System,
-    reference: System,
-    climbs: tuple[Climb, Climb],
+def endless_newton_direction(
+    now: InformationSystem,
+    reference: InformationSystem,
+    climbs: tuple[NewtonClimb, NewtonClimb],
     powers: Sequence[int],
     weight: float = 1.0,
 ) -> Vector | None:
@@ -1108,7 +1132,7 @@ def endless_direction(
         powers: of 2, by which coefficients are divided in these systems.
         weight: of an observation.
     """
-    ratio, direction = weakest_information(now, reference)
+    ratio, direction = weakest_model_information(now, reference)
     if ratio > FADING:
         return None
     if ratio <= GONE:
@@ -1160,7 +1184,7 @@ def longer_newton_step(growth: float, n_open: float) -> float:
     )
 
 
-def grows_endlessly(
+def newton_grows_endlessly(
     columns: Sequence[str], why: str, way_out: str
 ) -> InvalidInputError:
     return InvalidInputError(
@@ -1181,8 +1205,8 @@ def too_few_open(columns: Sequence[str], why: str, way_out: str) -> InvalidInput
     )
 
 
-def greatest_coefficients(
-    direction: Vector, reference: System, ignored: Sequence[int] = ()
+def greatest_coefficients_of_model(
+    direction: Vector, reference: InformationSystem, ignored: Sequence[int] = ()
 ) -> list[str]:
     """Return what matters most in a direction, the greatest first.
 
@@ -1195,7 +1219,9 @@ def greatest_coefficients(
     return [reference.names[k] for k in order if parts[k] >= PART * parts.max()]
 
 
-def weakest_information(information: System, reference: System) -> tuple[float, Vector]:
+def weakest_model_information(
+    information: InformationSystem, reference: InformationSystem
+) -> tuple[float, Vector]:
     """Return about the least d'Id / d'Rd over all directions d, and that d.
 
     By the power method on I^-1 R, whose entries are exact before they are rounded: the

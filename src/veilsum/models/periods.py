@@ -22,14 +22,14 @@ from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.elementary import log
 from veilsum.numbers.shapes import Float, Int
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 Places = Int[Array[np.int64], " n"]
 Exposures = Float[FloatArray, "n bins"]
 
 
 @dataclass(frozen=True)
-class Pieces:
+class PeriodPieces:
     """All pieces of some rows, a row's one after the other."""
 
     row: Places
@@ -39,8 +39,8 @@ class Pieces:
 
 
 @dataclass(frozen=True)
-class Periods:
-    """Agreed times at which a baseline may change; `Periods.of` takes any numbers.
+class BaselinePeriods:
+    """Agreed times at which a baseline may change; see `BaselinePeriods.of`.
 
     Bins are from each of them, not counted, to the next, counted. After the last
     nobody is followed: later events are not seen.
@@ -51,10 +51,10 @@ class Periods:
     """
 
     ends: tuple[int, ...]
-    measure: Measure
+    measure: UnitMeasure
 
     @classmethod
-    def of(cls, times: Sequence[float], measure: Measure) -> Periods:
+    def of(cls, times: Sequence[float], measure: UnitMeasure) -> BaselinePeriods:
         """Return the bins between 0 and these times.
 
         Raises:
@@ -98,11 +98,11 @@ class Periods:
         return tuple(f"{a:g} to {b:g}" for a, b in pairwise(self.edges.tolist()))
 
     @cached_property
-    def log_exposure(self) -> Measure:
+    def log_exposure(self) -> UnitMeasure:
         """How logarithms of exposures are counted: from one unit to the widest bin."""
         unit, most = self.measure.unit, max(b - a for a, b in pairwise((0, *self.ends)))
         low, high = (float(log(float(unit * one))) for one in (1, most))
-        return Measure.of(low, high if high > low else low + 1.0)
+        return UnitMeasure.of(low, high if high > low else low + 1.0)
 
     def places(self, time: PerRow) -> Places:
         """Return the bin in which each row ends; `n_bins` for beyond the last."""
@@ -114,14 +114,14 @@ class Periods:
         starts, ends = np.array((0, *self.ends[:-1])), np.array(self.ends)
         return np.clip(np.minimum(counts, ends) - starts, 0.0, None)
 
-    def cut(self, time: PerRow, event: PerRow) -> Pieces:
+    def cut(self, time: PerRow, event: PerRow) -> PeriodPieces:
         spent = self.exposures(time)
         row, place = np.nonzero(spent)
         last = self.places(time)
         unit = self.measure.unit
         top, bottom = float(unit.numerator), float(unit.denominator)
         seen = (place == last[row]) & (event[row] == 1.0)
-        return Pieces(
+        return PeriodPieces(
             row,
             place,
             seen.astype(np.float64),

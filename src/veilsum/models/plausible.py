@@ -16,11 +16,11 @@ import numpy as np
 
 from veilsum.errors import NumericalError
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.limbs import ends_of
-from veilsum.numbers.units import Counts, Integers, Measure
+from veilsum.numbers.limbs import ends_of_whole_numbers
+from veilsum.numbers.units import Integers, UnitCounts, UnitMeasure
 
 
-def check_total(
+def check_plausible_total(
     name: str, total: int | Fraction, least: int | Fraction, most: int | Fraction
 ) -> None:
     """Refuse a total outside the bounds that follow from the agreement.
@@ -30,23 +30,24 @@ def check_total(
     """
     if least <= total <= most:
         return
-    raise impossible_sum(
+    raise implausible_sum_error(
         name,
-        f"it is {_short(total)}, and by the agreed ranges it is at least "
-        f"{_short(least)} and at most {_short(most)}",
+        f"it is {_short_plausible_number(total)}, and by the agreed ranges it is at "
+        "least "
+        f"{_short_plausible_number(least)} and at most {_short_plausible_number(most)}",
     )
 
 
-def check_sizes(counts: Counts, total: Array[Any]) -> None:
+def check_plausible_sizes(counts: UnitCounts, total: Array[Any]) -> None:
     """Refuse a number in which more is counted than all parties' ranges allow."""
-    most, (least, largest) = 1 << counts.bits - 1, ends_of(total)
+    most, (least, largest) = 1 << counts.bits - 1, ends_of_whole_numbers(total)
     if -most <= least and largest <= most:
         return
     for place, number in enumerate(total.tolist(), start=1):
-        check_total(f"number {place} of the sum", int(number), -most, most)
+        check_plausible_total(f"number {place} of the sum", int(number), -most, most)
 
 
-def check_matrix(
+def check_plausible_matrix(
     name: str,
     matrix: Array[Any] | Integers,
     columns: Sequence[str],
@@ -58,23 +59,25 @@ def check_matrix(
     for k, (column, reach) in enumerate(zip(columns, largest, strict=True)):
         size = int(matrix[k, k])
         most = n_rows * reach * reach + rounding
-        check_total(f"{name} for {column}", size, -rounding, most)
+        check_plausible_total(f"{name} for {column}", size, -rounding, most)
     # A symmetric matrix of rounding errors has no eigenvalue below this.
     lines = matrix + rounding * len(columns) * np.identity(len(columns), dtype=object)
-    if (place := negative_pivot(lines.tolist())) is not None:
-        raise impossible_sum(
+    if (place := negative_pivot_of_products(lines.tolist())) is not None:
+        raise implausible_sum_error(
             f"{name} for {columns[place]}",
             "together with those of other columns it gives a negative variance",
         )
 
 
-def check_sums(name: str, total: int, n_rows: int, measure: Measure) -> None:
+def check_plausible_sums(
+    name: str, total: int, n_rows: int, measure: UnitMeasure
+) -> None:
     """Refuse a sum of a column's counts, less their centre, beyond rows x range."""
     low, high = measure.least - measure.centre, measure.most - measure.centre
-    check_total(f"sums of {name}", total, n_rows * low, n_rows * high)
+    check_plausible_total(f"sums of {name}", total, n_rows * low, n_rows * high)
 
 
-def impossible_sum(name: str, why: str) -> NumericalError:
+def implausible_sum_error(name: str, why: str) -> NumericalError:
     return NumericalError(
         f"the total of {name} is impossible: {why}. No tables within the agreed ranges "
         "add up to it, so a party has contributed wrong numbers, or parties use "
@@ -83,7 +86,7 @@ def impossible_sum(name: str, why: str) -> NumericalError:
     )
 
 
-def negative_pivot(lines: list[list[int]]) -> int | None:
+def negative_pivot_of_products(lines: list[list[int]]) -> int | None:
     """Return where elimination shows that a matrix is not positive semidefinite.
 
     Bareiss's elimination: all divisions are exact, and a pivot has the sign of a
@@ -109,5 +112,5 @@ def negative_pivot(lines: list[list[int]]) -> int | None:
     return None
 
 
-def _short(number: int | Fraction) -> str:
+def _short_plausible_number(number: int | Fraction) -> str:
     return f"{float(number):.6g}"

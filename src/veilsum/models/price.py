@@ -31,19 +31,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
-from veilsum.masks.fixed_point import Grid, as_python_integers
+from veilsum.masks.fixed_point import FixedPointGrid, as_python_integers
 from veilsum.numbers.arrays import (
     Array,
     FloatArray,
     Vector,
     as_floats,
-    as_whole,
+    as_whole_number,
     frozen_array,
 )
-from veilsum.numbers.layout import Layout, number, padding
+from veilsum.numbers.layout import NumberLayout, layout_number, layout_padding
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
-from veilsum.numbers.units import Integers, power_unit
+from veilsum.numbers.units import Integers, power_of_two_unit
 
 NOTHING = frozen_array(np.empty(0))
 
@@ -64,7 +64,7 @@ LEAST_SHARE = 2.0**-30
 
 
 @dataclass(frozen=True)
-class Price:
+class TriedPrice:
     """A price, and what runs of those that stand still at it.
 
     Attributes:
@@ -87,7 +87,7 @@ class Price:
 class CostAt:
     """What is asked last, if at all: what everybody's outputs at a price cost."""
 
-    price: Price
+    price: TriedPrice
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,7 +162,7 @@ class Site(Secret):
 
     def n_broken(self, unit: Fraction) -> int:
         """Return how many demands are not whole numbers of a unit."""
-        grid = Grid(0, unit)
+        grid = FixedPointGrid(0, unit)
         kept = grid.to_floats(grid.quantise(self.demands))
         return int(np.count_nonzero(kept != self.demands))
 
@@ -171,7 +171,7 @@ class Site(Secret):
         """Which generators have all their output at one price."""
         return self.a == 0.0
 
-    def outputs(self, price: Price) -> Vector:
+    def outputs(self, price: TriedPrice) -> Vector:
         """Return what each generator runs at a price, within its limits."""
         least, most = self.range(price.value)
         if price.share == 0.0:
@@ -192,16 +192,16 @@ class Site(Secret):
         most = np.clip(np.where(here, inf, wanted), self.low, self.high)
         return least, most
 
-    def costs(self, price: Price) -> Vector:
+    def costs(self, price: TriedPrice) -> Vector:
         """Return what each generator costs at a price, a p^2 + b p; a bid, below 0."""
         p = self.outputs(price)
         return (self.a * p + self.b) * p
 
-    def cost(self, price: Price) -> float:
+    def cost(self, price: TriedPrice) -> float:
         """Return what running at a price costs the party in all."""
         return fsum(self.costs(price))
 
-    def slopes(self, price: Price) -> Vector:
+    def slopes(self, price: TriedPrice) -> Vector:
         """Return how fast each output rises: 1/(2a) inside the limits, else 0."""
         wanted = self._wanted(price.value)
         inside = (wanted > self.low) & (wanted < self.high) & ~self.flat
@@ -233,8 +233,8 @@ class Site(Secret):
 
 
 @dataclass(frozen=True)
-class Sample:
-    price: Price
+class PriceSample:
+    price: TriedPrice
     surplus: float
     slope: float
 
@@ -253,18 +253,18 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Searching:
+class PriceSearching:
     """The price is known to lie between two others."""
 
     rounds: int = 0
-    low: Sample | None = None
-    high: Sample | None = None
+    low: PriceSample | None = None
+    high: PriceSample | None = None
     slow: bool = False
     done: bool = False
 
 
 @dataclass(frozen=True)
-class End:
+class PriceSearchEnd:
     """One end of the prices that balance, as far as it is known.
 
     Attributes:
@@ -276,14 +276,14 @@ class End:
     """
 
     inner: float
-    outer: Sample | None = None
+    outer: PriceSample | None = None
     slow: bool = False
     known: bool = False
     exact: bool = False
 
 
 @dataclass(frozen=True)
-class Widening:
+class PriceWidening:
     """A price balances, and others beside it may: the ends are looked for.
 
     Attributes:
@@ -294,14 +294,14 @@ class Widening:
     """
 
     rounds: int
-    found: Settled
-    lowest: End
-    highest: End
+    found: PriceSettled
+    lowest: PriceSearchEnd
+    highest: PriceSearchEnd
     done: bool = False
 
 
 @dataclass(frozen=True)
-class Settled:
+class PriceSettled:
     """Supply meets demand.
 
     Attributes:
@@ -312,7 +312,7 @@ class Settled:
     """
 
     rounds: int
-    price: Price
+    price: TriedPrice
     surplus: float
     slope: float
     lowest: float
@@ -325,7 +325,7 @@ class Settled:
         return self.lowest == self.highest and self.within == 0.0
 
 
-State: TypeAlias = Searching | Widening | Settled
+State: TypeAlias = PriceSearching | PriceWidening | PriceSettled
 
 
 @dataclass(frozen=True)
@@ -352,43 +352,47 @@ class PriceSearch:
                 f"a tolerance must be above zero, found {self.tolerance:g}",
                 code="tolerance-not-positive",
             )
-        as_whole(self.max_rounds, what="max_rounds", least=1)
+        as_whole_number(self.max_rounds, what="max_rounds", least=1)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """The least surplus at a price, further offers at it, and the slope."""
-        fine = power_unit(Fraction(self.tolerance), SLOPE_BITS + 1)
-        width = power_unit(Fraction(self.high) - Fraction(self.low), 0)
+        fine = power_of_two_unit(Fraction(self.tolerance), SLOPE_BITS + 1)
+        width = power_of_two_unit(Fraction(self.high) - Fraction(self.low), 0)
         step = self._demands.exact_step
-        return Layout(
+        return NumberLayout(
             (
-                number("balance", step, TOTAL_BITS),
-                number("further_output", step, TOTAL_BITS),
-                number("slope", fine / width, TOTAL_BITS),
+                layout_number("balance", step, TOTAL_BITS),
+                layout_number("further_output", step, TOTAL_BITS),
+                layout_number("slope", fine / width, TOTAL_BITS),
             )
         )
 
     @cached_property
-    def costs(self) -> Layout:
+    def costs(self) -> NumberLayout:
         step = self._demands.exact_step
-        return Layout((number("total_cost", step, TOTAL_BITS), padding(2)))
+        return NumberLayout(
+            (layout_number("total_cost", step, TOTAL_BITS), layout_padding(2))
+        )
 
     @cached_property
-    def _demands(self) -> Grid:
+    def _demands(self) -> FixedPointGrid:
         """Whole units of power, in steps fine enough for the tolerance."""
-        step = power_unit(Fraction(self.tolerance), FINER_BITS + 1)
+        step = power_of_two_unit(Fraction(self.tolerance), FINER_BITS + 1)
         if self.unit is None:
-            return Grid(step.denominator.bit_length() - step.numerator.bit_length())
+            return FixedPointGrid(
+                step.denominator.bit_length() - step.numerator.bit_length()
+            )
         # The least q with unit 2^-q <= step.
         parts = -(-self.unit // step) - 1
-        return Grid(max(0, int(parts).bit_length()), self.unit)
+        return FixedPointGrid(max(0, int(parts).bit_length()), self.unit)
 
-    def response(self, site: Site, request: Price | CostAt) -> Integers:
+    def response(self, site: Site, request: TriedPrice | CostAt) -> Integers:
         """Return one party's whole numbers at a price.
 
         All are sums over rows, each of which is rounded by itself.
         """
-        step, _, rise = (Grid(0, unit) for unit in self.layout.counts.units)
+        step, _, rise = (FixedPointGrid(0, unit) for unit in self.layout.counts.units)
         if isinstance(request, CostAt):
             costs = as_python_integers(step.quantise(site.costs(request.price)))
             return self.costs.pack(total_cost=sum(costs))
@@ -451,21 +455,21 @@ class PriceSearch:
         return unit is None or float(round(Fraction(price) / unit) * unit) == price
 
     def start(self) -> State:
-        return Searching()
+        return PriceSearching()
 
-    def propose(self, state: State) -> Price:
-        if isinstance(state, Settled):
+    def propose(self, state: State) -> TriedPrice:
+        if isinstance(state, PriceSettled):
             raise LocalProtocolError(
                 "the price is settled: no round is left", code="price-already-settled"
             )
-        if isinstance(state, Widening):
-            return Price(self._beyond(state))
+        if isinstance(state, PriceWidening):
+            return TriedPrice(self._beyond(state))
         low, high = self._ends(state)
         if nextafter(low.value, inf) >= high.value:
-            return _finest(state, low, high)
+            return _finest_price(state, low, high)
         middle = low.value + (high.value - low.value) / 2.0
         wanted = middle if state.slow else self._newton(state, middle)
-        return Price(self._offered(wanted, low.value, high.value))
+        return TriedPrice(self._offered(wanted, low.value, high.value))
 
     def advance(self, state: State, total: Integers) -> State:
         """Return the state after one more total; raise if no price balances.
@@ -477,7 +481,7 @@ class PriceSearch:
             InvalidInputError: no price of the interval balances; it says which way.
             NumericalError: rounds or digits were not enough.
         """
-        if isinstance(state, Settled):
+        if isinstance(state, PriceSettled):
             raise LocalProtocolError(
                 "the price is settled: it takes no more totals",
                 code="price-already-settled",
@@ -496,8 +500,8 @@ class PriceSearch:
         most, slope = least + further, float(rise)
         # Too low if even the most is too little, too high if the least is too much.
         way = -1 if most < -few else 1 if least > few else 0
-        found = Sample(price, float(most if way < 0 else least), slope)
-        if isinstance(state, Widening):
+        found = PriceSample(price, float(most if way < 0 else least), slope)
+        if isinstance(state, PriceWidening):
             ends_here = slope > 0.0 or least < -few or most > few
             return self._widen(state, found, balances=not way, ends_here=ends_here)
         if way:
@@ -508,18 +512,18 @@ class PriceSearch:
             taken = 1.0 if most <= few else float(-least / (most - least))
         left = float(least + Fraction(taken) * (most - least))
         at = price.value
-        settled = Settled(rounds, replace(price, taken=taken), left, slope, at, at)
+        settled = PriceSettled(rounds, replace(price, taken=taken), left, slope, at, at)
         alone = slope > 0.0 or price.share > 0.0
         return self._settle(
-            Widening(
+            PriceWidening(
                 rounds,
                 settled,
-                End(at, state.low, exact=alone or least < -few),
-                End(at, state.high, exact=alone or most > few),
+                PriceSearchEnd(at, state.low, exact=alone or least < -few),
+                PriceSearchEnd(at, state.high, exact=alone or most > few),
             )
         )
 
-    def _narrow(self, state: Searching, found: Sample) -> Searching:
+    def _narrow(self, state: PriceSearching, found: PriceSample) -> PriceSearching:
         if state.rounds + 1 >= self.max_rounds:
             raise NumericalError(
                 f"no price balanced supply and demand in {self.max_rounds} rounds: at "
@@ -537,10 +541,15 @@ class PriceSearch:
         return replace(after, slow=slow)
 
     def _widen(
-        self, state: Widening, found: Sample, *, balances: bool, ends_here: bool
+        self,
+        state: PriceWidening,
+        found: PriceSample,
+        *,
+        balances: bool,
+        ends_here: bool,
     ) -> State:
         name = "highest" if state.lowest.known else "lowest"
-        end: End = getattr(state, name)
+        end: PriceSearchEnd = getattr(state, name)
         at = found.price.value
         if balances:
             bound = at in (self.low, self.high)
@@ -554,7 +563,7 @@ class PriceSearch:
         changes: dict[str, Any] = {"rounds": state.rounds + 1, name: after}
         return self._settle(replace(state, **changes))
 
-    def _settle(self, state: Widening) -> State:
+    def _settle(self, state: PriceWidening) -> State:
         """Return the end of the search, if both ends are known well enough."""
         ends = [
             self._near(state.lowest, self.low),
@@ -570,10 +579,10 @@ class PriceSearch:
         ]
         settled = replace(state.found, rounds=state.rounds, lowest=low, highest=high)
         if low < high:  # in between, everybody's outputs are the same at all prices
-            settled = replace(settled, price=Price(low + (high - low) / 2.0))
+            settled = replace(settled, price=TriedPrice(low + (high - low) / 2.0))
         return replace(settled, within=max(beyond, default=0.0))
 
-    def _near(self, end: End, bound: float) -> End:
+    def _near(self, end: PriceSearchEnd, bound: float) -> PriceSearchEnd:
         if end.exact or end.outer is None:
             return replace(end, known=end.exact or end.inner == bound)
         low, high = sorted((end.inner, end.outer.price.value))
@@ -584,7 +593,7 @@ class PriceSearch:
             near = not self._is_whole(self._offered(middle, low, high))
         return replace(end, known=near or nextafter(low, inf) >= high)
 
-    def _beyond(self, state: Widening) -> float:
+    def _beyond(self, state: PriceWidening) -> float:
         """Return the next price on the way to an end that is not known."""
         lower = not state.lowest.known
         end = state.lowest if lower else state.highest
@@ -613,17 +622,17 @@ class PriceSearch:
         nearest = min(max(round(Fraction(wanted) / unit), first), last)
         return float(nearest * unit) if first <= last else wanted
 
-    def _ends(self, state: Searching) -> tuple[Price, Price]:
-        low = Price(self.low) if state.low is None else state.low.price
-        high = Price(self.high) if state.high is None else state.high.price
+    def _ends(self, state: PriceSearching) -> tuple[TriedPrice, TriedPrice]:
+        low = TriedPrice(self.low) if state.low is None else state.low.price
+        high = TriedPrice(self.high) if state.high is None else state.high.price
         return low, high
 
-    def _gap(self, state: Searching) -> float:
+    def _gap(self, state: PriceSearching) -> float:
         low, high = self._ends(state)
         digit = low.next_value - low.value
         return (high.value - low.value) + (high.share - low.share) * digit
 
-    def _newton(self, state: Searching, middle: float) -> float:
+    def _newton(self, state: PriceSearching, middle: float) -> float:
         """Return the step from the end nearer to balance that stays inside."""
         low, high = (end.value for end in self._ends(state))
         known = [end for end in (state.low, state.high) if end is not None]
@@ -637,22 +646,24 @@ class PriceSearch:
                 return end.newton
         return middle
 
-    def _check_ends(self, found: Sample) -> None:
-        if found.surplus < 0.0 and found.price == Price(self.high):
+    def _check_ends(self, found: PriceSample) -> None:
+        if found.surplus < 0.0 and found.price == TriedPrice(self.high):
             raise InvalidInputError(
                 f"demand is beyond all output up to the highest price {self.high:g}: "
-                f"{-found.surplus:.6g} are missing; {_advice(found, 'higher', 'more')}",
+                f"{-found.surplus:.6g} are missing; "
+                f"{_price_search_advice(found, 'higher', 'more')}",
                 code="no-balancing-price",
             )
-        if found.surplus > 0.0 and found.price == Price(self.low):
+        if found.surplus > 0.0 and found.price == TriedPrice(self.low):
             raise InvalidInputError(
                 f"demand is below all output down to the lowest price {self.low:g}: "
-                f"{found.surplus:.6g} are too many; {_advice(found, 'lower', 'less')}",
+                f"{found.surplus:.6g} are too many; "
+                f"{_price_search_advice(found, 'lower', 'less')}",
                 code="no-balancing-price",
             )
 
 
-def _advice(found: Sample, way: str, quantity: str) -> str:
+def _price_search_advice(found: PriceSample, way: str, quantity: str) -> str:
     if found.slope > 0.0:
         return f"allow {way} prices, at which generators run {quantity}"
     limits = "upper" if quantity == "more" else "lower"
@@ -662,7 +673,9 @@ def _advice(found: Sample, way: str, quantity: str) -> str:
     )
 
 
-def _finest(state: Searching, low: Price, high: Price) -> Price:
+def _finest_price(
+    state: PriceSearching, low: TriedPrice, high: TriedPrice
+) -> TriedPrice:
     if state.low is None or state.high is None:
         return low if state.low is None else high
     top = high.share if high.value == low.value else 1.0
@@ -678,4 +691,4 @@ def _finest(state: Searching, low: Price, high: Price) -> Price:
     away = -state.low.surplus / (state.high.surplus - state.low.surplus)
     # A straight line is the truth here but for rounding, so it is tried first.
     part = 0.5 if state.slow and gap < 1.0 else away
-    return Price(low.value, min(low.share + gap * part, nextafter(top, 0.0)))
+    return TriedPrice(low.value, min(low.share + gap * part, nextafter(top, 0.0)))

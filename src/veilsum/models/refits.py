@@ -12,8 +12,8 @@ kind: where some search asks first whether all rows have a mean, the others wait
 search that has arrived everybody gives zeros.
 
 What comes last is asked of the rows that each fit has never seen: whether all of them
-have a mean, unless ranges prove it, and then three sums for each fold (`Losses`). No
-sum of squared losses is among them, which would tell more of standard errors: it may
+have a mean, unless ranges prove it, and then three sums for each fold (`RefitLosses`).
+No sum of squared losses is among them, which would tell more of standard errors: it may
 rest on one row, whichever the fit surprises most. Errors are those of folds' means.
 """
 
@@ -31,12 +31,17 @@ import numpy as np
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models import glm
 from veilsum.models.fineness import Fineness
-from veilsum.models.glm import GlmOutcome, Request, RowTotals, row_blocks
-from veilsum.models.newton import Closing, Done, Newton, State
+from veilsum.models.glm import GlmOutcome, GlmRequest, GlmRowTotals, glm_row_blocks
+from veilsum.models.newton import Newton, NewtonClosing, NewtonDone, State
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.layout import Layout, Statistic, array, range_within_bits
-from veilsum.numbers.units import Integers, power_unit, sum_bits, total_of_counts
+from veilsum.numbers.layout import (
+    LayoutStatistic,
+    NumberLayout,
+    layout_array,
+    range_within_bits,
+)
+from veilsum.numbers.units import Integers, power_of_two_unit, sum_bits, total_of_counts
 
 # Bits that are kept of a squared error: a mean may be 2^10 times the responses.
 SQUARE_BITS = 72
@@ -62,7 +67,7 @@ class FoldsRequest:
     fineness: tuple[Fineness | None, ...] = ()
 
 
-class Losses(NamedTuple):
+class RefitLosses(NamedTuple):
     """How far a fit without a fold is from the rows of that fold."""
 
     n_rows: int
@@ -72,12 +77,12 @@ class Losses(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Refitting:
+class RefitsState:
     """Where all searches are."""
 
     fits: tuple[State, ...]
     seen: bool = False
-    losses: tuple[Losses, ...] | None = None
+    losses: tuple[RefitLosses, ...] | None = None
 
     @property
     def converged(self) -> bool:
@@ -98,28 +103,30 @@ class Refits:
         ends = np.array([scales.limits.low, scales.limits.high])
         means = np.abs(self.newton.family.inverse_link(ends))
         responses = max(abs(scales.agreed.low), abs(scales.agreed.high))
-        return power_unit((responses + float(means.max())) ** 2, SQUARE_BITS)
+        return power_of_two_unit((responses + float(means.max())) ** 2, SQUARE_BITS)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Positions of a fit's sum, and a sum of squared errors, for each fold."""
         n, each = self.n_folds, self.newton.scales.positions
         units, bits = each.counts.units * n, each.bits
         most = sum_bits([SQUARE_BITS + 1], self.newton.measures.row_bits)
-        fits = Statistic("fits", (n, each.size), units, bits)
+        fits = LayoutStatistic("fits", (n, each.size), units, bits)
         squares = range_within_bits(SQUARE_BITS + 1)
-        errors = array("fold_squared_errors", n, self.square_unit, most, squares)
-        return Layout((fits, errors))
+        errors = layout_array("fold_squared_errors", n, self.square_unit, most, squares)
+        return NumberLayout((fits, errors))
 
     # What all parties do alike
 
-    def start(self) -> Refitting:
-        return Refitting((self.newton.start(),) * self.n_folds)
+    def start(self) -> RefitsState:
+        return RefitsState((self.newton.start(),) * self.n_folds)
 
-    def propose(self, state: Refitting) -> FoldsRequest:
+    def propose(self, state: RefitsState) -> FoldsRequest:
         # Closing is about errors: the coefficients are known by then.
         asked = [
-            None if isinstance(one, Closing | Done) else self.newton.propose(one)
+            None
+            if isinstance(one, NewtonClosing | NewtonDone)
+            else self.newton.propose(one)
             for one in state.fits
         ]
         for stage in _IN_ORDER:
@@ -141,12 +148,15 @@ class Refits:
 
     def _answer(self, state: State) -> Vector:
         """Return the coefficients of whole numbers, and the null model's intercept."""
-        first, (here, step) = _outcome(state).first, _ends(state)
+        first, (here, step) = (
+            _outcome_of_refit(state).first,
+            _ends_of_refit_search(state),
+        )
         mean = float(first.response_sum / first.weight_sum)
         null = self.newton.family.link(np.array([mean]))
         return np.concatenate([here + step, null])
 
-    def advance(self, state: Refitting, total: Integers) -> Refitting:
+    def advance(self, state: RefitsState, total: Integers) -> RefitsState:
         request, found = self.propose(state), self.layout.unpack(total)
         parts = found["fits"]
         if request.stage == "beyond":
@@ -179,27 +189,27 @@ class Refits:
             ) from None
 
     def _losses(
-        self, state: Refitting, parts: Iterable[Integers], squares: Sequence[int]
-    ) -> tuple[Losses, ...]:
+        self, state: RefitsState, parts: Iterable[Integers], squares: Sequence[int]
+    ) -> tuple[RefitLosses, ...]:
         # Every row is outside all folds but one.
-        others = [int(_outcome(one).first.n_rows) for one in state.fits]
+        others = [int(_outcome_of_refit(one).first.n_rows) for one in state.fits]
         n_rows = sum(others) // (self.n_folds - 1)
         found = []
         for rows, part, square in zip(others, parts, squares, strict=True):
             deviances = self.newton.scales.losses(part)
             squared = int(square) * self.square_unit
-            found.append(Losses(n_rows - rows, *deviances, squared))
+            found.append(RefitLosses(n_rows - rows, *deviances, squared))
         return tuple(found)
 
-    def coefficients(self, state: Refitting) -> tuple[Vector, ...]:
+    def coefficients(self, state: RefitsState) -> tuple[Vector, ...]:
         real = self.newton.scales.real
-        return tuple(real(*_ends(one)) for one in state.fits)
+        return tuple(real(*_ends_of_refit_search(one)) for one in state.fits)
 
     def real_points(self, request: FoldsRequest) -> tuple[float, ...]:
         found: list[float] = []
         for point in request.points:
             if point is not None:
-                found += self.newton.real_point(Request("round", point)).tolist()
+                found += self.newton.real_point(GlmRequest("round", point)).tolist()
         return tuple(found)
 
     # What one party adds up
@@ -214,11 +224,11 @@ class Refits:
             if request.stage == "losses":
                 fits[k], squares[k] = self._loss(parts[k], point)
             elif request.stage == "beyond":
-                fits[k] = self.newton.statistics(parts[k], Request("outside", point))
+                fits[k] = self.newton.statistics(parts[k], GlmRequest("outside", point))
             else:
-                asked = Request(request.stage, point, request.fineness[k])
+                asked = GlmRequest(request.stage, point, request.fineness[k])
                 others = [one for j, one in enumerate(parts) if j != k]
-                fits[k] = self.newton.statistics(_joined(others), asked)
+                fits[k] = self.newton.statistics(_join_refit_rows(others), asked)
         return self.layout.pack(fits=fits, fold_squared_errors=squares)
 
     def _loss(self, rows: Rows, point: Vector) -> tuple[Integers, int]:
@@ -228,9 +238,9 @@ class Refits:
         point alone: of losses themselves one honest outlier may have most.
         """
         scales, family = self.newton.scales, self.newton.family
-        totals, squared = RowTotals(scales), 0
+        totals, squared = GlmRowTotals(scales), 0
         by = float(self.square_unit.denominator) / float(self.square_unit.numerator)
-        for block in row_blocks(scales.measures, rows):
+        for block in glm_row_blocks(scales.measures, rows):
             eta = block.predictor(point[:-1])
             glm.check_means_allowed(scales.limits, eta)
             totals.weights.add(block, family.expected(eta))
@@ -243,21 +253,21 @@ class Refits:
         return totals.vector, squared
 
 
-def _joined(parts: Sequence[Rows]) -> Rows:
+def _join_refit_rows(parts: Sequence[Rows]) -> Rows:
     return Rows(
         np.concatenate([one.design for one in parts]),
         np.concatenate([one.response for one in parts]),
     )
 
 
-def _outcome(state: State) -> GlmOutcome:
-    assert isinstance(state, Closing | Done)
+def _outcome_of_refit(state: State) -> GlmOutcome:
+    assert isinstance(state, NewtonClosing | NewtonDone)
     return state.outcome
 
 
-def _ends(state: State) -> tuple[Vector, Vector]:
+def _ends_of_refit_search(state: State) -> tuple[Vector, Vector]:
     """Return the last point of a search, and the step from there to its answer."""
-    found = _outcome(state)
+    found = _outcome_of_refit(state)
     return found.here, found.step
 
 
@@ -289,7 +299,7 @@ class MeanLoss(NamedTuple):
         return cls(float(mean), sqrt(variance))
 
 
-def deviance_explained(losses: Sequence[Losses]) -> float:
+def deviance_explained_by_refits(losses: Sequence[RefitLosses]) -> float:
     """Return how much of the null models' deviance is gone; below 0 if none is."""
     whole = sum((one.null_deviance for one in losses), Fraction(0))
     rest = sum((one.deviance for one in losses), Fraction(0))

@@ -41,9 +41,9 @@ from math import ceil, floor, frexp, inf, sqrt
 
 import numpy as np
 
-from veilsum.models.fineness import MOST_BITS, Fineness, triangle
-from veilsum.models.glm import FirstStatistics, ResponseStatistics, Scales
-from veilsum.models.systems import System
+from veilsum.models.fineness import MOST_BITS, Fineness, triangle_of_model_matrix
+from veilsum.models.glm import FirstStatistics, GlmScales, ResponseStatistics
+from veilsum.models.systems import InformationSystem
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.elementary import exp
 from veilsum.numbers.units import Integers
@@ -93,7 +93,7 @@ class KnownInformation:
 
     Attributes:
         point: coefficients at which it was taken.
-        matrix: in the coordinates of `Scales.columns`.
+        matrix: in the coordinates of `GlmScales.columns`.
         entries: the same for whole numbers of columns.
         error: largest rounding error of each of these.
     """
@@ -121,14 +121,14 @@ class KnownInformation:
         """
         p = len(powers)
         entries, errors = np.empty((p, p)), np.empty((p, p))
-        for (j, k), one in zip(triangle(p), error, strict=True):
+        for (j, k), one in zip(triangle_of_model_matrix(p), error, strict=True):
             scale = Fraction(2) ** -(powers[j] + powers[k])
             entries[j, k] = entries[k, j] = float(Fraction(matrix[j, k]) * scale)
             errors[j, k] = errors[k, j] = one
         return cls(point, matrix, entries, errors)
 
 
-def improved_information(
+def improved_model_information(
     matrix: Integers, powers: Sequence[int], step: Vector, change: Sequence[Fraction]
 ) -> Integers:
     """Return an information that explains how means have changed along a step.
@@ -157,7 +157,7 @@ def improved_information(
     if not (explained > 0 and 0 < seen < 16 * explained and explained < 16 * seen):
         return matrix
     p, found = len(powers), matrix.copy()
-    for j, k in triangle(p):
+    for j, k in triangle_of_model_matrix(p):
         more = up[j] * up[k] / seen - along[j] * along[k] / explained
         found[j, k] = found[k, j] = round(Fraction(found[j, k]) + more)
     return found
@@ -166,7 +166,7 @@ def improved_information(
 class RoundPlanner:
     """Units and windows of the next round, from public totals alone."""
 
-    def __init__(self, scales: Scales, first: FirstStatistics, digits: int) -> None:
+    def __init__(self, scales: GlmScales, first: FirstStatistics, digits: int) -> None:
         self.scales, self.digits = scales, digits
         self.n_rows = int(first.n_rows)
         self.reach = [float(of.reach) for of in scales.measures.design]
@@ -178,7 +178,9 @@ class RoundPlanner:
         ]
         self._gram_error = [
             float(self.n_rows * unit * powers[j] * powers[k] / 2)
-            for (j, k), unit in zip(triangle(p), scales.gram_units, strict=True)
+            for (j, k), unit in zip(
+                triangle_of_model_matrix(p), scales.gram_units, strict=True
+            )
         ]
 
     @property
@@ -194,7 +196,7 @@ class RoundPlanner:
     def length(self, along: Vector) -> float:
         """Return an upper bound of |d|: d'Gd is over pooled rows."""
         d, total = along.tolist(), 0.0
-        pairs = triangle(len(d))
+        pairs = triangle_of_model_matrix(len(d))
         for (j, k), error in zip(pairs, self._gram_error, strict=True):
             both = (1.0 if j == k else 2.0) * d[j] * d[k]
             part = both * self._gram[j][k]
@@ -214,7 +216,7 @@ class RoundPlanner:
     def _weight_slope(self) -> float:
         return self.scales.family.weight_slope(self.scales.agreed)
 
-    def blur(self, system: System, information: KnownInformation) -> float:
+    def blur(self, system: InformationSystem, information: KnownInformation) -> float:
         """Return the largest part of a variance that rounding may have made.
 
         Args:
@@ -288,7 +290,10 @@ class RoundPlanner:
             matrix: in coordinates that are coefficients over 2^power.
             point: at which it was taken.
         """
-        pairs, powers = triangle(self.scales.n_columns), self.scales.columns
+        pairs, powers = (
+            triangle_of_model_matrix(self.scales.n_columns),
+            self.scales.columns,
+        )
         rounding = [self.n_rows * 2.0**-power / 2.0 for power in fineness.matrix]
         sizes = [
             sqrt(max(float(matrix[j, j] * Fraction(4) ** -powers[j]), 0.0) + error)
@@ -329,7 +334,7 @@ class RoundPlanner:
 
     def fineness(
         self,
-        system: System,
+        system: InformationSystem,
         step: float,
         change: float,
         dispersion: float,
@@ -357,7 +362,7 @@ class RoundPlanner:
             float(one * Fraction(4) ** -power)
             for one, power in zip(system.diagonal(), powers, strict=True)
         ]
-        inflation = _inflation(system)
+        inflation = _model_error_inflation(system)
         worst = 2.0 / self.n_rows
         # On the way, as large as the errors of Newton's own steps, which shrink.
         quality = ON_THE_WAY
@@ -370,17 +375,21 @@ class RoundPlanner:
             noise /= sqrt(lengthened) ** 3
         noise *= worst * sqrt(min(dispersion, 1.0)) / inflation
         along = tuple(
-            min(_power_for(noise * sqrt(size)), self.scales.pull, MOST_BITS - bits)
+            min(
+                _power_for_round_unit(noise * sqrt(size)),
+                self.scales.pull,
+                MOST_BITS - bits,
+            )
             for size, bits in zip(sizes, self.scales.mean_bits, strict=True)
         )
         part *= worst / (inflation * inflation)
         matrix = tuple(
             min(
-                _power_for(part * sqrt(sizes[j]) * sqrt(sizes[k])),
+                _power_for_round_unit(part * sqrt(sizes[j]) * sqrt(sizes[k])),
                 powers[j] + powers[k],
                 MOST_BITS - self.scales.entry_bits(j, k),
             )
-            for j, k in triangle(p if information else 0)
+            for j, k in triangle_of_model_matrix(p if information else 0)
         )
         return Fineness(matrix, along, last=last)
 
@@ -420,7 +429,7 @@ class RoundPlanner:
         start = p * (p + 1) // 2
 
         def keep(place: int, centre: Fraction, window: float, power: int) -> None:
-            centres[place], reaches[place] = _counted(
+            centres[place], reaches[place] = _counted_round_total(
                 centre, window, power, self.n_rows
             )
             # What the answer follows from is whole: no total before it decides.
@@ -436,7 +445,7 @@ class RoundPlanner:
             place = scales.places["cumulants"]
             middle, window = self._middle(windows.cumulants, known)
             keep(start + p + place, middle, window, scales.numbers[place])
-        pairs = triangle(p if fineness.matrix else 0)
+        pairs = triangle_of_model_matrix(p if fineness.matrix else 0)
         for at, (power, (j, k)) in enumerate(zip(fineness.matrix, pairs, strict=True)):
             most = windows.weight * sqrt(self.diagonal(j) * self.diagonal(k))
             if windows.total_weight < inf:
@@ -466,7 +475,7 @@ class RoundPlanner:
 
     def _windows(
         self, to: Vector, known: KnownTotals, information: KnownInformation | None
-    ) -> _Windows | None:
+    ) -> _RoundWindows | None:
         family, along = self.scales.family, to - known.point
         exact = [
             Fraction(one) - Fraction(by)
@@ -492,7 +501,7 @@ class RoundPlanner:
                     centre, window = mean + Fraction(second[0][k]), second[1][k]
                 means.append((centre, window * ENLARGED))
             ends = slope - spare, slope + spare + Fraction(bends * ENLARGED)
-            return _Windows(means, ends, weight, inf)
+            return _RoundWindows(means, ends, weight, inf)
         place = self.scales.intercept
         if not family.exponential or place is None:
             return None
@@ -507,7 +516,7 @@ class RoundPlanner:
         ]
         bends = max(growth - 1.0 - far, 0.0) * total
         ends = slope - spare, slope + spare + Fraction(bends)
-        return _Windows(means, ends, weight, growth * total)
+        return _RoundWindows(means, ends, weight, growth * total)
 
     def _second_order(
         self,
@@ -536,7 +545,7 @@ class RoundPlanner:
 
 
 @dataclass(frozen=True)
-class _Windows:
+class _RoundWindows:
     """Where the next totals are: means by centre and distance, cumulants' change.
 
     Attributes:
@@ -550,7 +559,7 @@ class _Windows:
     total_weight: float
 
 
-def _inflation(system: System) -> float:
+def _model_error_inflation(system: InformationSystem) -> float:
     """Return by how much errors of single columns may add up in a coefficient."""
     inverse = system.inverse().tolist()
     sizes = [sqrt(float(one)) for one in system.diagonal()]
@@ -561,12 +570,12 @@ def _inflation(system: System) -> float:
     )
 
 
-def _power_for(unit: float) -> int:
+def _power_for_round_unit(unit: float) -> int:
     """Return the least power s with 2^-s <= unit."""
     return 1 - frexp(unit)[1]
 
 
-def _counted(
+def _counted_round_total(
     centre: Fraction, window: float, power: int, n_rows: int
 ) -> tuple[int, int]:
     """Return the number that a total is counted from, and how far it is away at most.

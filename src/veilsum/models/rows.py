@@ -18,18 +18,18 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray, Vector
-from veilsum.numbers.compiled import compiled
+from veilsum.numbers.compiled import compiled_or_plain
 from veilsum.numbers.layout import union_of_columns
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.numbers.units import (
     BLOCK_ROWS,
     ROW_BITS,
-    Measure,
+    UnitMeasure,
     WholeColumn,
     WholeRows,
-    decimal_unit,
-    inferred_measure,
-    power_unit,
+    decimal_unit_of_numbers,
+    inferred_unit_measure,
+    power_of_two_unit,
 )
 
 Design = Float[FloatArray, "n p"]  # one row per observation, one column per coefficient
@@ -92,10 +92,10 @@ class Rows:
     ) -> Rows:
         """Return rows of these numbers; float64 arrays are used without a copy."""
         return cls(
-            _floats(design, what="the design"),
-            _floats(response, what="the response"),
-            None if weights is None else _floats(weights, what="weights"),
-            None if offset is None else _floats(offset, what="the offset"),
+            _model_row_floats(design, what="the design"),
+            _model_row_floats(response, what="the response"),
+            None if weights is None else _model_row_floats(weights, what="weights"),
+            None if offset is None else _model_row_floats(offset, what="the offset"),
         )
 
     @property
@@ -129,7 +129,7 @@ class Rows:
         return values if self.offset is None else values + self.offset
 
 
-def gram(design: Design, weights: PerRow | None) -> Gram:
+def gram_of_model_rows(design: Design, weights: PerRow | None) -> Gram:
     """Return X'WX; the product of an array with itself costs half of another one."""
     scaled = design if weights is None else design * np.sqrt(weights)[:, None]
     return scaled.T @ scaled
@@ -140,7 +140,7 @@ def gram(design: Design, weights: PerRow | None) -> Gram:
 # Of a response that must be above 0 the least one keeps so many, where units are made.
 POSITIVE_BITS = 30
 # A column of ones.
-ONES = Measure(Fraction(1), 1, 1)
+ONES = UnitMeasure(Fraction(1), 1, 1)
 
 
 @dataclass(frozen=True)
@@ -171,28 +171,28 @@ class RowMeasures:
         row_bits: all parties together have at most 2^row_bits rows.
     """
 
-    design: tuple[Measure, ...]
-    response: Measure
-    weights: Measure | None = None
-    offset: Measure | None = None
+    design: tuple[UnitMeasure, ...]
+    response: UnitMeasure
+    weights: UnitMeasure | None = None
+    offset: UnitMeasure | None = None
     row_bits: int = ROW_BITS
 
     @classmethod
     def of(
         cls,
-        design: Sequence[Measure],
-        response: Measure,
+        design: Sequence[UnitMeasure],
+        response: UnitMeasure,
         *,
         intercept: int | None,
-        weights: Measure | None = None,
-        offset: Measure | None = None,
+        weights: UnitMeasure | None = None,
+        offset: UnitMeasure | None = None,
         row_bits: int = ROW_BITS,
     ) -> RowMeasures:
         columns = list(design)
         if intercept is not None:
-            columns = [_centred(one) for one in columns]
+            columns = [_centred_row_measure(one) for one in columns]
             columns[intercept] = ONES
-            response = _centred(response)
+            response = _centred_row_measure(response)
         return cls(tuple(columns), response, weights, offset, row_bits)
 
     @classmethod
@@ -213,9 +213,13 @@ class RowMeasures:
                 "no party has a row: there is nothing to count", code="no-rows"
             )
 
-        def of(what: str) -> Measure | None:
+        def of(what: str) -> UnitMeasure | None:
             found = [getattr(part, what) for part in parts]
-            return None if found[0] is None else inferred_measure(np.concatenate(found))
+            return (
+                None
+                if found[0] is None
+                else inferred_unit_measure(np.concatenate(found))
+            )
 
         low = np.min([part.design.min(axis=0) for part in parts], axis=0)
         high = np.max([part.design.max(axis=0) for part in parts], axis=0)
@@ -223,20 +227,23 @@ class RowMeasures:
         design = []
         for k in range(parts[0].n_columns):
             # Columns with a few decimals only are gone through.
-            if np.isfinite(high[k] - low[k]) and decimal_unit(sample[:, k]) is None:
-                design.append(Measure.of(float(low[k]), float(high[k])))
+            if (
+                np.isfinite(high[k] - low[k])
+                and decimal_unit_of_numbers(sample[:, k]) is None
+            ):
+                design.append(UnitMeasure.of(float(low[k]), float(high[k])))
             else:
                 values = [part.design[:, k] for part in parts]
-                design.append(inferred_measure(np.concatenate(values)))
-        response = cast("Measure", of("response"))
+                design.append(inferred_unit_measure(np.concatenate(values)))
+        response = cast("UnitMeasure", of("response"))
         if positive and response.made:
             least, most = (
                 float(limit([limit(part.response) for part in parts]))
                 for limit in (np.min, np.max)
             )
             if least > 0.0:
-                unit = min(response.unit, power_unit(least, POSITIVE_BITS))
-                response = Measure.of(least, most, unit)
+                unit = min(response.unit, power_of_two_unit(least, POSITIVE_BITS))
+                response = UnitMeasure.of(least, most, unit)
         return cls.of(
             design,
             response,
@@ -254,7 +261,7 @@ class RowMeasures:
     ) -> RowMeasures:
         """Return the measures with the table's columns that each is computed from."""
 
-        def name(one: Measure | None, columns: tuple[str, ...]) -> Any:
+        def name(one: UnitMeasure | None, columns: tuple[str, ...]) -> Any:
             return None if one is None else replace(one, columns=columns)
 
         return RowMeasures(
@@ -307,7 +314,7 @@ class RowMeasures:
         if not rows.n_rows:
             return
         low, high = rows.design.min(axis=0), rows.design.max(axis=0)
-        parts: list[tuple[str, Measure, Array[Any]]] = []
+        parts: list[tuple[str, UnitMeasure, Array[Any]]] = []
         for k, measure in enumerate(self.design):
             ends = np.array([low[k], high[k]])
             if not measure.has(ends):
@@ -339,8 +346,8 @@ class RowMeasures:
             chunk = slice(first, min(first + 32 * BLOCK_ROWS, rows.n_rows))
             design, response = rows.design[chunk], rows.response[chunk]
             response = self.response.whole(response)
-            weights = _column(self.weights, rows.weights, chunk)
-            offset = _column(self.offset, rows.offset, chunk)
+            weights = _column_of_model_rows(self.weights, rows.weights, chunk)
+            offset = _column_of_model_rows(self.offset, rows.offset, chunk)
             for start in range(0, len(response), BLOCK_ROWS):
                 piece = slice(start, start + BLOCK_ROWS)
                 yield WholeBlock(
@@ -354,7 +361,11 @@ class RowMeasures:
         if self._wide or values.dtype == object:
             return self._columns(values)
         factors, divisors, centres = self._rule
-        quick = compiled(_count, values.size) if divisors is None else None
+        quick = (
+            compiled_or_plain(_count_model_rows, values.size)
+            if divisors is None
+            else None
+        )
         if quick is not None:
             found = np.empty(values.shape)
             quick(values, factors, centres, found)
@@ -394,7 +405,7 @@ class RowMeasures:
         return factors, divisors if (divisors != 1.0).any() else None, centres
 
 
-def _count(values: Any, factors: Any, centres: Any, found: Any) -> None:
+def _count_model_rows(values: Any, factors: Any, centres: Any, found: Any) -> None:
     # The same operations as by arrays, in the same order: the same bits.
     n, p = values.shape
     for i in range(n):
@@ -402,21 +413,21 @@ def _count(values: Any, factors: Any, centres: Any, found: Any) -> None:
             found[i, j] = np.rint(values[i, j] * factors[j]) - centres[j]
 
 
-def _centred(measure: Measure) -> Measure:
+def _centred_row_measure(measure: UnitMeasure) -> UnitMeasure:
     found = measure.centred()
     # Totals of wide numbers have no bit to spare; others are quicker as they are.
     return found if found.limbs < measure.limbs or measure.limbs > 2 else measure
 
 
-def _column(
-    measure: Measure | None, values: FloatArray | None, piece: slice
+def _column_of_model_rows(
+    measure: UnitMeasure | None, values: FloatArray | None, piece: slice
 ) -> WholeColumn | None:
     if measure is None or values is None:
         return None
     return measure.whole(values[piece])
 
 
-def _floats(values: ArrayLike, *, what: str) -> FloatArray:
+def _model_row_floats(values: ArrayLike, *, what: str) -> FloatArray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

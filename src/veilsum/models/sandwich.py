@@ -28,32 +28,32 @@ from flint import arb, arb_mat
 
 from veilsum.errors import InvalidInputError
 from veilsum.models import systems
-from veilsum.models.families import Gaussian
+from veilsum.models.families import GaussianFamily
 from veilsum.models.glm import (
+    GlmScales,
     RoundWeights,
     RowBlock,
-    Scales,
-    bits_below,
-    row_blocks,
+    glm_bits_below,
+    glm_row_blocks,
 )
-from veilsum.models.plausible import check_matrix, check_total
+from veilsum.models.plausible import check_plausible_matrix, check_plausible_total
 from veilsum.models.rows import Gram, PerRow, Rows
-from veilsum.models.systems import as_balls
+from veilsum.models.systems import system_rows_as_balls
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.layout import (
     COUNTED,
     ONE,
-    Layout,
-    number,
-    padding,
+    NumberLayout,
+    layout_number,
+    layout_padding,
+    layout_symmetric,
     range_within_bits,
-    symmetric,
 )
 from veilsum.numbers.units import (
     CrossSum,
     GramSum,
     Integers,
-    limbs_of,
+    limbs_of_bits,
     sum_bits,
 )
 
@@ -96,10 +96,10 @@ class MeatRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class Meat:
+class SandwichMeat:
     """The middle of a sandwich, for rows that are counted in some scales."""
 
-    scales: Scales
+    scales: GlmScales
     errors: Errors
 
     @property
@@ -119,17 +119,23 @@ class Meat:
         return "row_scores_by_leverage" if self.needs_leverages else "row_scores"
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Products of scores, whose units follow from the request; rows near 1."""
         rows = self.scales.measures.row_bits
         bits = sum_bits([ROOT_BITS] * 2, rows)
         if self.by_party:
             bits = sum_bits([SCORE_BITS] * 2, PARTY_BITS)
-        near = number("leverage_rows", bits=sum_bits([0], rows), row_range=COUNTED)
+        near = layout_number(
+            "leverage_rows", bits=sum_bits([0], rows), row_range=COUNTED
+        )
         ranges = [range_within_bits(SCORE_BITS if self.by_party else ROOT_BITS)]
         n_columns = self.scales.n_columns
-        scores = symmetric(self.key, (ONE,) * n_columns, bits, ranges * n_columns)
-        return Layout((scores, near if self.needs_leverages else padding(1)))
+        scores = layout_symmetric(
+            self.key, (ONE,) * n_columns, bits, ranges * n_columns
+        )
+        return NumberLayout(
+            (scores, near if self.needs_leverages else layout_padding(1))
+        )
 
     def request(
         self, coefficients: Vector, bread: Callable[[], arb_mat]
@@ -144,7 +150,7 @@ class Meat:
         if self.needs_leverages:
 
             def balls() -> arb_mat:
-                by = as_balls(self._to_whole)
+                by = system_rows_as_balls(self._to_whole)
                 return by * bread() * by.transpose()
 
             inverse = systems.nearest_float_covariances(balls)
@@ -170,13 +176,13 @@ class Meat:
         """Return an e with |g| < 2^e for every row that the agreement allows."""
         agreed = self.scales.agreed
         most = self.scales.limits.pull
-        if isinstance(self.scales.family, Gaussian):
+        if isinstance(self.scales.family, GaussianFamily):
             parts = zip(self.scales.measures.design, point.tolist(), strict=True)
             reached = sum(of.reach * abs(one) for of, one in parts) + agreed.offset
             most = 1.001 * (max(abs(agreed.low), abs(agreed.high)) + reached)
         more = {"HC2": LEAST_LEFT_BITS // 2, "HC3": LEAST_LEFT_BITS}
         size = max(most * agreed.weight, np.finfo(float).tiny)
-        return bits_below(size) + more.get(self.errors, 0)
+        return glm_bits_below(size) + more.get(self.errors, 0)
 
     def _powers(self, point: Vector) -> list[int]:
         """Return the power m of 2 by which each column is scaled."""
@@ -189,12 +195,14 @@ class Meat:
     def check(self, found: Mapping[str, Any], n_rows: int) -> None:
         """Refuse a total that no rows within the agreed ranges have."""
         p, near = self.scales.n_columns, found.get("leverage_rows", 0)
-        check_total("rows with a leverage next to 1", near, 0, n_rows)
+        check_plausible_total("rows with a leverage next to 1", near, 0, n_rows)
         names = [f"x{k}" for k in range(p)]
         # All scores of parties together are as large as one row's here.
         reach, rows = (SCORE_BITS, 1) if self.by_party else (ROOT_BITS, n_rows)
         largest = [(1 << reach) + 1] * p
-        check_matrix("products of scores", found[self.key], names, largest, rows)
+        check_plausible_matrix(
+            "products of scores", found[self.key], names, largest, rows
+        )
 
     def statistics(self, rows: Rows, request: MeatRequest) -> Integers:
         """Return one party's part; the parties' parts are to be added.
@@ -208,21 +216,21 @@ class Meat:
         if self.by_party:
             pull = PULL_BITS - self._pull_bits(request.point)
             widest = max(of.bits for of in design)
-            cross = CrossSum(p, limbs_of(widest), limbs_of(PULL_BITS))
-            for block in row_blocks(self.scales.measures, rows):
+            cross = CrossSum(p, limbs_of_bits(widest), limbs_of_bits(PULL_BITS))
+            for block in glm_row_blocks(self.scales.measures, rows):
                 scaled = np.rint(self._pull(block, request, noted)[0] * 2.0**pull)
                 for part, piece in block.pieces:
                     cross.add(part, scaled[piece])
             found = [
-                _shifted(int(one), power - pull)
+                _shift_sandwich_number(int(one), power - pull)
                 for one, power in zip(cross.value.tolist(), powers, strict=True)
             ]
             score = np.array(found, dtype=object)
             return self.layout.pack(party_scores=np.outer(score, score))
-        gram, near = GramSum(p, limbs_of(ROOT_BITS)), 0
+        gram, near = GramSum(p, limbs_of_bits(ROOT_BITS)), 0
         usual = max(set(powers), key=powers.count)
         factors = np.array([2.0 ** (one - usual) for one in powers])
-        for block in row_blocks(self.scales.measures, rows):
+        for block in glm_row_blocks(self.scales.measures, rows):
             by, beyond = self._pull(block, request, noted)
             near += beyond
             scaled = by * 2.0**usual
@@ -236,7 +244,7 @@ class Meat:
     ) -> tuple[PerRow, int]:
         """Return g of rows as it enters, and how many have next to nothing left."""
         family, eta = self.scales.family, block.predictor(request.point)
-        if not isinstance(family, Gaussian):
+        if not isinstance(family, GaussianFamily):
             # The answer is next to a point where all rows were inside.
             limits = self.scales.limits
             eta = np.clip(eta, limits.low, limits.high)
@@ -245,7 +253,7 @@ class Meat:
         if not self.needs_leverages:
             noted.add(block, information)
             return found, 0
-        left = 1.0 - information * _forms(block, request.bread)
+        left = 1.0 - information * _sandwich_quadratic_forms(block, request.bread)
         near = int(np.count_nonzero(~(left >= LEAST_LEFT)))
         left = np.where(left >= LEAST_LEFT, left, LEAST_LEFT)
         by = 1.0 / (np.sqrt(left) if self.errors == "HC2" else left)
@@ -284,20 +292,20 @@ class Meat:
             factor = n_parties / (n_parties - 1) * ((n_rows - 1) / (n_rows - p))
 
         def balls() -> arb_mat:
-            half = as_balls(self._to_whole) * bread()
-            return half.transpose() * as_balls(scaled) * half * arb(factor)
+            half = system_rows_as_balls(self._to_whole) * bread()
+            return half.transpose() * system_rows_as_balls(scaled) * half * arb(factor)
 
         return systems.nearest_float_covariances(balls)
 
 
-def _shifted(whole: int, power: int) -> int:
+def _shift_sandwich_number(whole: int, power: int) -> int:
     """Return the whole number nearest to whole times 2^power; of two the upper one."""
     if power >= 0:
         return whole << power
     return (whole + (1 << -power - 1)) >> -power
 
 
-def _forms(block: RowBlock, matrix: FloatArray) -> PerRow:
+def _sandwich_quadratic_forms(block: RowBlock, matrix: FloatArray) -> PerRow:
     """Return z'B z of each row, in one order: no sum of BLAS's own making."""
     found = np.empty(len(block.response))
     for design, piece in block.pieces:

@@ -23,7 +23,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array, Vector, as_floats
 from veilsum.numbers.shapes import Bool, Float, Int
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 ConfType = Literal["log-log", "log", "plain"]
 CONF_TYPES: tuple[ConfType, ...] = get_args(ConfType)
@@ -38,13 +38,14 @@ NEAR = 2.0**-26
 
 
 @dataclass(frozen=True)
-class TimeGrid:
-    """Times that all parties agreed on; `TimeGrid.of` takes any that ascend.
+class SurvivalTimeGrid:
+    """Times that all parties agreed on; `SurvivalTimeGrid.of` takes any that ascend.
 
     An interval has its last time and not the one before; the first begins at 0 and has
     it. What goes on after the last time of all is censored there, whatever comes.
 
-    >>> grid, events = TimeGrid.of([1, 2, 4]), np.array([True, False, True, True, True])
+    >>> grid = SurvivalTimeGrid.of([1, 2, 4])
+    >>> events = np.array([True, False, True, True, True])
     >>> found = grid.tally(grid.found(np.array([0.5, 1, 3, 4, 9])), events)
     >>> found.events.tolist(), found.censored.tolist(), found.later.tolist()
     ([[1, 0, 2]], [[1, 0, 0]], [1])
@@ -75,7 +76,7 @@ class TimeGrid:
                 )
 
     @classmethod
-    def of(cls, times: ArrayLike) -> TimeGrid:
+    def of(cls, times: ArrayLike) -> SurvivalTimeGrid:
         return cls(np.atleast_1d(as_floats(times, what="times")))
 
     @property
@@ -89,7 +90,7 @@ class TimeGrid:
         between = (f"{a} to {b}" for a, b in pairwise(names))
         return f"up to {names[0]}", *between, f"after {names[-1]}"
 
-    def found(self, times: PerRow, measure: Measure | None = None) -> Places:
+    def found(self, times: PerRow, measure: UnitMeasure | None = None) -> Places:
         """Return in which interval each time is; `size` for after the last.
 
         What is measured has few values, each of which is looked up once.
@@ -112,7 +113,7 @@ class TimeGrid:
         events: Bool[Array[np.bool_], " n"],
         groups: Int[Array[np.integer], " n"] | None = None,
         n_groups: int = 1,
-    ) -> Ends:
+    ) -> SurvivalEnds:
         """Return how many rows end in each interval.
 
         Args:
@@ -128,19 +129,19 @@ class TimeGrid:
         counts = np.bincount(cells, minlength=2 * n_groups * width)
         censored, ended = counts.reshape(2, n_groups, width)
         later = censored[:, -1] + ended[:, -1]
-        return Ends(ended[:, :-1], censored[:, :-1], later)
+        return SurvivalEnds(ended[:, :-1], censored[:, :-1], later)
 
 
 @dataclass(frozen=True)
-class Ends:
+class SurvivalEnds:
     """Where rows end, for each group and interval."""
 
     events: ByGroup
     censored: ByGroup
     later: Int[Array[np.int64], " g"]
 
-    def __add__(self, other: Ends) -> Ends:
-        return Ends(
+    def __add__(self, other: SurvivalEnds) -> SurvivalEnds:
+        return SurvivalEnds(
             self.events + other.events,
             self.censored + other.censored,
             self.later + other.later,
@@ -157,7 +158,7 @@ class Ends:
         return np.stack([without, self.events.sum(axis=1)])
 
 
-class Estimate(NamedTuple):
+class SurvivalEstimate(NamedTuple):
     """A number with its interval; nan for an end that the curve does not reach."""
 
     value: float
@@ -165,7 +166,7 @@ class Estimate(NamedTuple):
     high: float
 
 
-class Mean(NamedTuple):
+class SurvivalMean(NamedTuple):
     value: float
     standard_error: float
 
@@ -241,7 +242,7 @@ class SurvivalCurve:
             level: how often it holds.
             conf_type: normal on this scale; log-log has no interval at 0 and at 1.
         """
-        z, found = _normal(level), self.survival
+        z, found = _survival_normal_quantile(level), self.survival
         with np.errstate(all="ignore"):
             if conf_type == "plain":
                 half = z * self.standard_error
@@ -262,7 +263,7 @@ class SurvivalCurve:
 
     def quantile(
         self, p: float, level: float = 0.95, conf_type: ConfType = "log-log"
-    ) -> Estimate:
+    ) -> SurvivalEstimate:
         """Return when a part p has had the event, at an agreed time.
 
         Where the curve is flat at that level, it is the middle, as in R.
@@ -273,10 +274,10 @@ class SurvivalCurve:
                 code="quantile-out-of-range",
             )
         curves = (self.survival, *self.interval(level, conf_type))
-        return Estimate(*(self._reached(one, 1.0 - p) for one in curves))
+        return SurvivalEstimate(*(self._reached(one, 1.0 - p) for one in curves))
 
     @property
-    def median(self) -> Estimate:
+    def median(self) -> SurvivalEstimate:
         return self.quantile(0.5)
 
     def _reached(self, curve: PerTime, level: float) -> float:
@@ -292,7 +293,7 @@ class SurvivalCurve:
         last = times[below[0]] if below.size else self.times[self.at_risk > 0][-1]
         return (first + float(last)) / 2.0
 
-    def restricted_mean(self, until: float | None = None) -> Mean:
+    def restricted_mean(self, until: float | None = None) -> SurvivalMean:
         """Return the area under the steps, by default up to the last time.
 
         Events count at the end of their intervals, so that on a coarse grid it is too
@@ -313,7 +314,7 @@ class SurvivalCurve:
         left = (self._exposed - self.events)[kept]
         with np.errstate(all="ignore"):
             each = np.where(left, self.events[kept] / (self._exposed[kept] * left), 0.0)
-        return Mean(float(areas.sum()), float(np.sqrt(np.sum(after**2 * each))))
+        return SurvivalMean(float(areas.sum()), float(np.sqrt(np.sum(after**2 * each))))
 
 
 @dataclass(frozen=True)
@@ -327,7 +328,7 @@ class LogRank:
     p: float
 
 
-def log_rank(ends: Ends) -> LogRank | None:
+def log_rank_test_of_survival(ends: SurvivalEnds) -> LogRank | None:
     """Return the test; None if fewer than two groups could have had an event."""
     events, cells = ends.events, ends.cells
     at_risk = np.cumsum(cells[:, ::-1], axis=1)[:, :0:-1]
@@ -346,7 +347,7 @@ def log_rank(ends: Ends) -> LogRank | None:
     return LogRank(events.sum(axis=1), expected, statistic, df, p)
 
 
-def _normal(level: float) -> float:
+def _survival_normal_quantile(level: float) -> float:
     if not 0.0 < level < 1.0:
         raise InvalidInputError(
             f"a level is between 0 and 1, found {level}", code="level-out-of-range"

@@ -20,7 +20,7 @@ from flint import arb, arb_mat, ctx, fmpq, fmpz_mat, nmod_mat
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.rows import Gram
-from veilsum.numbers.arrays import Array, Vector, as_vector, listed_names
+from veilsum.numbers.arrays import Array, Vector, as_float_vector, listed_names
 
 Exact: TypeAlias = int | Fraction
 
@@ -34,7 +34,7 @@ PRIME = 2**63 - 25
 
 
 @dataclass(frozen=True, eq=False)
-class System:
+class InformationSystem:
     """A regular symmetric A = I + diag(ridge), kept as whole numbers over one number.
 
     Attributes:
@@ -56,7 +56,7 @@ class System:
         names: Sequence[str],
         ridge: Sequence[Exact] | None = None,
         intercept: tuple[int, Sequence[Exact]] | None = None,
-    ) -> System:
+    ) -> InformationSystem:
         """Return the system; a singular matrix names its columns.
 
         Args:
@@ -83,7 +83,7 @@ class System:
             )
         numbers, denominator = over_common_denominator(table.ravel().tolist())
         whole = fmpz_mat(n, n, numbers)
-        if not is_regular(whole):
+        if not is_regular_system_matrix(whole):
             null, dimension = nmod_mat(whole, PRIME).nullspace()
             parts = [[int(one) for one in part] for part in null.tolist()]
             if intercept is not None:
@@ -98,7 +98,7 @@ class System:
             culprits = [
                 name for name, part in zip(names, parts, strict=True) if any(part)
             ]
-            raise dependent_columns(culprits, dimension)
+            raise dependent_model_columns(culprits, dimension)
         return cls(whole, denominator, penalty, tuple(names))
 
     def entry(self, row: int, column: int) -> Fraction:
@@ -152,7 +152,10 @@ class System:
         if not any(self.ridge):
             return inverse
         # A^-1 (A - ridge) A^-1
-        n, penalty = len(self.names), [arb(as_fmpq(one)) for one in self.ridge]
+        n, penalty = (
+            len(self.names),
+            [arb(system_number_as_fmpq(one)) for one in self.ridge],
+        )
         pairs = zip(penalty * n, inverse.transpose().entries(), strict=True)
         biased = arb_mat(n, n, [one * entry for one, entry in pairs]).transpose()
         return inverse - inverse.transpose() * biased
@@ -169,7 +172,8 @@ class System:
         def balls() -> list[arb]:
             inverse = self.inverse_balls()
             taken = [
-                arb(as_fmpq(one)) * inverse[k, k] for k, one in enumerate(self.ridge)
+                arb(system_number_as_fmpq(one)) * inverse[k, k]
+                for k, one in enumerate(self.ridge)
             ]
             return [arb(len(self.names)) - sum(taken, arb(0))]
 
@@ -200,7 +204,7 @@ class System:
         return float(np.linalg.eigvalsh(scaled)[-1] / least)
 
 
-def dependent_columns(
+def dependent_model_columns(
     names: Sequence[str], dimension: int, *, ridge: bool = True
 ) -> InvalidInputError:
     return InvalidInputError(
@@ -212,7 +216,7 @@ def dependent_columns(
     )
 
 
-def is_regular(matrix: fmpz_mat) -> bool:
+def is_regular_system_matrix(matrix: fmpz_mat) -> bool:
     n = matrix.nrows()
     return nmod_mat(matrix, PRIME).rank() == n or matrix.rank() == n
 
@@ -224,12 +228,14 @@ def over_common_denominator(numbers: Sequence[Exact]) -> tuple[list[int], int]:
     return [one.numerator * (bottom // one.denominator) for one in numbers], bottom
 
 
-def as_fmpq(number: Exact) -> fmpq:
+def system_number_as_fmpq(number: Exact) -> fmpq:
     return fmpq(number.numerator, number.denominator)
 
 
-def as_balls(lines: Sequence[Sequence[Exact]]) -> arb_mat:
-    return arb_mat([[arb(as_fmpq(one)) for one in line] for line in lines])
+def system_rows_as_balls(lines: Sequence[Sequence[Exact]]) -> arb_mat:
+    return arb_mat(
+        [[arb(system_number_as_fmpq(one)) for one in line] for line in lines]
+    )
 
 
 # From balls to float64
@@ -249,19 +255,21 @@ def nearest_float_solution(
 
     def look() -> tuple[Sequence[arb], list[float | None]]:
         found = balls()
-        return found, [_nearest(one) for one in found]
+        return found, [_nearest_float_of_ball(one) for one in found]
 
     looked = None
     for precision in PRECISIONS if exact is None else PRECISIONS[:3]:
-        looked = _at(precision, look)
+        looked = _solve_system_at_precision(precision, look)
         if looked is not None and None not in looked[1]:
             return np.array(looked[1], dtype=np.float64)
     if exact is not None:
-        return np.array([_quotient(int(one.p), int(one.q)) for one in exact()])
+        return np.array(
+            [_coefficient_quotient(int(one.p), int(one.q)) for one in exact()]
+        )
     if looked is None:
         raise NumericalError(UNDETERMINED, code="undetermined")
     return np.array(
-        [0.0 if one.contains(0) else _float(one.mid()) for one in looked[0]]
+        [0.0 if one.contains(0) else _float_of_ball_end(one.mid()) for one in looked[0]]
     )
 
 
@@ -274,7 +282,7 @@ def nearest_float_covariances(balls: Callable[[], arb_mat]) -> Gram:
     def look() -> Gram | None:
         found = balls()
         n = found.nrows()
-        variances = [_nearest(found[k, k]) for k in range(n)]
+        variances = [_nearest_float_of_ball(found[k, k]) for k in range(n)]
         if None in variances:
             return None
         sizes = np.abs(np.array(variances, dtype=np.float64))
@@ -282,9 +290,9 @@ def nearest_float_covariances(balls: Callable[[], arb_mat]) -> Gram:
         matrix = np.empty((n, n))
         for i in range(n):
             for j in range(i + 1):
-                number = _nearest(found[i, j])
+                number = _nearest_float_of_ball(found[i, j])
                 if number is None:
-                    largest = _float(found[i, j].abs_upper())
+                    largest = _float_of_ball_end(found[i, j].abs_upper())
                     if largest > least[i] * (least[j] / NO_COVARIANCE):
                         return None
                     number = 0.0
@@ -292,7 +300,7 @@ def nearest_float_covariances(balls: Callable[[], arb_mat]) -> Gram:
         return matrix
 
     for precision in PRECISIONS:
-        matrix = _at(precision, look)
+        matrix = _solve_system_at_precision(precision, look)
         if matrix is not None:
             return matrix
     raise NumericalError(UNDETERMINED, code="undetermined")
@@ -301,7 +309,9 @@ def nearest_float_covariances(balls: Callable[[], arb_mat]) -> Gram:
 Found = TypeVar("Found")
 
 
-def _at(precision: int, look: Callable[[], Found]) -> Found | None:
+def _solve_system_at_precision(
+    precision: int, look: Callable[[], Found]
+) -> Found | None:
     with ctx.workprec(precision):
         try:
             return look()
@@ -309,21 +319,21 @@ def _at(precision: int, look: Callable[[], Found]) -> Found | None:
             return None
 
 
-def _nearest(ball: arb) -> float | None:
+def _nearest_float_of_ball(ball: arb) -> float | None:
     if not ball.is_finite():
         return None
-    low, high = _float(ball.lower()), _float(ball.upper())
+    low, high = _float_of_ball_end(ball.lower()), _float_of_ball_end(ball.upper())
     return low if low == high else None
 
 
-def _float(end: arb) -> float:
+def _float_of_ball_end(end: arb) -> float:
     mantissa, exponent = map(int, end.man_exp())
     if exponent >= 0:
-        return _quotient(mantissa << exponent, 1)
-    return _quotient(mantissa, 1 << -exponent)
+        return _coefficient_quotient(mantissa << exponent, 1)
+    return _coefficient_quotient(mantissa, 1 << -exponent)
 
 
-def _quotient(top: int, bottom: int) -> float:
+def _coefficient_quotient(top: int, bottom: int) -> float:
     try:
         return top / bottom  # of integers: Python rounds it once
     except OverflowError:
@@ -337,7 +347,7 @@ def _quotient(top: int, bottom: int) -> float:
 # What regressions check
 
 
-def ridge_penalties(
+def ridge_penalties_of_model(
     ridge: float | Sequence[float] | Vector, *, n_columns: int, intercept: int | None
 ) -> Vector:
     """Return what each squared coefficient costs.
@@ -345,7 +355,7 @@ def ridge_penalties(
     One number is for every column but the intercept, which is free; a list has one
     number for each column, the intercept too.
     """
-    penalty = as_vector(ridge, dim=n_columns, what="ridge").copy()
+    penalty = as_float_vector(ridge, dim=n_columns, what="ridge").copy()
     if (penalty < 0.0).any():
         raise InvalidInputError(
             f"ridge must not be negative, found {penalty.min():g}",
@@ -356,7 +366,7 @@ def ridge_penalties(
     return penalty
 
 
-def column_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]:
+def model_column_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]:
     found = tuple(f"x{k}" for k in range(n_columns)) if names is None else tuple(names)
     if len(found) != n_columns or len(set(found)) != n_columns:
         raise InvalidInputError(
@@ -367,7 +377,7 @@ def column_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]
     return found
 
 
-def check_intercept(intercept: int | None, n_columns: int) -> None:
+def check_model_intercept(intercept: int | None, n_columns: int) -> None:
     if intercept is not None and not 0 <= intercept < n_columns:
         raise InvalidInputError(
             f"the intercept must be one of the columns 0 to {n_columns - 1}, "
@@ -376,7 +386,7 @@ def check_intercept(intercept: int | None, n_columns: int) -> None:
         )
 
 
-def check_rows(n_rows: float, degrees: float) -> None:
+def check_model_rows(n_rows: float, degrees: float) -> None:
     """Refuse as many coefficients in effect as rows: their scatter is unknown."""
     # Half a row: what is less is the rounding of a sum of whole rows.
     if n_rows - degrees < 0.5:

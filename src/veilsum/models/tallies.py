@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray, Vector, as_floats
 from veilsum.numbers.shapes import Float, Int
-from veilsum.numbers.units import Integers, Measure
+from veilsum.numbers.units import Integers, UnitMeasure
 
 Codes = Int[Array[np.int64], "n axes"]
 Cells = Float[FloatArray, "..."]  # one axis for each variable
@@ -29,7 +29,7 @@ MOST_CELLS = 2**24
 
 
 @dataclass(frozen=True)
-class Histogram:
+class TallyHistogram:
     """Pooled counts on edges.
 
     Attributes:
@@ -48,7 +48,7 @@ class Histogram:
     def total(self) -> float:
         return self.below + float(self.counts.sum()) + self.above
 
-    def quantile(self, share: float, measure: Measure) -> Quantile:
+    def quantile(self, share: float, measure: UnitMeasure) -> TallyQuantile:
         """Return between which values a quantile lies, which the counts prove.
 
         Args:
@@ -64,7 +64,7 @@ class Histogram:
             )
         held = np.array([self.below, *self.counts, self.above])
         if not (n := int(self.total)):
-            return Quantile(share, nan, nan, nan)
+            return TallyQuantile(share, nan, nan, nan)
         upto = np.cumsum(held)
         # As R's type 1: the least value that so many are not above.
         place = int(np.searchsorted(upto, ceil(n * Fraction(repr(share)))))
@@ -80,11 +80,11 @@ class Histogram:
         before = upto[place] - held[place]
         part = float((n * share - before) / held[place])
         between = low + min(max(part, 0.0), 1.0) * (high - low)
-        return Quantile(share, low, high, between)
+        return TallyQuantile(share, low, high, between)
 
 
 @dataclass(frozen=True)
-class Quantile:
+class TallyQuantile:
     """Where a quantile lies, as counts at agreed thresholds tell.
 
     Attributes:
@@ -100,8 +100,8 @@ class Quantile:
 
 
 @dataclass(frozen=True)
-class Bins:
-    """Edges that all parties agreed on; `Bins.of` takes any ascending numbers.
+class TallyBins:
+    """Edges that all parties agreed on; `TallyBins.of` takes any ascending numbers.
 
     >>> Bins.of([0, 10, 20]).tally([-1, 0, 9, 10, 20, 21]).tolist()
     [1, 2, 2, 1]
@@ -123,7 +123,7 @@ class Bins:
             )
 
     @classmethod
-    def of(cls, edges: ArrayLike) -> Bins:
+    def of(cls, edges: ArrayLike) -> TallyBins:
         return cls(np.atleast_1d(as_floats(edges, what="edges")))
 
     @property
@@ -143,16 +143,16 @@ class Bins:
 
     def places(self, values: ArrayLike) -> Array[Any]:
         """Return where each value is: 0 for below the first edge."""
-        found = _flat_numbers(values)
+        found = _flat_tally_numbers(values)
         place = np.searchsorted(self.edges, found, side="right")
         place[found == self.edges[-1]] -= 1  # the last bin has both its edges
         return place
 
-    def unpack(self, total: Integers) -> Histogram:
-        _check_size(total, self.size, what=f"{self.size - 2} bins")
+    def unpack(self, total: Integers) -> TallyHistogram:
+        _check_tally_size(total, self.size, what=f"{self.size - 2} bins")
         numbers = total.astype(np.float64)
         below, counts, above = np.split(numbers, [1, self.size - 1])
-        return Histogram(self.edges, below.item(), counts, above.item())
+        return TallyHistogram(self.edges, below.item(), counts, above.item())
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class CrossTable:
         return np.bincount(cells, minlength=self.size)
 
     def unpack(self, total: Integers) -> Cells:
-        _check_size(total, self.size, what=f"{self.size} cells")
+        _check_tally_size(total, self.size, what=f"{self.size} cells")
         return total.astype(np.float64).reshape(self.levels)
 
     def _checked(self, codes: ArrayLike) -> Codes:
@@ -229,7 +229,7 @@ class CrossTable:
         return rows
 
 
-def _flat_numbers(values: ArrayLike) -> FloatArray:
+def _flat_tally_numbers(values: ArrayLike) -> FloatArray:
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -250,7 +250,7 @@ def _flat_numbers(values: ArrayLike) -> FloatArray:
     return found
 
 
-def _check_size(total: Integers, size: int, *, what: str) -> None:
+def _check_tally_size(total: Integers, size: int, *, what: str) -> None:
     if total.shape != (size,):
         raise InvalidInputError(
             f"{what} have a total of {size} numbers, found shape {total.shape}",

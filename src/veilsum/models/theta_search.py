@@ -36,13 +36,13 @@ from veilsum.models.mixed import (
     ROOT_BITS,
     THETA_BITS,
     WEIGHT_BITS,
-    At,
     MixedModel,
-    Profile,
+    MixedModelProfile,
+    MixedModelRequest,
     Theta,
     mixed_model_float,
     random_effects_covariance,
-    triangle_places,
+    theta_triangle_places,
 )
 from veilsum.models.systems import UNDETERMINED
 from veilsum.numbers.arrays import FloatArray
@@ -89,13 +89,13 @@ class ThetaState:
         answer: at the end, the best after its last step.
     """
 
-    tried: At
-    best: Profile | None = None
+    tried: MixedModelRequest
+    best: MixedModelProfile | None = None
     step: Step | None = None
     size: float = 1.0
     doubted: bool = False
     rounds: int = 0
-    answer: Profile | None = None
+    answer: MixedModelProfile | None = None
 
     @property
     def converged(self) -> bool:
@@ -110,11 +110,11 @@ class ThetaSearch:
     def start(self) -> ThetaState:
         """Return the beginning: random effects as large as residuals, apart."""
         q = len(self.model.mixing.random)
-        theta = tuple(int(i == j) << THETA_BITS for i, j in triangle_places(q))
-        root = tuple(int(i == j) << ROOT_BITS for i, j in triangle_places(q))
-        return ThetaState(At(theta, FIRST_BITS, root))
+        theta = tuple(int(i == j) << THETA_BITS for i, j in theta_triangle_places(q))
+        root = tuple(int(i == j) << ROOT_BITS for i, j in theta_triangle_places(q))
+        return ThetaState(MixedModelRequest(theta, FIRST_BITS, root))
 
-    def propose(self, state: ThetaState) -> At:
+    def propose(self, state: ThetaState) -> MixedModelRequest:
         return state.tried
 
     def advance(self, state: ThetaState, total: Integers) -> ThetaState:
@@ -140,17 +140,20 @@ class ThetaSearch:
             self._shorter(after, best, here) if uphill else self._onwards(after, here)
         )
 
-    def _shorter(self, state: ThetaState, best: Profile, here: Profile) -> ThetaState:
+    def _shorter(
+        self, state: ThetaState, best: MixedModelProfile, here: MixedModelProfile
+    ) -> ThetaState:
         """Return a shorter step: to the least of a cubic through both ends."""
         gap = self.model.mixing.covariance(here.at.theta)
         gap -= self.model.mixing.covariance(best.at.theta)
         before, ahead = (
             _sum_of_products(
-                _slope(one), _floats(random_effects_covariance(one.root, gap))
+                _theta_profile_slope(one),
+                _theta_matrix_floats(random_effects_covariance(one.root, gap)),
             )
             for one in (best, here)
         )
-        step = _floats(random_effects_covariance(best.root, gap))
+        step = _theta_matrix_floats(random_effects_covariance(best.root, gap))
         rise = here.criterion - best.criterion
         third = before + ahead - 2.0 * rise
         half = 3.0 * rise - 2.0 * before - ahead
@@ -161,25 +164,25 @@ class ThetaSearch:
         part = min(max(part, 0.02), 0.7)
         doubted = state.doubted or state.step == "alike"
         after = replace(state, step=None, doubted=doubted, size=part * state.size)
-        return self._trying(after, best, _Metric.of(best), part * step, 1.0)
+        return self._trying(after, best, _ThetaMetric.of(best), part * step, 1.0)
 
-    def _onwards(self, state: ThetaState, here: Profile) -> ThetaState:
-        metric = _Metric.of(here)
-        model = _Alike(here, metric, self.model)
+    def _onwards(self, state: ThetaState, here: MixedModelProfile) -> ThetaState:
+        metric = _ThetaMetric.of(here)
+        model = _AlikeThetaCriterion(here, metric, self.model)
         scored, _ = model.least(1)
         kind: Step = "newton"
         found, shrinks = None, 1.0
         if here.at.weights:
-            found = _newton(here, metric, scored)
-        if found is not None and _size(found) > NEAR:
-            found = _shortened(found, NEWTON) if state.doubted else None
+            found = _theta_newton_step(here, metric, scored)
+        if found is not None and _theta_size(found) > NEAR:
+            found = _shorten_theta_step(found, NEWTON) if state.doubted else None
         if found is None:
             kind = "alike"
             found, shrinks = model.least(ALTERNATIONS)
-            found = _shortened(found, ALIKE)
+            found = _shorten_theta_step(found, ALIKE)
             if not _sum_of_products(metric.slope, found) < 0.0:
                 kind, found, shrinks = "newton", scored, 1.0
-        size = _size(found)
+        size = _theta_size(found)
         error = size
         if kind == "newton" and here.at.weights:
             error *= min(1.0, max(state.size, 2.0 ** (3 - here.at.second_bits)))
@@ -195,8 +198,8 @@ class ThetaSearch:
     def _trying(
         self,
         state: ThetaState,
-        best: Profile,
-        metric: _Metric,
+        best: MixedModelProfile,
+        metric: _ThetaMetric,
         step: Matrix,
         shrinks: float,
     ) -> ThetaState:
@@ -207,23 +210,25 @@ class ThetaSearch:
         now = theta_step_rounding(best) / shrinks
         bits = best.at.bits + frexp(now / wanted)[1]
         bits = min(max(bits, best.at.bits), MIXED_BITS)
-        root = _root(best, metric.whole + step)
+        root = _theta_step_root(best, metric.whole + step)
         weights = [
             round(mixed_model_float(best.weights[a, b] * fmpq(2) ** WEIGHT_BITS))
             for a in range(best.weights.nrows())
             for b in range(a + 1)
         ]
-        tried = At(theta, bits, root, tuple(weights))
+        tried = MixedModelRequest(theta, bits, root, tuple(weights))
         if (theta, bits) == (best.at.theta, best.at.bits):
             return replace(state, answer=best)
         return replace(state, tried=tried)
 
-    def _theta(self, best: Profile, metric: _Metric, step: Matrix) -> Theta:
+    def _theta(
+        self, best: MixedModelProfile, metric: _ThetaMetric, step: Matrix
+    ) -> Theta:
         """Return theta of T after a step, rounded to its unit; no entry too large."""
-        outer = _floats(best.root)
-        before = _floats(self.model.mixing.covariance(best.at.theta))
-        after = before + _between(outer, step)
-        whole = _between(outer, metric.whole)
+        outer = _theta_matrix_floats(best.root)
+        before = _theta_matrix_floats(self.model.mixing.covariance(best.at.theta))
+        after = before + _theta_congruence(outer, step)
+        whole = _theta_congruence(outer, metric.whole)
         some = range(len(after))
         limit = 4.0**MOST_THETA_BITS
         largest = np.diag(after).max()
@@ -240,34 +245,34 @@ class ThetaSearch:
         theta = []
         lower = [[0.0] * len(after) for _ in some]
         for j in some:
-            pivot = after[j, j] - _dot(lower[j][:j], lower[j][:j])
+            pivot = after[j, j] - _theta_dot(lower[j][:j], lower[j][:j])
             if pivot > NOTHING * whole[j, j]:
                 lower[j][j] = sqrt(pivot)
                 for i in some[j + 1 :]:
-                    rest = after[i, j] - _dot(lower[i][:j], lower[j][:j])
+                    rest = after[i, j] - _theta_dot(lower[i][:j], lower[j][:j])
                     lower[i][j] = rest / lower[j][j]
             theta += [round(lower[i][j] * 2.0**THETA_BITS) for i in some[j:]]
         return tuple(theta)
 
 
-def _root(best: Profile, whole: Matrix) -> tuple[int, ...]:
+def _theta_step_root(best: MixedModelProfile, whole: Matrix) -> tuple[int, ...]:
     """Return the root of Q after a step, in whole numbers of its unit."""
-    outer = _floats(best.root)
-    lower = _cholesky(_between(outer, whole))
+    outer = _theta_matrix_floats(best.root)
+    lower = _theta_cholesky(_theta_congruence(outer, whole))
     most = 1 << MOST_THETA_BITS + ROOT_BITS
     found = []
-    for i, j in triangle_places(len(outer)):
+    for i, j in theta_triangle_places(len(outer)):
         one = outer[i, j] if lower is None else lower[i, j]
         found.append(min(max(round(one * 2.0**ROOT_BITS), int(i == j) - most), most))
     return tuple(found)
 
 
-def theta_step_rounding(at: Profile) -> float:
+def theta_step_rounding(at: MixedModelProfile) -> float:
     """Return how far off rounding leaves a step, as a part of Q, about."""
     return theta_criterion_noise(at) / at.n_parties
 
 
-def theta_criterion_noise(at: Profile) -> float:
+def theta_criterion_noise(at: MixedModelProfile) -> float:
     """Return how far off rounding leaves the criterion, about."""
     return sqrt(at.n_parties) * at.reach * 2.0 ** -(at.at.bits + 1)
 
@@ -276,7 +281,7 @@ def theta_criterion_noise(at: Profile) -> float:
 
 
 @dataclass(frozen=True)
-class _Metric:
+class _ThetaMetric:
     """Numbers of a profile where Q = m (Z'V^-1 Z)^-1 is the identity.
 
     Attributes:
@@ -292,29 +297,35 @@ class _Metric:
     slope: Matrix
 
     @classmethod
-    def of(cls, here: Profile) -> _Metric:
-        whole = _floats(here.spread.inv() * fmpq(here.n_parties))
-        root = _cholesky(whole)
+    def of(cls, here: MixedModelProfile) -> _ThetaMetric:
+        whole = _theta_matrix_floats(here.spread.inv() * fmpq(here.n_parties))
+        root = _theta_cholesky(whole)
         if root is None:
             raise NumericalError(UNDETERMINED, code="undetermined")
-        back = _lower_inverse(root)
-        covariance = _product(_product(back, _floats(here.covariance)), back.T)
-        scaled = _product(_product(root.T, _slope(here)), root)
-        return cls(whole, root, _even(covariance), _even(scaled))
+        back = _lower_theta_inverse(root)
+        covariance = _theta_matrix_product(
+            _theta_matrix_product(back, _theta_matrix_floats(here.covariance)), back.T
+        )
+        scaled = _theta_matrix_product(
+            _theta_matrix_product(root.T, _theta_profile_slope(here)), root
+        )
+        return cls(
+            whole, root, _even_theta_matrix(covariance), _even_theta_matrix(scaled)
+        )
 
     def real(self, step: Matrix) -> Matrix:
-        return _between(self.root, step)
+        return _theta_congruence(self.root, step)
 
 
-def _slope(here: Profile) -> Matrix:
+def _theta_profile_slope(here: MixedModelProfile) -> Matrix:
     q = here.root.nrows()
     found = np.zeros((q, q))
-    for one, (i, j) in zip(here.gradient, triangle_places(q), strict=True):
+    for one, (i, j) in zip(here.gradient, theta_triangle_places(q), strict=True):
         found[i, j] = found[j, i] = one if i == j else one / 2.0
     return found
 
 
-class _Alike:
+class _AlikeThetaCriterion:
     """The criterion if all parties had the same Z'Z: a function of Q alone.
 
     Products are `random_effects_covariance` + sum of `between` times Q^-1, and log det
@@ -322,10 +333,12 @@ class _Alike:
     first coefficients are 0.
     """
 
-    def __init__(self, here: Profile, metric: _Metric, model: MixedModel) -> None:
+    def __init__(
+        self, here: MixedModelProfile, metric: _ThetaMetric, model: MixedModel
+    ) -> None:
         p, root = len(here.coefficients), metric.root
         q = len(root)
-        self.here, self.metric, self.places = here, metric, triangle_places(q)
+        self.here, self.metric, self.places = here, metric, theta_triangle_places(q)
         self.restricted = model.method == "reml"
         self.degrees = model.degrees(here.n_rows)
         about = fmpq_mat(p + 1, p + 1)
@@ -333,17 +346,22 @@ class _Alike:
             about[k, k] = fmpq(1)
         for k, one in enumerate(here.coefficients):
             about[k, p] = -one
-        changes = [_floats(about.transpose() * one * about) for one in here.changes]
+        changes = [
+            _theta_matrix_floats(about.transpose() * one * about)
+            for one in here.changes
+        ]
         self.between = []
         for u, v in self.places:
             shares = [
                 root[i, u] * root[j, v] + root[j, u] * root[i, v]
                 for i, j in self.places
             ]
-            self.between.append(_weighed([0.5 * one for one in shares], changes))
-        products = _floats(about.transpose() * here.products * about)
+            self.between.append(
+                _weighed_theta_matrices([0.5 * one for one in shares], changes)
+            )
+        products = _theta_matrix_floats(about.transpose() * here.products * about)
         inner = [-1.0 if u == v else 0.0 for u, v in self.places]
-        self.within = products + _weighed(inner, self.between)
+        self.within = products + _weighed_theta_matrices(inner, self.between)
         self.residual = mixed_model_float(here.residual)
         self.least_within = max(
             LEAST_WITHIN, 4.0 * theta_criterion_noise(here) / self.degrees
@@ -357,23 +375,23 @@ class _Alike:
         """
         q, p = len(self.metric.root), len(self.within) - 1
         whole, left = np.eye(q), 1.0
-        values, vectors = _eigen(self.metric.covariance)
+        values, vectors = _theta_eigenvalues(self.metric.covariance)
         rest = [1.0 - min(max(one, 0.0), FULL) for one in values]
-        least = _composed(rest, vectors)
-        half = _composed([sqrt(one) for one in rest], vectors)
-        back = _composed([1.0 / sqrt(one) for one in rest], vectors)
+        least = _theta_matrix_of_eigenvalues(rest, vectors)
+        half = _theta_matrix_of_eigenvalues([sqrt(one) for one in rest], vectors)
+        back = _theta_matrix_of_eigenvalues([1.0 / sqrt(one) for one in rest], vectors)
         for turn in range(most):
-            inverse = _inverse(whole)
+            inverse = _theta_inverse(whole)
             if inverse is None:
                 break
             twice = [inverse[u, v] * (1.0 if u == v else 2.0) for u, v in self.places]
-            products = self.within + _weighed(twice, self.between)
-            lower = _cholesky(products[:p, :p])
+            products = self.within + _weighed_theta_matrices(twice, self.between)
+            lower = _theta_cholesky(products[:p, :p])
             if lower is None:
                 break
-            turned = _lower_inverse(lower)
-            design = _product(turned.T, turned)
-            about = [*(-_dot(row, products[p, :p]) for row in design), 1.0]
+            turned = _lower_theta_inverse(lower)
+            design = _theta_matrix_product(turned.T, turned)
+            about = [*(-_theta_dot(row, products[p, :p]) for row in design), 1.0]
             outer = np.outer(about, about)
             residual = _sum_of_products(outer, self.within)
             if turn:
@@ -390,20 +408,30 @@ class _Alike:
             for (u, v), one in zip(self.places, self.between, strict=True):
                 share = _sum_of_products(weights, one) / self.here.n_parties
                 after[u, v] = after[v, u] = share
-            if _cholesky(after - least) is None:
-                values, vectors = _eigen(_even(_product(_product(back, after), back)))
-                kept = _composed([max(one, 1.0) for one in values], vectors)
-                after = _even(_product(_product(half, kept), half))
-            gap = _size(after - whole)
+            if _theta_cholesky(after - least) is None:
+                values, vectors = _theta_eigenvalues(
+                    _even_theta_matrix(
+                        _theta_matrix_product(_theta_matrix_product(back, after), back)
+                    )
+                )
+                kept = _theta_matrix_of_eigenvalues(
+                    [max(one, 1.0) for one in values], vectors
+                )
+                after = _even_theta_matrix(
+                    _theta_matrix_product(_theta_matrix_product(half, kept), half)
+                )
+            gap = _theta_size(after - whole)
             whole = after
-            if gap <= 1e-10 * _size(whole):
+            if gap <= 1e-10 * _theta_size(whole):
                 break
         return whole - np.eye(q), left
 
 
-def _newton(here: Profile, metric: _Metric, start: Matrix) -> Matrix | None:
+def _theta_newton_step(
+    here: MixedModelProfile, metric: _ThetaMetric, start: Matrix
+) -> Matrix | None:
     """Return Newton's step over T >= 0; None if it is long or leads uphill."""
-    places = triangle_places(len(start))
+    places = theta_triangle_places(len(start))
     # An orthonormal basis of symmetric matrices, and what T changes by along it.
     along = []
     for i, j in places:
@@ -412,50 +440,54 @@ def _newton(here: Profile, metric: _Metric, start: Matrix) -> Matrix | None:
         one[i, j] = one[j, i] = share
         real = metric.real(one)
         along.append([real[a, b] for a, b in places])
-    bent = [[_dot(row, one) for row in here.second] for one in along]
-    second = np.array([[_dot(row, one) for one in along] for row in bent])
-    slope = _flat(metric.slope)
+    bent = [[_theta_dot(row, one) for row in here.second] for one in along]
+    second = np.array([[_theta_dot(row, one) for one in along] for row in bent])
+    slope = _flat_theta_matrix(metric.slope)
     longest = sqrt(_sum_of_products(second, second))
     if not longest > 0.0:
         return None
-    lower = _cholesky(second - 0.01 * longest * np.eye(len(second)))
-    inverse = _inverse(second) if lower is not None else None
+    lower = _theta_cholesky(second - 0.01 * longest * np.eye(len(second)))
+    inverse = _theta_inverse(second) if lower is not None else None
     if inverse is not None:
-        step = _unflat([-_dot(row, slope) for row in inverse], places)
-        if min(_eigen(metric.covariance + step)[0]) >= 0.0:
+        step = _theta_matrix_of_flat(
+            [-_theta_dot(row, slope) for row in inverse], places
+        )
+        if min(_theta_eigenvalues(metric.covariance + step)[0]) >= 0.0:
             return step
-    last = ahead = _flat(start)
+    last = ahead = _flat_theta_matrix(start)
     pace = 1.0
     before = metric.covariance
     for _ in range(PROJECTIONS):
-        bend = slope + np.array([_dot(row, ahead) for row in second])
-        tried = _unflat(ahead - bend / longest, places)
-        values, vectors = _eigen(before + tried)
-        inside = _composed([max(one, 0.0) for one in values], vectors)
-        now = _flat(inside - before)
+        bend = slope + np.array([_theta_dot(row, ahead) for row in second])
+        tried = _theta_matrix_of_flat(ahead - bend / longest, places)
+        values, vectors = _theta_eigenvalues(before + tried)
+        inside = _theta_matrix_of_eigenvalues(
+            [max(one, 0.0) for one in values], vectors
+        )
+        now = _flat_theta_matrix(inside - before)
         change = now - last
-        size = _size(now)
+        size = _theta_size(now)
         if size > 2.0:
             return None
         # Momentum, from the beginning again where it leads back.
-        if _dot(ahead - now, change) > 0.0:
+        if _theta_dot(ahead - now, change) > 0.0:
             pace = 1.0
         faster = (1.0 + sqrt(1.0 + 4.0 * pace * pace)) / 2.0
         share = (pace - 1.0) / faster
         ahead = now + share * change
         last, pace = now, faster
-        if _size(change) <= 1e-9 * size + 1e-15:
+        if _theta_size(change) <= 1e-9 * size + 1e-15:
             break
-    value = _dot(slope, last)
+    value = _theta_dot(slope, last)
     for row, number in zip(second, last, strict=True):
-        value += 0.5 * number * _dot(row, last)
-    return _unflat(last, places) if value <= 0.0 else None
+        value += 0.5 * number * _theta_dot(row, last)
+    return _theta_matrix_of_flat(last, places) if value <= 0.0 else None
 
 
 # Small matrices of float64, in a fixed order of operations
 
 
-def _dot(left: Vector, right: Vector) -> float:
+def _theta_dot(left: Vector, right: Vector) -> float:
     found = 0.0
     for a, b in zip(left, right, strict=True):
         found += a * b
@@ -465,52 +497,56 @@ def _dot(left: Vector, right: Vector) -> float:
 def _sum_of_products(left: Matrix, right: Matrix) -> float:
     found = 0.0
     for row, other in zip(left, right, strict=True):
-        found += _dot(row, other)
+        found += _theta_dot(row, other)
     return found
 
 
-def _floats(matrix: fmpq_mat) -> Matrix:
+def _theta_matrix_floats(matrix: fmpq_mat) -> Matrix:
     shape = matrix.nrows(), matrix.ncols()
     return np.array([mixed_model_float(one) for one in matrix.entries()]).reshape(shape)
 
 
-def _product(left: Matrix, right: Matrix) -> Matrix:
+def _theta_matrix_product(left: Matrix, right: Matrix) -> Matrix:
     found = np.zeros((len(left), right.shape[1]))
     for column, row in zip(left.T, right, strict=True):
         found += column[:, None] * row
     return found
 
 
-def _between(outer: Matrix, matrix: Matrix) -> Matrix:
-    return _even(_product(_product(outer, matrix), outer.T))
+def _theta_congruence(outer: Matrix, matrix: Matrix) -> Matrix:
+    return _even_theta_matrix(
+        _theta_matrix_product(_theta_matrix_product(outer, matrix), outer.T)
+    )
 
 
-def _weighed(shares: Sequence[float], matrices: Sequence[Matrix]) -> Matrix:
+def _weighed_theta_matrices(
+    shares: Sequence[float], matrices: Sequence[Matrix]
+) -> Matrix:
     found = np.zeros_like(matrices[0])
     for share, matrix in zip(shares, matrices, strict=True):
         found += share * matrix
     return found
 
 
-def _even(matrix: Matrix) -> Matrix:
+def _even_theta_matrix(matrix: Matrix) -> Matrix:
     return (matrix + matrix.T) / 2.0
 
 
-def _size(numbers: FloatArray) -> float:
+def _theta_size(numbers: FloatArray) -> float:
     return float(np.abs(numbers).max())
 
 
-def _shortened(matrix: Matrix, limit: float) -> Matrix:
-    return matrix * min(1.0, limit / max(_size(matrix), limit))
+def _shorten_theta_step(matrix: Matrix, limit: float) -> Matrix:
+    return matrix * min(1.0, limit / max(_theta_size(matrix), limit))
 
 
-def _flat(matrix: Matrix) -> FloatArray:
+def _flat_theta_matrix(matrix: Matrix) -> FloatArray:
     """Return coordinates of a symmetric matrix in an orthonormal basis."""
-    places = triangle_places(len(matrix))
+    places = theta_triangle_places(len(matrix))
     return np.array([matrix[i, j] * (1.0 if i == j else sqrt(2.0)) for i, j in places])
 
 
-def _unflat(numbers: Vector, places: Sequence[tuple[int, int]]) -> Matrix:
+def _theta_matrix_of_flat(numbers: Vector, places: Sequence[tuple[int, int]]) -> Matrix:
     q = places[-1][0] + 1
     found = np.zeros((q, q))
     for one, (i, j) in zip(numbers, places, strict=True):
@@ -518,36 +554,38 @@ def _unflat(numbers: Vector, places: Sequence[tuple[int, int]]) -> Matrix:
     return found
 
 
-def _cholesky(matrix: Matrix) -> Matrix | None:
+def _theta_cholesky(matrix: Matrix) -> Matrix | None:
     lower = np.zeros_like(matrix)
     for i, row in enumerate(matrix):
         for j in range(i):
-            lower[i, j] = (row[j] - _dot(lower[i, :j], lower[j, :j])) / lower[j, j]
-        pivot = row[i] - _dot(lower[i, :i], lower[i, :i])
+            lower[i, j] = (row[j] - _theta_dot(lower[i, :j], lower[j, :j])) / lower[
+                j, j
+            ]
+        pivot = row[i] - _theta_dot(lower[i, :i], lower[i, :i])
         if not pivot > 0.0:
             return None
         lower[i, i] = sqrt(pivot)
     return lower
 
 
-def _lower_inverse(lower: Matrix) -> Matrix:
+def _lower_theta_inverse(lower: Matrix) -> Matrix:
     found = np.zeros_like(lower)
     for j in range(len(lower)):
         found[j, j] = 1.0 / lower[j, j]
         for i in range(j + 1, len(lower)):
-            found[i, j] = -_dot(lower[i, j:i], found[j:i, j]) / lower[i, i]
+            found[i, j] = -_theta_dot(lower[i, j:i], found[j:i, j]) / lower[i, i]
     return found
 
 
-def _inverse(matrix: Matrix) -> Matrix | None:
-    lower = _cholesky(matrix)
+def _theta_inverse(matrix: Matrix) -> Matrix | None:
+    lower = _theta_cholesky(matrix)
     if lower is None:
         return None
-    back = _lower_inverse(lower)
-    return _product(back.T, back)
+    back = _lower_theta_inverse(lower)
+    return _theta_matrix_product(back.T, back)
 
 
-def _eigen(matrix: Matrix) -> tuple[list[float], Matrix]:
+def _theta_eigenvalues(matrix: Matrix) -> tuple[list[float], Matrix]:
     n = len(matrix)
     # Python's own numbers take less time, one by one.
     table, vectors = matrix.tolist(), np.eye(n).tolist()
@@ -584,5 +622,5 @@ def _eigen(matrix: Matrix) -> tuple[list[float], Matrix]:
     return [table[k][k] for k in range(n)], np.array(vectors)
 
 
-def _composed(values: Sequence[float], vectors: Matrix) -> Matrix:
-    return _even(_product(vectors * values, vectors.T))
+def _theta_matrix_of_eigenvalues(values: Sequence[float], vectors: Matrix) -> Matrix:
+    return _even_theta_matrix(_theta_matrix_product(vectors * values, vectors.T))

@@ -17,22 +17,31 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from veilsum.consortium.consortium import Consortium, canonical, consortium_from
-from veilsum.consortium.pem import der_of
-from veilsum.consortium.study import AgreedStudy, is_study, runs_of, study_from
+from veilsum.consortium.consortium import (
+    Consortium,
+    canonical_agreement_json,
+    consortium_from,
+)
+from veilsum.consortium.pem import der_of_pem
+from veilsum.consortium.study import (
+    AgreedStudy,
+    is_study,
+    runs_of_agreement,
+    study_from,
+)
 from veilsum.errors import InvalidInputError
-from veilsum.files.consortiums import new_run, read_certificate
-from veilsum.files.output import as_json, write_files
-from veilsum.files.safe_read import contents
+from veilsum.files.consortiums import new_run_name_for_file, read_certificate_file
+from veilsum.files.output import as_strict_json, write_files
+from veilsum.files.safe_read import read_file_contents
 from veilsum.net.identity import (
     MOST_BYTES,
     NEXT,
     Identity,
+    certificate_fingerprint,
     certificate_name,
-    fingerprint,
-    is_signature,
+    certificate_public_key,
+    is_signature_by_identity,
     new_identity,
-    public_key,
 )
 from veilsum.net.receipt import (
     DIGEST,
@@ -42,7 +51,7 @@ from veilsum.net.receipt import (
     check_receipt_fields,
     read_signed_file_as,
 )
-from veilsum.net.trust import check_identity
+from veilsum.net.trust import check_certified_identity
 from veilsum.numbers.arrays import listed_names
 
 # What members hold a copy of.
@@ -54,7 +63,7 @@ _RENEWED, _AGREED = b"veilsum renewal\0", b"veilsum amendment\0"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Renewal:
+class CertificateRenewal:
     """One party's new certificate, signed by its former key and by the new one.
 
     Attributes:
@@ -78,7 +87,9 @@ class Renewal:
         }
 
 
-def renew_identity(identity: Identity, *, days: int, passphrase: str | None) -> Renewal:
+def renew_signing_identity(
+    identity: Identity, *, days: int, passphrase: str | None
+) -> CertificateRenewal:
     """Make a party's next key and certificate, in place of the ones it has.
 
     Those stay beside them as NAME.former.key and NAME.former.crt, for runs that began
@@ -93,18 +104,18 @@ def renew_identity(identity: Identity, *, days: int, passphrase: str | None) -> 
     for suffix in (".key", ".crt"):
         (folder / f"{name}{NEXT}{suffix}").unlink(missing_ok=True)
     made = new_identity(name, folder, days=days, passphrase=passphrase, stem=NEXT)
-    content = _renewed(name, identity.certificate, made.certificate)
-    renewal = Renewal(
+    content = _certificate_renewal_bytes(name, identity.certificate, made.certificate)
+    renewal = CertificateRenewal(
         name=name,
         former=identity.certificate,
         certificate=made.certificate,
         signatures=(identity.sign(content).hex(), made.sign(content).hex()),
     )
-    text = as_json(renewal.to_table()) + "\n"
+    text = as_strict_json(renewal.to_table()) + "\n"
     write_files(folder, {f"{name}.renewal.json": text.encode()})
     # The certificate first: by it a later renewal knows that this one did not end.
     write_files(folder, {f"{name}.former.crt": identity.certificate.encode()})
-    kept = contents(identity.key_file, MOST_BYTES, InvalidInputError)
+    kept = read_file_contents(identity.key_file, MOST_BYTES, InvalidInputError)
     write_files(folder, {f"{name}.former.key": kept}, private=True)
     made.key_file.replace(identity.key_file)
     made.certificate_file.replace(identity.certificate_file)
@@ -121,7 +132,7 @@ def _check_no_former(identity: Identity) -> None:
     if not there:
         return
     # A copy of what is still in force is of a renewal that was cut short.
-    if there[0] is kept[0] and read_certificate(kept[0]) == identity.certificate:
+    if there[0] is kept[0] and read_certificate_file(kept[0]) == identity.certificate:
         return
     raise InvalidInputError(
         f"{there[-1]} is there, of the renewal before: move it away once no run needs "
@@ -130,20 +141,20 @@ def _check_no_former(identity: Identity) -> None:
     )
 
 
-def _renewed(name: str, former: str, certificate: str) -> bytes:
-    return _RENEWED + canonical([name, former, certificate])
+def _certificate_renewal_bytes(name: str, former: str, certificate: str) -> bytes:
+    return _RENEWED + canonical_agreement_json([name, former, certificate])
 
 
-def read_renewal(path: Path) -> Renewal:
+def read_certificate_renewal(path: Path) -> CertificateRenewal:
     """Return the renewal in a file, its signatures checked."""
-    return read_signed_file_as(path, "a renewal", _renewal_from)
+    return read_signed_file_as(path, "a renewal", _certificate_renewal_from)
 
 
-def _renewal_from(table: Any) -> Renewal:
+def _certificate_renewal_from(table: Any) -> CertificateRenewal:
     content = check_receipt_fields(table, RENEWAL, _RENEWAL_FIELDS)
     first, second = content.pop("signatures")
-    found = Renewal(**content, signatures=(first, second))
-    signed = _renewed(found.name, found.former, found.certificate)
+    found = CertificateRenewal(**content, signatures=(first, second))
+    signed = _certificate_renewal_bytes(found.name, found.former, found.certificate)
     for text, signature in zip(
         (found.former, found.certificate), found.signatures, strict=True
     ):
@@ -152,18 +163,20 @@ def _renewal_from(table: Any) -> Renewal:
                 f"a certificate in it is not {found.name}'s",
                 code="certificate-of-other-member",
             )
-        if not _signed(text, signed, signature):
+        if not _is_signed_amendment(text, signed, signature):
             raise InvalidInputError(
                 "a signature in it is not good", code="bad-signature"
             )
     return found
 
 
-def _signed(certificate: str, content: bytes, signature: str) -> bool:
-    return is_signature(public_key(certificate), content, bytes.fromhex(signature))
+def _is_signed_amendment(certificate: str, content: bytes, signature: str) -> bool:
+    return is_signature_by_identity(
+        certificate_public_key(certificate), content, bytes.fromhex(signature)
+    )
 
 
-def _is_signature(value: Any) -> bool:
+def _is_renewal_signature(value: Any) -> bool:
     if not isinstance(value, str) or len(value) != 128:
         return False
     return all(letter in "0123456789abcdef" for letter in value)
@@ -177,7 +190,7 @@ _RENEWAL_FIELDS: Fields = {
         lambda value: (
             isinstance(value, list)
             and len(value) == 2
-            and all(map(_is_signature, value))
+            and all(map(_is_renewal_signature, value))
         ),
         "two signatures of 128 hexadecimal digits",
     ),
@@ -192,20 +205,20 @@ def amend_agreement(former: Agreement, certificates: Mapping[str, str]) -> Agree
     """
     table = former.to_table()
     for name in certificates:
-        runs_of(former)[0].member(name)
+        runs_of_agreement(former)[0].member(name)
     table["members"] = [
         {**row, "certificate": certificates.get(row["name"], row["certificate"])}
         for row in table["members"]
     ]
     if isinstance(former, Consortium):
-        table["run"] = new_run(former.title)
+        table["run"] = new_run_name_for_file(former.title)
     table["former"] = former.digest.hex()
     table.pop("earlier", None)
     return study_from(table) if is_study(table) else consortium_from(table)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class CertificateChange:
     """One member's certificate, before and after.
 
     Attributes:
@@ -242,10 +255,12 @@ class Amendment:
 
     former: str
     consortium: str
-    renewals: tuple[Renewal, ...] = ()
+    renewals: tuple[CertificateRenewal, ...] = ()
     agreed: Mapping[str, str] = field(default_factory=dict)
 
-    def changes(self, former: Agreement, new: Agreement) -> tuple[Change, ...]:
+    def changes(
+        self, former: Agreement, new: Agreement
+    ) -> tuple[CertificateChange, ...]:
         """Return what differs; refuse files that differ in more than certificates."""
         if (former.digest.hex(), new.digest.hex()) != (self.former, self.consortium):
             raise InvalidInputError(
@@ -274,29 +289,30 @@ class Amendment:
             )
         willing = {(one.former, one.certificate) for one in self.renewals}
         return tuple(
-            Change(
+            CertificateChange(
                 name=name,
-                former=fingerprint(text),
-                certificate=fingerprint(new.certificates[name]),
+                former=certificate_fingerprint(text),
+                certificate=certificate_fingerprint(new.certificates[name]),
                 renewed=(text, new.certificates[name]) in willing,
             )
             for name, text in former.certificates.items()
-            if der_of(text) != der_of(new.certificates[name])
+            if der_of_pem(text) != der_of_pem(new.certificates[name])
         )
 
     def missing(self, new: Agreement) -> tuple[str, ...]:
         """Return the members that have not signed, or not with their certificate."""
-        signed = _AGREED + canonical([self.former, self.consortium])
+        signed = _AGREED + canonical_agreement_json([self.former, self.consortium])
         return tuple(
             name
             for name, text in new.certificates.items()
-            if name not in self.agreed or not _signed(text, signed, self.agreed[name])
+            if name not in self.agreed
+            or not _is_signed_amendment(text, signed, self.agreed[name])
         )
 
     def signed_by(self, identity: Identity, new: Agreement) -> Amendment:
         """Return it with one member's signature more."""
-        check_identity(identity, new.certificates)
-        content = _AGREED + canonical([self.former, self.consortium])
+        check_certified_identity(identity, new.certificates)
+        content = _AGREED + canonical_agreement_json([self.former, self.consortium])
         added = {identity.name: identity.sign(content).hex()}
         return replace(self, agreed={**self.agreed, **added})
 
@@ -323,7 +339,7 @@ class Amendment:
             "agreed": dict(sorted(self.agreed.items())),
         }
         path = amendment_file(file)
-        write_files(path.parent, {path.name: (as_json(content) + "\n").encode()})
+        write_files(path.parent, {path.name: (as_strict_json(content) + "\n").encode()})
         return path
 
 
@@ -338,7 +354,7 @@ def read_amendment(path: Path) -> Amendment:
 
 def _amendment_from(table: Any) -> Amendment:
     content = check_receipt_fields(table, AMENDMENT, _AMENDMENT_FIELDS)
-    renewals = tuple(map(_renewal_from, content.pop("renewals")))
+    renewals = tuple(map(_certificate_renewal_from, content.pop("renewals")))
     return Amendment(**content, renewals=renewals)
 
 
@@ -348,7 +364,7 @@ _AMENDMENT_FIELDS: Fields = {
     "renewals": (lambda value: isinstance(value, list), "a list of renewals"),
     "agreed": (
         lambda value: (
-            isinstance(value, dict) and all(map(_is_signature, value.values()))
+            isinstance(value, dict) and all(map(_is_renewal_signature, value.values()))
         ),
         "signatures by member",
     ),

@@ -27,16 +27,16 @@ from pathlib import Path
 from socket import SOCK_STREAM, socket
 from typing import TYPE_CHECKING, Any
 
-from veilsum.consortium.addresses import Address, Relay, is_anywhere
+from veilsum.consortium.addresses import Address, ConsortiumRelay, is_any_address
 from veilsum.consortium.consortium import Consortium
 from veilsum.errors import InvalidInputError
 from veilsum.net.entrance import caller_address
 from veilsum.net.handshake import (
-    Close,
+    ConnectionClose,
+    ConnectionLimits,
+    HandshakeRefusal,
     Hello,
-    Limits,
-    Refusal,
-    close_reason,
+    connection_close_reason,
     hello_to_peer,
     peer_clock_skew,
     refusal_of_hello,
@@ -44,35 +44,39 @@ from veilsum.net.handshake import (
 )
 from veilsum.net.identity import (
     Identity,
+    certificate_fingerprint,
     certificate_out_of_date,
     certificate_validity,
-    fingerprint,
     read_identity,
 )
-from veilsum.net.links import exchange_hellos, listening_refused, own_hello
+from veilsum.net.links import (
+    connection_listening_refused,
+    exchange_hellos,
+    own_handshake_hello,
+)
 from veilsum.net.relay_tokens import TOKEN_FILE
 from veilsum.net.sockets import (
     UNANSWERED,
-    Answered,
-    Door,
+    AnsweredSocket,
     ProxyError,
-    Wire,
-    call_failure,
-    connection_failure,
+    SocketDoor,
+    SocketWire,
     dial_peer,
     peer_certificate,
-    proxy_for,
+    proxy_for_address,
+    socket_call_failure,
+    socket_connection_failure,
 )
 from veilsum.net.trust import (
     certificate_owner,
-    check_member,
-    client_context,
-    server_context,
+    check_certified_member,
+    tls_client_context,
+    tls_server_context,
 )
 from veilsum.net.tunnel import (
     UNJOINED,
     RelayError,
-    Tunnels,
+    RelayTunnels,
     answer_through_relay,
     dial_through_relay,
     relay_failure,
@@ -92,26 +96,26 @@ _SET_CLOCK = "set the clock that is wrong (NTP), there or here"
 _ONE_VERSION = "use the same version of veilsum at both ends"
 # What to do after a hello that was refused, by the code of the close frame.
 _AFTER_REFUSAL = {
-    int(Close.MALFORMED): _ONE_VERSION,
-    int(Close.PROTOCOL): _ONE_VERSION,
-    int(Close.CERTIFICATE): _ONE_FILE,
-    int(Close.STRANGER): _ONE_FILE,
-    int(Close.AGREEMENT): _ONE_FILE,
-    int(Close.CLOCK): _SET_CLOCK,
+    int(ConnectionClose.MALFORMED): _ONE_VERSION,
+    int(ConnectionClose.PROTOCOL): _ONE_VERSION,
+    int(ConnectionClose.CERTIFICATE): _ONE_FILE,
+    int(ConnectionClose.STRANGER): _ONE_FILE,
+    int(ConnectionClose.AGREEMENT): _ONE_FILE,
+    int(ConnectionClose.CLOCK): _SET_CLOCK,
 }
-_WRONG_PARTY = frozenset({Close.CERTIFICATE, Close.STRANGER})
+_WRONG_PARTY = frozenset({ConnectionClose.CERTIFICATE, ConnectionClose.STRANGER})
 # What OpenSSL calls a certificate that is not good yet, and one that no longer is.
 _DATES = frozenset({9, 10})
 
 
-class Health(StrEnum):
+class NetworkHealth(StrEnum):
     GOOD = "good"
     BAD = "bad"
     OPEN = "open"  # nothing was seen that says either
 
 
 @dataclass(frozen=True)
-class Check:
+class NetworkCheck:
     """One thing that was looked at.
 
     Attributes:
@@ -120,13 +124,13 @@ class Check:
 
     about: str
     check: str
-    state: Health
+    state: NetworkHealth
     detail: str
     advice: str = ""
 
 
 @dataclass(frozen=True)
-class Checkup:
+class NetworkCheckup:
     """Everything that a party's doctor found.
 
     Attributes:
@@ -139,17 +143,19 @@ class Checkup:
     party: str
     run: str
     consortium: str
-    checks: tuple[Check, ...]
+    checks: tuple[NetworkCheck, ...]
 
     @property
     def good(self) -> bool:
         """Whether nothing is wrong; something may not have been seen."""
-        return all(check.state is not Health.BAD for check in self.checks)
+        return all(check.state is not NetworkHealth.BAD for check in self.checks)
 
     @property
     def summary(self) -> str:
-        bad = sum(check.state is Health.BAD for check in self.checks)
-        unseen = {one.about: None for one in self.checks if one.state is Health.OPEN}
+        bad = sum(check.state is NetworkHealth.BAD for check in self.checks)
+        unseen = {
+            one.about: None for one in self.checks if one.state is NetworkHealth.OPEN
+        }
         later = f"not seen yet: {listed_names(list(unseen))}" if unseen else ""
         if bad:
             problems = "1 problem" if bad == 1 else f"{bad} problems"
@@ -166,7 +172,7 @@ class Checkup:
         }
 
 
-class Stage(IntEnum):
+class ConnectionStage(IntEnum):
     """How far a connection came."""
 
     NAME = 0  # looking up the host
@@ -176,7 +182,7 @@ class Stage(IntEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class ConnectionLook:
     """What one connection with a neighbour has shown.
 
     Attributes:
@@ -186,7 +192,7 @@ class Look:
         error: what it ended with before anything was said.
         hello: what the neighbour said.
         own: what this party said, at the time it heard that.
-        refusal: how it ended after TLS; `Close.DONE` if nothing was wrong.
+        refusal: how it ended after TLS; `ConnectionClose.DONE` if nothing was wrong.
         proxied: whether it went through a proxy.
         relay: the relay that it went over, if it did.
     """
@@ -194,24 +200,24 @@ class Look:
     name: str
     address: str
     dialled: bool
-    stage: Stage = Stage.NAME
+    stage: ConnectionStage = ConnectionStage.NAME
     error: BaseException | None = None
     hello: Hello | None = None
     own: Hello | None = None
-    refusal: Refusal | None = None
+    refusal: HandshakeRefusal | None = None
     proxied: bool = False
     relay: str = ""
 
     @property
     def through(self) -> bool:
         """Whether a run could use such a connection."""
-        done = self.refusal is not None and self.refusal.code == Close.DONE
+        done = self.refusal is not None and self.refusal.code == ConnectionClose.DONE
         return done and self.hello is not None
 
     @property
     def unreached(self) -> bool:
         """Whether nobody answered at all."""
-        return self.error is not None and self.stage <= Stage.TCP
+        return self.error is not None and self.stage <= ConnectionStage.TCP
 
     @property
     def place(self) -> str:
@@ -226,13 +232,13 @@ class Look:
         """Why it led to nothing, in one clause."""
         if self.error is None:
             return "" if self.refusal is None else self.refusal.reason
-        if self.stage is Stage.NAME:
+        if self.stage is ConnectionStage.NAME:
             return f"no such host: {self.address}"
-        return call_failure(self.error, self.place)
+        return socket_call_failure(self.error, self.place)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class NeighbourWay:
     """How a neighbour and this party are to meet.
 
     Attributes:
@@ -254,14 +260,14 @@ class Way:
     relayed: str = ""
 
     def checked(
-        self, check: str, state: Health, detail: str, advice: str = ""
-    ) -> Check:
-        return Check(self.name, check, state, detail, advice)
+        self, check: str, state: NetworkHealth, detail: str, advice: str = ""
+    ) -> NetworkCheck:
+        return NetworkCheck(self.name, check, state, detail, advice)
 
 
-def neighbour_checks(
-    way: Way, looks: Sequence[Look], *, clock_skew: float
-) -> list[Check]:
+def network_checks_of_neighbour(
+    way: NeighbourWay, looks: Sequence[ConnectionLook], *, clock_skew: float
+) -> list[NetworkCheck]:
     """Return what is known about the way to a neighbour.
 
     Args:
@@ -276,37 +282,53 @@ def neighbour_checks(
         default=None,
     )
     if best is None or (best.unreached and not way.calls):
-        return [_direction(way), _not_called(way, best)]
+        return [_check_call_direction(way), _advise_neighbour_not_called(way, best)]
     if best.unreached and way.relayed:
-        return [_direction(way), *_reached(way, best), _not_met(way, best)]
+        return [
+            _check_call_direction(way),
+            *_checks_before_hello(way, best),
+            _advise_neighbour_not_met(way, best),
+        ]
     if best.hello is None:
-        return [_direction(way), *_reached(way, best), _ended(way, best)]
-    found = [_direction(way), *_reached(way, best), *_said(way, best, clock_skew)]
+        return [
+            _check_call_direction(way),
+            *_checks_before_hello(way, best),
+            _check_ended_connection(way, best),
+        ]
+    found = [
+        _check_call_direction(way),
+        *_checks_before_hello(way, best),
+        *_checks_of_hello(way, best, clock_skew),
+    ]
     if best.through and best.relay:
-        found.append(_over_relay(way, best, looks))
+        found.append(_advise_link_over_relay(way, best, looks))
     elif best.through and best.dialled is not way.calls:
-        found.append(_other_way(way, looks))
+        found.append(_advise_other_connection(way, looks))
     elif best.through and way.relayed:
-        found.append(way.checked("way", Health.GOOD, "direct: no relay is needed"))
+        found.append(
+            way.checked("way", NetworkHealth.GOOD, "direct: no relay is needed")
+        )
     return found
 
 
-def _direction(way: Way) -> Check:
+def _check_call_direction(way: NeighbourWay) -> NetworkCheck:
     if way.there is None and way.here is None:
         words = "they meet at a relay: neither has an address"
-        return way.checked("direction", Health.GOOD, words)
+        return way.checked("direction", NetworkHealth.GOOD, words)
     words = (
         f"this party dials it at {way.there}"
         if way.calls
         else f"it dials this party at {way.here}"
     )
-    return way.checked("direction", Health.GOOD, words)
+    return way.checked("direction", NetworkHealth.GOOD, words)
 
 
-def _not_called(way: Way, tried: Look | None) -> Check:
+def _advise_neighbour_not_called(
+    way: NeighbourWay, tried: ConnectionLook | None
+) -> NetworkCheck:
     """Return what to do about a neighbour that is to call, and has not."""
     if way.here is None:
-        return _not_met(way, tried)
+        return _advise_neighbour_not_met(way, tried)
     detail = f"waits for {way.name} to dial {way.here}; {way.listening}"
     if tried is not None:
         detail += f"; calling it instead: {tried.trouble}"
@@ -316,107 +338,133 @@ def _not_called(way: Way, tried: Look | None) -> Check:
         f"ask {way.name} to {_START} now; if it does, ask IT to let inbound TCP "
         f"{way.here.port} through to this machine"
     )
-    return way.checked("call", Health.OPEN, detail, advice)
+    return way.checked("call", NetworkHealth.OPEN, detail, advice)
 
 
-def _not_met(way: Way, tried: Look | None) -> Check:
+def _advise_neighbour_not_met(
+    way: NeighbourWay, tried: ConnectionLook | None
+) -> NetworkCheck:
     """Return what to do about a neighbour that was nowhere to be met."""
     called = "" if tried is None else f"calling it fails ({tried.trouble}); "
     detail = f"{called}{way.relayed}"
-    return way.checked("relay", Health.OPEN, detail, f"ask {way.name} to {_START} now")
+    return way.checked(
+        "relay", NetworkHealth.OPEN, detail, f"ask {way.name} to {_START} now"
+    )
 
 
-def _over_relay(way: Way, best: Look, looks: Sequence[Look]) -> Check:
+def _advise_link_over_relay(
+    way: NeighbourWay, best: ConnectionLook, looks: Sequence[ConnectionLook]
+) -> NetworkCheck:
     """Say why a link is not a direct one."""
     direct = [one.trouble for one in looks if not one.relay]
     why = f"calling it fails ({direct[0]})" if direct else "it has not called"
     if way.there is None and way.here is None:
         why = "neither has an address"
-    return way.checked("way", Health.GOOD, f"over the relay {best.relay}: {why}")
+    return way.checked("way", NetworkHealth.GOOD, f"over the relay {best.relay}: {why}")
 
 
-def _other_way(way: Way, looks: Sequence[Look]) -> Check:
+def _advise_other_connection(
+    way: NeighbourWay, looks: Sequence[ConnectionLook]
+) -> NetworkCheck:
     failed = next((one.trouble for one in looks if not one.through), "")
     words = (
         f"calling it fails ({failed}), but it reaches this party: that is enough"
         if way.calls
         else "it has not called, but this party reaches it: that is enough"
     )
-    return way.checked("way", Health.GOOD, words)
+    return way.checked("way", NetworkHealth.GOOD, words)
 
 
-def _reached(way: Way, look: Look) -> list[Check]:
+def _checks_before_hello(way: NeighbourWay, look: ConnectionLook) -> list[NetworkCheck]:
     """Return what went well before the hello."""
     found = []
-    if look.stage > Stage.TCP:
+    if look.stage > ConnectionStage.TCP:
         words = f"it answers at {look.place}"
         if not look.dialled and not look.relay:
             words = f"it called this party from {look.address}"
-        found.append(way.checked("TCP", Health.GOOD, words))
-    if look.stage > Stage.TLS:
+        found.append(way.checked("TCP", NetworkHealth.GOOD, words))
+    if look.stage > ConnectionStage.TLS:
         words = f"TLS 1.3, the one in the consortium file, {way.lifetime}"
-        found.append(way.checked("certificate", Health.GOOD, words))
+        found.append(way.checked("certificate", NetworkHealth.GOOD, words))
     return found
 
 
 # What was said
 
 
-def _said(way: Way, look: Look, clock_skew: float) -> list[Check]:
+def _checks_of_hello(
+    way: NeighbourWay, look: ConnectionLook, clock_skew: float
+) -> list[NetworkCheck]:
     """Return what a neighbour's hello shows."""
     hello, own = look.hello, look.own
     assert hello is not None
     assert own is not None
     words = f"protocol {hello.protocol}, version {hello.version}"
-    greeted = way.checked("hello", Health.GOOD, words)
+    greeted = way.checked("hello", NetworkHealth.GOOD, words)
     if look.refusal is not None and look.refusal.code in _WRONG_PARTY:
-        greeted = _ended(way, look)
-    return [greeted, _agreement(way, hello, own), _clock(way, hello, own, clock_skew)]
+        greeted = _check_ended_connection(way, look)
+    return [
+        greeted,
+        _check_same_agreement(way, hello, own),
+        _check_neighbour_clock(way, hello, own, clock_skew),
+    ]
 
 
-def _agreement(way: Way, hello: Hello, own: Hello) -> Check:
+def _check_same_agreement(way: NeighbourWay, hello: Hello, own: Hello) -> NetworkCheck:
     if hello.consortium == own.consortium:
         words = "it holds the same consortium file"
-        return way.checked("agreement", Health.GOOD, words)
+        return way.checked("agreement", NetworkHealth.GOOD, words)
     sections = listed_names(sections_unlike_peer(hello.sections, own.sections))
     detail = f"its consortium file differs from this party's in: {sections}"
-    return way.checked("agreement", Health.BAD, detail, _ONE_FILE)
+    return way.checked("agreement", NetworkHealth.BAD, detail, _ONE_FILE)
 
 
-def _clock(way: Way, hello: Hello, own: Hello, clock_skew: float) -> Check:
+def _check_neighbour_clock(
+    way: NeighbourWay, hello: Hello, own: Hello, clock_skew: float
+) -> NetworkCheck:
     # Written so that no number at all is too far as well.
     if (gap := abs(hello.time - own.time)) <= clock_skew:
         words = f"{gap:.1f} s from this party's"
-        return way.checked("clock", Health.GOOD, words)
-    return way.checked("clock", Health.BAD, peer_clock_skew(hello, own), _SET_CLOCK)
+        return way.checked("clock", NetworkHealth.GOOD, words)
+    return way.checked(
+        "clock", NetworkHealth.BAD, peer_clock_skew(hello, own), _SET_CLOCK
+    )
 
 
 # What failed
 
 
-def _ended(way: Way, look: Look) -> Check:
+def _check_ended_connection(way: NeighbourWay, look: ConnectionLook) -> NetworkCheck:
     """Return why a connection ended before it could be used."""
     if look.error is None:
         assert look.refusal is not None
-        if look.stage is Stage.TLS:
+        if look.stage is ConnectionStage.TLS:
             advice = f"ask {way.name} where it is called: another member answers there"
-            return way.checked("certificate", Health.BAD, look.trouble, advice)
-        advice = _AFTER_REFUSAL.get(look.refusal.code, _ask_again(way))
-        return way.checked("hello", Health.BAD, look.trouble, advice)
-    check = {Stage.NAME: "name", Stage.HELLO: "hello"}.get(look.stage, look.stage.name)
-    return way.checked(check, Health.BAD, look.trouble, _advice(way, look))
+            return way.checked("certificate", NetworkHealth.BAD, look.trouble, advice)
+        advice = _AFTER_REFUSAL.get(look.refusal.code, _advise_asking_again(way))
+        return way.checked("hello", NetworkHealth.BAD, look.trouble, advice)
+    check = {ConnectionStage.NAME: "name", ConnectionStage.HELLO: "hello"}.get(
+        look.stage, look.stage.name
+    )
+    return way.checked(
+        check, NetworkHealth.BAD, look.trouble, _connection_advice(way, look)
+    )
 
 
-def _advice(way: Way, look: Look) -> str:
+def _connection_advice(way: NeighbourWay, look: ConnectionLook) -> str:
     """Return what to do about a call that nobody, or nobody right, answered."""
     if look.relay or way.there is None:
-        return _mend_tls(way, look) if look.stage is Stage.TLS else _ask_again(way)
-    if look.stage is Stage.NAME:
+        return (
+            _advise_mending_tls(way, look)
+            if look.stage is ConnectionStage.TLS
+            else _advise_asking_again(way)
+        )
+    if look.stage is ConnectionStage.NAME:
         return (
             f"ask {way.name} whether {way.there.host} is right; if it is, ask IT why "
             "this machine cannot look it up (DNS)"
         )
-    if look.stage is Stage.TCP:
+    if look.stage is ConnectionStage.TCP:
         if isinstance(look.error, ProxyError):
             return look.error.advice(way.name, _START)
         host, port = way.there.host, f"TCP {way.there.port}"
@@ -424,16 +472,20 @@ def _advice(way: Way, look: Look) -> str:
         if isinstance(look.error, ConnectionRefusedError):
             return f"ask {way.name} to {_START} now; if it does, {wanted}"
         return wanted
-    return _mend_tls(way, look) if look.stage is Stage.TLS else _ask_again(way)
+    return (
+        _advise_mending_tls(way, look)
+        if look.stage is ConnectionStage.TLS
+        else _advise_asking_again(way)
+    )
 
 
-def _mend_tls(way: Way, look: Look) -> str:
+def _advise_mending_tls(way: NeighbourWay, look: ConnectionLook) -> str:
     there = f"the relay {look.relay}" if look.relay else way.there
     error, untouched = look.error, f"ask IT to let TLS to {there} through untouched"
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _DATES:
             return f"set the clocks right, or ask {way.name} for a new certificate"
-        right = fingerprint(way.certificate)
+        right = certificate_fingerprint(way.certificate)
         return f"ask {way.name} whether its certificate is {right}; if so, {untouched}"
     mistaken = f"{way.name} may have another certificate of this party"
     if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
@@ -444,12 +496,12 @@ def _mend_tls(way: Way, look: Look) -> str:
     return f"ask {way.name} what listens there, and {untouched}"
 
 
-def _ask_again(way: Way) -> str:
+def _advise_asking_again(way: NeighbourWay) -> str:
     return f"ask {way.name} what its log says, and to {_START} again"
 
 
 # A person waits: shorter than in a run.
-LIMITS = Limits(open_timeout=5.0, hello_timeout=5.0, close_timeout=1.0)
+LIMITS = ConnectionLimits(open_timeout=5.0, hello_timeout=5.0, close_timeout=1.0)
 # Seconds before somebody who did not answer is called again.
 PAUSE = 0.5
 
@@ -461,9 +513,9 @@ async def check_network_health(
     wait: float = 10.0,
     listen: Address | None = None,
     token: str | None = None,
-    limits: Limits = LIMITS,
+    limits: ConnectionLimits = LIMITS,
     clock: Callable[[], float] = time.time,
-) -> Checkup:
+) -> NetworkCheckup:
     """Look at everything that a party needs to meet its neighbours.
 
     Args:
@@ -479,9 +531,9 @@ async def check_network_health(
     try:
         identity = read_identity(key_file)
     except InvalidInputError as error:
-        check = Check(key_file.stem, "key", Health.BAD, str(error))
-        return Checkup(party=key_file.stem, checks=(check,), **about)
-    doctor = Doctor(
+        check = NetworkCheck(key_file.stem, "key", NetworkHealth.BAD, str(error))
+        return NetworkCheckup(party=key_file.stem, checks=(check,), **about)
+    doctor = NetworkDoctor(
         identity=identity,
         agreed=agreed,
         listen=listen,
@@ -491,11 +543,11 @@ async def check_network_health(
         token=token,
     )
     checks = await doctor.look()
-    return Checkup(party=identity.name, checks=tuple(checks), **about)
+    return NetworkCheckup(party=identity.name, checks=tuple(checks), **about)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Doctor(Secret):
+class NetworkDoctor(Secret):
     """One party's look around; see `check_network_health`.
 
     Attributes:
@@ -509,13 +561,13 @@ class Doctor(Secret):
     agreed: Consortium
     listen: Address | None
     wait: float
-    limits: Limits
+    limits: ConnectionLimits
     clock: Callable[[], float]
     token: str | None = None
-    seen: dict[str, Look] = field(default_factory=dict)
+    seen: dict[str, ConnectionLook] = field(default_factory=dict)
     strangers: dict[str, str] = field(default_factory=dict)
     listening: str = "this party does not listen"
-    relays: dict[Relay, BaseException | None] = field(default_factory=dict)
+    relays: dict[ConsortiumRelay, BaseException | None] = field(default_factory=dict)
 
     @property
     def me(self) -> str:
@@ -524,9 +576,9 @@ class Doctor(Secret):
     @cached_property
     def own(self) -> Hello:
         """This party's hello, but for whom and when: it has no plan."""
-        return own_hello(self.me, self.agreed, b"")
+        return own_handshake_hello(self.me, self.agreed, b"")
 
-    async def look(self) -> list[Check]:
+    async def look(self) -> list[NetworkCheck]:
         """Look at this party's own things, then at its neighbours."""
         certified = self._certificate()
         found = [self._key(), certified]
@@ -535,7 +587,7 @@ class Doctor(Secret):
         door, port = await self._opened()
         found.append(port)
         try:
-            if certified.state is Health.BAD:
+            if certified.state is NetworkHealth.BAD:
                 return found
             called = await self._around(door)
         finally:
@@ -547,53 +599,56 @@ class Doctor(Secret):
     # This party
 
     def _checked(
-        self, check: str, state: Health, detail: str, advice: str = ""
-    ) -> Check:
-        return Check(self.me, check, state, detail, advice)
+        self, check: str, state: NetworkHealth, detail: str, advice: str = ""
+    ) -> NetworkCheck:
+        return NetworkCheck(self.me, check, state, detail, advice)
 
-    def _key(self) -> Check:
+    def _key(self) -> NetworkCheck:
         mode = stat.S_IMODE(self.identity.key_file.stat().st_mode)
         words = f"{self.identity.key_file} is its owner's only (mode {mode:04o})"
-        return self._checked("key", Health.GOOD, words)
+        return self._checked("key", NetworkHealth.GOOD, words)
 
-    def _certificate(self) -> Check:
+    def _certificate(self) -> NetworkCheck:
         try:
-            check_member(self.identity, self.agreed.certificates)
+            check_certified_member(self.identity, self.agreed.certificates)
         except InvalidInputError as error:
-            return self._checked("certificate", Health.BAD, str(error))
+            return self._checked("certificate", NetworkHealth.BAD, str(error))
         words = (
-            f"the one in the consortium file, {_lifetime(self.identity.certificate)}"
+            "the one in the consortium file, "
+            f"{_certificate_lifetime_words(self.identity.certificate)}"
         )
-        return self._checked("certificate", Health.GOOD, words)
+        return self._checked("certificate", NetworkHealth.GOOD, words)
 
-    async def _opened(self) -> tuple[Door, Check]:
+    async def _opened(self) -> tuple[SocketDoor, NetworkCheck]:
         """Listen where a run would; return what came of it."""
-        context = server_context(self.identity, self.agreed.certificates)
-        door = Door(context, self.limits, self._turned_away)
+        context = tls_server_context(self.identity, self.agreed.certificates)
+        door = SocketDoor(context, self.limits, self._turned_away)
         place = self.listen or self.agreed.member(self.me).address
         if place is None:
             words = "none is needed: this party only dials"
-            return door, self._checked("port", Health.GOOD, words)
+            return door, self._checked("port", NetworkHealth.GOOD, words)
         try:
             await door.open(place, self._answer)
         except OSError as error:
             return door, await self._not_opened(place, error)
         self.listening = f"it has not within {self.wait:g} s"
         words = f"TCP {place.port} can be listened at ({place})"
-        return door, self._checked("port", Health.GOOD, words)
+        return door, self._checked("port", NetworkHealth.GOOD, words)
 
-    async def _not_opened(self, place: Address, error: OSError) -> Check:
+    async def _not_opened(self, place: Address, error: OSError) -> NetworkCheck:
         if error.errno == errno.EADDRINUSE and await self._is_own(place):
             self.listening = "the veilsum that runs here already knows whether it has"
             words = f"this party's own veilsum listens at {place} already"
-            return self._checked("port", Health.GOOD, words)
+            return self._checked("port", NetworkHealth.GOOD, words)
         self.listening = "this party cannot listen"
-        return self._checked("port", Health.BAD, str(listening_refused(place, error)))
+        return self._checked(
+            "port", NetworkHealth.BAD, str(connection_listening_refused(place, error))
+        )
 
     async def _is_own(self, place: Address) -> bool:
         """Say whether whoever listens at a place holds this party's key."""
-        context = _asking_for(self.identity)
-        host = "localhost" if is_anywhere(place.host) else place.host
+        context = _doctor_hello_for_itself(self.identity)
+        host = "localhost" if is_any_address(place.host) else place.host
         try:
             async with asyncio.timeout(self.limits.open_timeout):
                 opening = asyncio.open_connection(host, place.port, ssl=context)
@@ -607,7 +662,7 @@ class Doctor(Secret):
 
     # Calling
 
-    async def _around(self, door: Door) -> dict[str, list[Look]]:
+    async def _around(self, door: SocketDoor) -> dict[str, list[ConnectionLook]]:
         """Call and be called; return the calls to each neighbour."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self.wait
@@ -619,7 +674,7 @@ class Doctor(Secret):
             await asyncio.sleep(end - loop.time())
         return dict(zip(near, calls, strict=True))
 
-    async def _reach(self, name: str, end: float) -> list[Look]:
+    async def _reach(self, name: str, end: float) -> list[ConnectionLook]:
         """Call a neighbour until it answers or the time is over."""
         member, loop = self.agreed.member(name), asyncio.get_running_loop()
         if (
@@ -633,26 +688,33 @@ class Doctor(Secret):
                 return [look]
             await asyncio.sleep(PAUSE)
 
-    async def _over(self, name: str, end: float, door: Door) -> list[Look]:
+    async def _over(
+        self, name: str, end: float, door: SocketDoor
+    ) -> list[ConnectionLook]:
         """Look for a neighbour at every relay, until the time is over."""
         agreed = self.agreed
         if agreed.relays is None or self.token is None:
             return []
         if certificate_out_of_date(agreed.member(name).certificate) is not None:
             return []
-        tunnels = Tunnels(
+        tunnels = RelayTunnels(
             agreed=agreed, me=self.me, token=self.token, limits=self.limits
         )
         tries = (self._met(tunnels, one, name, end, door) for one in tunnels.places)
         return [look for look in await asyncio.gather(*tries) if look is not None]
 
     async def _met(
-        self, tunnels: Tunnels, relay: Relay, name: str, end: float, door: Door
-    ) -> Look | None:
+        self,
+        tunnels: RelayTunnels,
+        relay: ConsortiumRelay,
+        name: str,
+        end: float,
+        door: SocketDoor,
+    ) -> ConnectionLook | None:
         """Meet a neighbour at one relay, if it comes."""
         wait = max(end - asyncio.get_running_loop().time(), 1.0)
         calls = self.agreed.dials(self.me, name)
-        look = Look(
+        look = ConnectionLook(
             name=name, address=str(relay.address), dialled=calls, relay=str(relay)
         )
         try:
@@ -667,26 +729,28 @@ class Doctor(Secret):
             self.relays.setdefault(relay, error)
             return None
         if not calls:
-            found = [dataclasses.replace(look, stage=Stage.TLS, error=EOFError())]
+            found = [
+                dataclasses.replace(look, stage=ConnectionStage.TLS, error=EOFError())
+            ]
 
-            async def hold(connection: Answered) -> float:
+            async def hold(connection: AnsweredSocket) -> float:
                 found[:] = [await self._greeted(connection, look)]
                 return 0.0
 
             await answer_through_relay(met, door, self.limits, hold)
             return found[0]
-        context = client_context(self.identity, self.agreed.certificates)
+        context = tls_client_context(self.identity, self.agreed.certificates)
         try:
             connection = await dial_through_relay(met, context, self.limits)
         except UNANSWERED as error:
-            stage = _stage(Stage.TLS, error)
+            stage = _stage_of_ended_call(ConnectionStage.TLS, error)
             return dataclasses.replace(look, stage=stage, error=error)
         try:
             return await self._greeted(connection, look)
         finally:
             connection.transport.abort()
 
-    def _relay_checks(self) -> list[Check]:
+    def _relay_checks(self) -> list[NetworkCheck]:
         agreed = self.agreed.relays
         if agreed is None:
             return []
@@ -696,18 +760,20 @@ class Doctor(Secret):
             advice = (
                 f"ask the organiser for it, and keep it as {TOKEN_FILE} beside the key"
             )
-            state = Health.BAD if alone else Health.OPEN
+            state = NetworkHealth.BAD if alone else NetworkHealth.OPEN
             return [self._checked("relay", state, words, advice)]
         return [self._relay_check(one, self.relays.get(one)) for one in agreed.places]
 
-    def _relay_check(self, relay: Relay, error: BaseException | None) -> Check:
+    def _relay_check(
+        self, relay: ConsortiumRelay, error: BaseException | None
+    ) -> NetworkCheck:
         if error is None:
             words = f"{relay} answers, and admits this party"
-            return self._checked("relay", Health.GOOD, words)
+            return self._checked("relay", NetworkHealth.GOOD, words)
         words, place = relay_failure(relay, error), relay.address
         if isinstance(error, RelayError):
             if error.is_own:
-                return self._checked("relay", Health.GOOD, words)
+                return self._checked("relay", NetworkHealth.GOOD, words)
             advice = "ask whoever hosts it whether it admits the consortium's token"
         elif isinstance(error, ProxyError):
             advice = error.advice("whoever hosts the relay", "start it")
@@ -718,7 +784,7 @@ class Doctor(Secret):
             )
         # One is enough.
         others = [one for one, why in self.relays.items() if why is None]
-        state = Health.OPEN if others else Health.BAD
+        state = NetworkHealth.OPEN if others else NetworkHealth.BAD
         return self._checked("relay", state, words, advice)
 
     def _relayed(self, name: str) -> str:
@@ -732,10 +798,12 @@ class Doctor(Secret):
         nowhere_else = name in self.agreed.only_relayed(self.me)
         return words if nowhere_else else f"{words} either"
 
-    async def _call(self, name: str, address: Address) -> Look:
+    async def _call(self, name: str, address: Address) -> ConnectionLook:
         """Call once, step by step on one connection."""
-        proxied = proxy_for(address) is not None
-        look = Look(name=name, address=str(address), dialled=True, proxied=proxied)
+        proxied = proxy_for_address(address) is not None
+        look = ConnectionLook(
+            name=name, address=str(address), dialled=True, proxied=proxied
+        )
         try:
             connection = await self._dialled(address, look)
         except _EndedError as ended:
@@ -745,63 +813,67 @@ class Doctor(Secret):
         finally:
             connection.transport.abort()
 
-    async def _dialled(self, address: Address, look: Look) -> Wire:
+    async def _dialled(self, address: Address, look: ConnectionLook) -> SocketWire:
         """Return a connection under TLS, or say in which step that failed."""
-        stage, over = Stage.NAME, None
+        stage, over = ConnectionStage.NAME, None
         try:
             if not look.proxied:
                 loop = asyncio.get_running_loop()
                 places = await loop.getaddrinfo(
                     address.host, address.port, type=SOCK_STREAM
                 )
-                stage = Stage.TCP
-                over = await _connected(places, self.limits.open_timeout)
-            stage = Stage.TLS
-            context = client_context(self.identity, self.agreed.certificates)
+                stage = ConnectionStage.TCP
+                over = await _connect_for_doctor(places, self.limits.open_timeout)
+            stage = ConnectionStage.TLS
+            context = tls_client_context(self.identity, self.agreed.certificates)
             return await dial_peer(address, context, self.limits, over=over)
         except UNANSWERED as error:
-            raise _EndedError(_stage(stage, error), error) from None
+            raise _EndedError(_stage_of_ended_call(stage, error), error) from None
 
-    async def _answer(self, connection: Answered) -> None:
+    async def _answer(self, connection: AnsweredSocket) -> None:
         """Look at a connection that somebody else made."""
         name = self._holder(connection)
         if name not in self.agreed.topology.neighbours(self.me):
-            await connection.close(Close.STRANGER, "no neighbour")
+            await connection.close(ConnectionClose.STRANGER, "no neighbour")
             return
         place = caller_address(connection.transport)
         look = await self._greeted(
-            connection, Look(name=name, address=place, dialled=False)
+            connection, ConnectionLook(name=name, address=place, dialled=False)
         )
         if name not in self.seen or not self.seen[name].through:
             self.seen[name] = look
 
-    def _holder(self, connection: Wire) -> str:
+    def _holder(self, connection: SocketWire) -> str:
         """Return whose certificate a connection was made with."""
         return (
             certificate_owner(peer_certificate(connection), self.agreed.certificates)
             or ""
         )
 
-    async def _greeted(self, connection: Wire, look: Look) -> Look:
+    async def _greeted(
+        self, connection: SocketWire, look: ConnectionLook
+    ) -> ConnectionLook:
         """Exchange hellos, close, and return what they showed."""
         holder = self._holder(connection)
         if holder == look.name:
             found = await self._exchanged(connection, look)
         else:
             why = f"it has the certificate of {holder!r}"
-            ended = Refusal(Close.CERTIFICATE, why)
-            found = dataclasses.replace(look, stage=Stage.TLS, refusal=ended)
+            ended = HandshakeRefusal(ConnectionClose.CERTIFICATE, why)
+            found = dataclasses.replace(look, stage=ConnectionStage.TLS, refusal=ended)
         assert found.refusal is not None, "without a plan nothing leads to a link"
-        reason = close_reason(found.refusal.reason)
+        reason = connection_close_reason(found.refusal.reason)
         await connection.close(found.refusal.code, reason)
         return found
 
-    async def _exchanged(self, connection: Wire, look: Look) -> Look:
+    async def _exchanged(
+        self, connection: SocketWire, look: ConnectionLook
+    ) -> ConnectionLook:
         own = hello_to_peer(self.own, to=look.name, time=self.clock())
         heard = await exchange_hellos(connection, own, self.limits)
         own = hello_to_peer(own, to=look.name, time=self.clock())
-        found = dataclasses.replace(look, stage=Stage.HELLO, own=own)
-        if isinstance(heard, Refusal):
+        found = dataclasses.replace(look, stage=ConnectionStage.HELLO, own=own)
+        if isinstance(heard, HandshakeRefusal):
             return dataclasses.replace(found, refusal=heard)
         ended = refusal_of_hello(heard, own, look.name, self.limits)
         return dataclasses.replace(found, hello=heard, refusal=ended)
@@ -812,21 +884,21 @@ class Doctor(Secret):
             isinstance(error, ssl.SSLError)
             and len(self.strangers) < self.limits.refusals
         ):
-            self.strangers[connection_failure(error)] = address
+            self.strangers[socket_connection_failure(error)] = address
 
     # Conclusions
 
-    def _about(self, name: str, calls: list[Look]) -> list[Check]:
+    def _about(self, name: str, calls: list[ConnectionLook]) -> list[NetworkCheck]:
         member = self.agreed.member(name)
         problem = certificate_out_of_date(member.certificate)
         if problem is not None:
             advice = f"ask {name} for one, and the organiser for a new consortium file"
             words = f"nobody accepts its certificate: {problem}"
-            return [Check(name, "certificate", Health.BAD, words, advice)]
-        way = Way(
+            return [NetworkCheck(name, "certificate", NetworkHealth.BAD, words, advice)]
+        way = NeighbourWay(
             name=name,
             certificate=member.certificate,
-            lifetime=_lifetime(member.certificate),
+            lifetime=_certificate_lifetime_words(member.certificate),
             calls=self.agreed.dials(self.me, name),
             there=member.address,
             here=self.agreed.member(self.me).address,
@@ -835,11 +907,13 @@ class Doctor(Secret):
         )
         seen = [self.seen[name]] if name in self.seen else []
         looks = [*calls, *seen] if way.calls else [*seen, *calls]
-        return neighbour_checks(way, looks, clock_skew=self.limits.clock_skew)
+        return network_checks_of_neighbour(
+            way, looks, clock_skew=self.limits.clock_skew
+        )
 
-    def _turned_away_checks(self, near: list[Check]) -> list[Check]:
+    def _turned_away_checks(self, near: list[NetworkCheck]) -> list[NetworkCheck]:
         """Return who was refused, if somebody who was to call has not come."""
-        missing = [one.about for one in near if one.state is Health.OPEN]
+        missing = [one.about for one in near if one.state is NetworkHealth.OPEN]
         if not missing:
             return []
         advice = (
@@ -848,7 +922,9 @@ class Doctor(Secret):
             "files by telephone"
         )
         return [
-            self._checked("caller", Health.BAD, f"refused {address}: {why}", advice)
+            self._checked(
+                "caller", NetworkHealth.BAD, f"refused {address}: {why}", advice
+            )
             for why, address in self.strangers.items()
         ]
 
@@ -856,21 +932,23 @@ class Doctor(Secret):
 class _EndedError(Exception):
     """A call that ended before anything was said."""
 
-    def __init__(self, stage: Stage, error: BaseException) -> None:
+    def __init__(self, stage: ConnectionStage, error: BaseException) -> None:
         super().__init__(stage)
         self.stage, self.error = stage, error
 
 
-def _stage(stage: Stage, error: BaseException) -> Stage:
+def _stage_of_ended_call(
+    stage: ConnectionStage, error: BaseException
+) -> ConnectionStage:
     """Return where a call ended, as far as the error tells more than the step."""
     if isinstance(error, ProxyError):
-        return Stage.TCP
-    if stage is Stage.TLS and not isinstance(error, OSError | EOFError):
-        return Stage.HELLO
+        return ConnectionStage.TCP
+    if stage is ConnectionStage.TLS and not isinstance(error, OSError | EOFError):
+        return ConnectionStage.HELLO
     return stage
 
 
-async def _connected(places: list[Any], seconds: float) -> socket:
+async def _connect_for_doctor(places: list[Any], seconds: float) -> socket:
     """Return a connection with the first place that takes one."""
     failed: OSError | None = None
     for family, kind, protocol, _, place in places:
@@ -890,7 +968,7 @@ async def _connected(places: list[Any], seconds: float) -> socket:
     raise failed or OSError(errno.EHOSTUNREACH, "no address")
 
 
-def _asking_for(identity: Identity) -> ssl.SSLContext:
+def _doctor_hello_for_itself(identity: Identity) -> ssl.SSLContext:
     """Return how a party finds out whether it is itself who listens."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -901,7 +979,7 @@ def _asking_for(identity: Identity) -> ssl.SSLContext:
     return context
 
 
-def _lifetime(text: str) -> str:
+def _certificate_lifetime_words(text: str) -> str:
     end = certificate_validity(text)[1]
     left = (end - datetime.now(UTC)).days
     return f"good until {end:%Y-%m-%d} ({left} days left)"

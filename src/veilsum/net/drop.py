@@ -41,15 +41,15 @@ from veilsum.errors import (
     PeerProtocolError,
     StoreError,
     WaitingError,
-    installing,
+    install_advice,
 )
 from veilsum.files.output import write_files
-from veilsum.files.safe_read import contents
+from veilsum.files.safe_read import read_file_contents
 from veilsum.net.handshake import (
     LONGEST_TEXT,
-    Limits,
+    ConnectionLimits,
+    HandshakeRefusal,
     Name,
-    Refusal,
     encode_hello,
     hello_to_peer as said_to,
     peer_text_for_log,
@@ -57,9 +57,9 @@ from veilsum.net.handshake import (
     refusal_of_hello,
 )
 from veilsum.net.identity import Identity, PartyKeys
-from veilsum.net.links import Hear, Tell, own_hello
-from veilsum.net.refusals import Refusals
-from veilsum.net.trust import check_member
+from veilsum.net.links import Hear, Tell, own_handshake_hello
+from veilsum.net.refusals import ConnectionRefusalLog
+from veilsum.net.trust import check_certified_member
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Persist
@@ -76,14 +76,14 @@ try:
 except ImportError:
     raise MissingExtraError(
         "files that parties carry need the package cryptography, version 47 or later: "
-        f"{installing('net')}",
+        f"{install_advice('net')}",
         code="missing-extra",
     ) from None
 
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium
-    from veilsum.net.store import RunStore
-    from veilsum.protocol.plan import Plan
+    from veilsum.net.store import NetworkRunStore
+    from veilsum.protocol.plan import ProtocolPlan
 
 LOG = logging.getLogger("veilsum.net")
 
@@ -118,7 +118,7 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MOST_LETTERS)]
 # What is in a file
 
 
-class Envelope(msgspec.Struct, frozen=True, array_like=True):
+class DropEnvelope(msgspec.Struct, frozen=True, array_like=True):
     """What everybody can read of a file, and what it holds.
 
     `agreed` is the digest of what its sender has agreed to.
@@ -157,7 +157,7 @@ class FirstLetter(msgspec.Struct, frozen=True, array_like=True):
     frames: tuple[bytes, ...]
 
 
-class Letter(Secret, msgspec.Struct, frozen=True, array_like=True):
+class DropLetter(Secret, msgspec.Struct, frozen=True, array_like=True):
     """What is sealed in all other files.
 
     Attributes:
@@ -180,7 +180,7 @@ def letter_file_name(run: str, sender: str, receiver: str, number: int) -> str:
     return f"{sender}-to-{receiver}-{number:04d}-{run[-8:]}{SUFFIX}"
 
 
-def _check_names(consortium: Consortium) -> None:
+def _check_drop_letter_names(consortium: Consortium) -> None:
     """Refuse members of whom two would write over each other's letters."""
     owners: dict[str, tuple[str, str]] = {}
     for pair in consortium.links:
@@ -197,12 +197,12 @@ def _check_names(consortium: Consortium) -> None:
                 )
 
 
-def sign_letter(envelope: Envelope, sign: Callable[[bytes], bytes]) -> bytes:
+def sign_drop_letter(envelope: DropEnvelope, sign: Callable[[bytes], bytes]) -> bytes:
     content = msgspec.msgpack.encode(envelope)
     return MAGIC + sign(MAGIC + content) + content
 
 
-def split_letter(raw: bytes) -> tuple[Envelope, bytes, bytes] | None:
+def split_drop_letter(raw: bytes) -> tuple[DropEnvelope, bytes, bytes] | None:
     """Return a file's envelope, its signature and what that is of; None if it has none.
 
     Nothing is believed yet.
@@ -212,7 +212,7 @@ def split_letter(raw: bytes) -> tuple[Envelope, bytes, bytes] | None:
         return None
     content = raw[start:]
     try:
-        envelope = msgspec.msgpack.decode(content, type=Envelope)
+        envelope = msgspec.msgpack.decode(content, type=DropEnvelope)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     return envelope, raw[len(MAGIC) : start], MAGIC + content
@@ -236,11 +236,11 @@ class DropFolder:
     def put(self, letters: Iterable[bytes]) -> None:
         """Write letters, each whole or not at all; those that are there stay."""
         for raw in letters:
-            found = split_letter(raw)
+            found = split_drop_letter(raw)
             assert found is not None
             name = found[0].name
             try:
-                if not _is_there(self.path / name, raw):
+                if not _drop_letter_is_there(self.path / name, raw):
                     write_files(self.path, {name: raw})
             except OutputError as error:
                 raise StoreError(
@@ -255,15 +255,15 @@ class DropFolder:
             LOG.info("cannot remove", extra={"file": name, "reason": error.strerror})
 
 
-def _is_there(path: Path, raw: bytes) -> bool:
+def _drop_letter_is_there(path: Path, raw: bytes) -> bool:
     try:
-        return contents(path, len(raw), InvalidInputError) == raw
+        return read_file_contents(path, len(raw), InvalidInputError) == raw
     except InvalidInputError:
         return False
 
 
 @dataclass(frozen=True)
-class Found:
+class DropFile:
     """A file in the folder, as it was when it was last read.
 
     Attributes:
@@ -276,7 +276,7 @@ class Found:
     name: str
     stamp: tuple[int, ...]
     digest: bytes = b""
-    about: Envelope | None = None
+    about: DropEnvelope | None = None
     problem: str = ""
 
 
@@ -284,7 +284,7 @@ class Found:
 
 
 @dataclass(eq=False, repr=False)
-class Correspondent(Secret):
+class DropCorrespondent(Secret):
     """A neighbour, and what went to it and came from it.
 
     Attributes:
@@ -321,7 +321,7 @@ class UnfitError(Exception):
     """A letter of a member that cannot be taken; says why."""
 
 
-class Drop(Secret):
+class NetworkFileDrop(Secret):
     """The way to all neighbours of one party, through files.
 
     What a runner uses of `links.Network` it finds here too.
@@ -343,31 +343,31 @@ class Drop(Secret):
         identity: Identity,
         consortium: Consortium,
         *,
-        plan: Plan,
-        store: RunStore,
+        plan: ProtocolPlan,
+        store: NetworkRunStore,
         folder: DropFolder,
         hear: Hear,
         met: Tell,
         left: Tell,
         passed: Tell | None = None,
     ) -> None:
-        check_member(identity, consortium.certificates)
+        check_certified_member(identity, consortium.certificates)
         self._me, self._agreed, self._plan = identity.name, consortium, plan
         self._store, self._folder = store, folder
         self._keys = PartyKeys(identity, consortium.certificates)
-        _check_names(consortium)
+        _check_drop_letter_names(consortium)
         self._hear, self._met, self._left = hear, met, left
         both = MAGIC + plan.digest + consortium.digest
         self._digest = hashlib.sha256(both).digest()
-        self._own = own_hello(identity.name, consortium, plan.digest)
+        self._own = own_handshake_hello(identity.name, consortium, plan.digest)
         self._longest = FULL + plan.codec.max_frame + AROUND
         self._bye, self._stirred = False, True
-        self._refusals = Refusals(Limits())
-        self._known: dict[str, Found] = {}
+        self._refusals = ConnectionRefusalLog(ConnectionLimits())
+        self._known: dict[str, DropFile] = {}
         self._told: dict[str, object] = {}
         self._gaps: set[tuple[str, int]] = set()
         neighbours = consortium.topology.neighbours(identity.name)
-        self._peers = {name: Correspondent(name) for name in neighbours}
+        self._peers = {name: DropCorrespondent(name) for name in neighbours}
         self._restore(store.read())
 
     # What earlier starts have kept
@@ -377,7 +377,7 @@ class Drop(Secret):
             secret = X25519PrivateKey.generate().private_bytes_raw()
             stored = {**stored, KEY: secret}
             self._store.write([Persist(KEY, secret)])
-        elif not all(map(self._is_agreed, _letters(stored))):
+        elif not all(map(self._is_agreed, _letters_of_drop_store(stored))):
             # Before shares were drawn another file took the place of the first: with
             # that one everybody begins anew.
             old = [key for key in stored if key.startswith((OUT, IN, SENT, SAID))]
@@ -392,16 +392,18 @@ class Drop(Secret):
             peer.said = stored.get(SAID + peer.name, b"")
         for key, raw in stored.items():
             # In the order in which they were written and taken.
-            if key.startswith(OUT) and (found := split_letter(raw)) is not None:
+            if key.startswith(OUT) and (found := split_drop_letter(raw)) is not None:
                 peer = self._peers[found[0].receiver]
                 peer.written = max(peer.written, found[0].number + 1)
-            elif key.startswith(IN) and (found := split_letter(raw)) is not None:
+            elif key.startswith(IN) and (found := split_drop_letter(raw)) is not None:
                 self._keep(self._peers[found[0].sender], found[0], raw)
         for peer in self._peers.values():
             # What has arrived is not kept.
             peer.written = max(peer.written, peer.arrived + 1)
 
-    def _keep(self, peer: Correspondent, envelope: Envelope, raw: bytes) -> None:
+    def _keep(
+        self, peer: DropCorrespondent, envelope: DropEnvelope, raw: bytes
+    ) -> None:
         """Know a letter that is taken."""
         if envelope.number == 0:
             peer.key, frames = self._first(peer, envelope)
@@ -429,7 +431,7 @@ class Drop(Secret):
         for peer in self._peers.values():
             if peer.written == 0:
                 self._introduce(peer)
-        self._folder.put(unacknowledged_letters(self._store))
+        self._folder.put(unacknowledged_drop_letters(self._store))
         self._tell_again()
         for peer in self._peers.values():
             self._tell_status(peer)
@@ -457,7 +459,7 @@ class Drop(Secret):
             code="stale-run-file",
         )
 
-    def _introduce(self, peer: Correspondent) -> None:
+    def _introduce(self, peer: DropCorrespondent) -> None:
         """Write the first letter to a neighbour."""
         hello = encode_hello(said_to(self._own, to=peer.name, time=0.0))
         key = self._secret.public_key().public_bytes_raw()
@@ -549,15 +551,17 @@ class Drop(Secret):
                 moved = True
         return moved
 
-    def _write(self, peer: Correspondent, said: bytes, key: X25519PublicKey) -> None:
+    def _write(
+        self, peer: DropCorrespondent, said: bytes, key: X25519PublicKey
+    ) -> None:
         """Keep letters with all that waits for a neighbour, then put them out."""
         status = () if peer.to_say is None else (peer.to_say,)
-        parts = [*_parts(peer.waiting.values())] or [()]
+        parts = [*_parts_of_drop_letters(peer.waiting.values())] or [()]
         writes, number = list[Persist](), peer.written
         for part in parts:
             last = part is parts[-1]
             frames = (*part, *status) if last else part
-            letter = Letter(len(peer.taken) - 1, last and self._bye, frames)
+            letter = DropLetter(len(peer.taken) - 1, last and self._bye, frames)
             plain = msgspec.msgpack.encode(letter)
             info = self._envelope(peer, number).info
             writes.append(self._out(peer, number, SUITE.encrypt(plain, key, info)))
@@ -572,15 +576,15 @@ class Drop(Secret):
         self._folder.put(files)
         LOG.info("letters written", extra={"party": peer.name, "count": len(files)})
 
-    def _out(self, peer: Correspondent, number: int, body: bytes) -> Persist:
-        raw = sign_letter(self._envelope(peer, number, body), self._keys.sign)
+    def _out(self, peer: DropCorrespondent, number: int, body: bytes) -> Persist:
+        raw = sign_drop_letter(self._envelope(peer, number, body), self._keys.sign)
         return Persist(f"{OUT}{peer.name}/{number}", raw)
 
     def _envelope(
-        self, peer: Correspondent, number: int, body: bytes = b""
-    ) -> Envelope:
+        self, peer: DropCorrespondent, number: int, body: bytes = b""
+    ) -> DropEnvelope:
         run, digest = self._agreed.run, self._digest
-        return Envelope(run, digest, self._me, peer.name, number, body)
+        return DropEnvelope(run, digest, self._me, peer.name, number, body)
 
     def _silent(self, status: bytes) -> bytes:
         """Return a status as if it wanted no answer, to compare it."""
@@ -593,7 +597,7 @@ class Drop(Secret):
     def _take_letters(self) -> bool:
         """Take all letters that are next; say whether there was one."""
         moved = False
-        for found in sorted(self._look(), key=_number):
+        for found in sorted(self._look(), key=_drop_letter_number):
             about = found.about
             if about is None or about.receiver != self._me or found.problem:
                 continue
@@ -611,7 +615,7 @@ class Drop(Secret):
             self._tell_again()
         return moved
 
-    def _is_next(self, peer: Correspondent, number: int, found: Found) -> bool:
+    def _is_next(self, peer: DropCorrespondent, number: int, found: DropFile) -> bool:
         """Say whether a letter is the one to take; note another one in its place."""
         known = number < len(peer.taken) and self._is_agreed(found.about)
         if known and found.digest != peer.taken[number]:
@@ -624,14 +628,14 @@ class Drop(Secret):
             )
         return number == len(peer.taken)
 
-    def _take(self, peer: Correspondent, found: Found) -> None:
+    def _take(self, peer: DropCorrespondent, found: DropFile) -> None:
         """Keep a letter, then tell the machine what is in it."""
         path = self._folder.path / found.name
         try:
-            raw = contents(path, self._longest, InvalidInputError)
+            raw = read_file_contents(path, self._longest, InvalidInputError)
         except InvalidInputError:
             return
-        parts = split_letter(raw)
+        parts = split_drop_letter(raw)
         if parts is None or hashlib.sha256(raw).digest() != found.digest:
             return  # it is being written: the next look finds it as it is then
         envelope, number = parts[0], len(peer.taken)
@@ -663,7 +667,7 @@ class Drop(Secret):
             self._folder.remove(name)
 
     def _first(
-        self, peer: Correspondent, envelope: Envelope
+        self, peer: DropCorrespondent, envelope: DropEnvelope
     ) -> tuple[X25519PublicKey, tuple[bytes, ...]]:
         """Return a neighbour's key and frames, if it has agreed to the same."""
         try:
@@ -673,15 +677,15 @@ class Drop(Secret):
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise UnfitError("it holds no key to answer it with") from None
         hello = read_hello(first.hello)
-        if isinstance(hello, Refusal):
+        if isinstance(hello, HandshakeRefusal):
             raise UnfitError(hello.reason)
         own = said_to(self._own, to=peer.name, time=hello.time)
-        found = refusal_of_hello(hello, own, peer.name, Limits())
+        found = refusal_of_hello(hello, own, peer.name, ConnectionLimits())
         if found is not None:
             raise UnfitError(found.reason)
         return key, first.frames
 
-    def _unsealed(self, envelope: Envelope) -> Letter:
+    def _unsealed(self, envelope: DropEnvelope) -> DropLetter:
         """Return what is in a letter."""
         try:
             plain = SUITE.decrypt(envelope.body, self._secret, envelope.info)
@@ -691,7 +695,7 @@ class Drop(Secret):
                 "another one, of a run's file that is no more"
             ) from None
         try:
-            letter = msgspec.msgpack.decode(plain, type=Letter)
+            letter = msgspec.msgpack.decode(plain, type=DropLetter)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise UnfitError("what it holds is no letter") from None
         return letter
@@ -705,11 +709,11 @@ class Drop(Secret):
             for frame in peer.frames:
                 self._tell(peer, frame)
 
-    def _tell_status(self, peer: Correspondent) -> None:
+    def _tell_status(self, peer: DropCorrespondent) -> None:
         if peer.status is not None:
             self._tell(peer, peer.status)
 
-    def _tell(self, peer: Correspondent, frame: bytes) -> None:
+    def _tell(self, peer: DropCorrespondent, frame: bytes) -> None:
         if peer.deaf:
             return
         try:
@@ -737,7 +741,7 @@ class Drop(Secret):
 
     # Looking
 
-    def _look(self) -> list[Found]:
+    def _look(self) -> list[DropFile]:
         """Return all files that are of this run, or should be; each is read once."""
         try:
             with os.scandir(self._folder.path) as entries:
@@ -758,7 +762,7 @@ class Drop(Secret):
             peer.problems = {k: v for k, v in peer.problems.items() if k in self._known}
         return [one for one in self._known.values() if one.about or one.problem]
 
-    def _ordinary(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[Found]:
+    def _ordinary(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[DropFile]:
         """Return what may be a letter, from a folder of bounded size."""
         for count, entry in enumerate(entries):
             if count >= MOST_FILES:
@@ -775,9 +779,9 @@ class Drop(Secret):
             except FileNotFoundError:
                 continue
             stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-            yield Found(entry.name, stamp)
+            yield DropFile(entry.name, stamp)
 
-    def _read(self, name: str, new: Found) -> Found:
+    def _read(self, name: str, new: DropFile) -> DropFile:
         """Return what is known of a file, read again if it has changed."""
         known = self._known.get(name)
         if known is not None and known.stamp == new.stamp:
@@ -788,10 +792,10 @@ class Drop(Secret):
             return self._odd(new, told) if ours else new
         path = self._folder.path / name
         try:
-            raw = contents(path, self._longest, InvalidInputError)
+            raw = read_file_contents(path, self._longest, InvalidInputError)
         except InvalidInputError:
-            return Found(name, ())  # it is gone, or not for this user: look again
-        parts = split_letter(raw)
+            return DropFile(name, ())  # it is gone, or not for this user: look again
+        parts = split_drop_letter(raw)
         if parts is None:
             return self._odd(new, CHANGED) if ours else new
         envelope, signature, content = parts
@@ -803,22 +807,22 @@ class Drop(Secret):
         if envelope.number > 0 and not self._is_agreed(envelope):
             return new  # its first letter says what differs
         about = msgspec.structs.replace(envelope, body=b"")
-        return Found(name, new.stamp, hashlib.sha256(raw).digest(), about)
+        return DropFile(name, new.stamp, hashlib.sha256(raw).digest(), about)
 
-    def _is_agreed(self, envelope: Envelope | None) -> bool:
+    def _is_agreed(self, envelope: DropEnvelope | None) -> bool:
         """Say whether a letter is of somebody who has agreed to the same."""
         return envelope is not None and envelope.agreed == self._digest
 
-    def _concerns(self, envelope: Envelope) -> bool:
+    def _concerns(self, envelope: DropEnvelope) -> bool:
         """Say whether a file says that it is between this party and a neighbour."""
         ends = {envelope.sender, envelope.receiver}
         return self._me in ends and any(name in ends for name in self._peers)
 
-    def _odd(self, new: Found, problem: str) -> Found:
+    def _odd(self, new: DropFile, problem: str) -> DropFile:
         self._log(new.name, new.stamp, problem)
-        return Found(new.name, new.stamp, problem=problem)
+        return DropFile(new.name, new.stamp, problem=problem)
 
-    def _refuse(self, peer: Correspondent, found: Found, problem: str) -> None:
+    def _refuse(self, peer: DropCorrespondent, found: DropFile, problem: str) -> None:
         """Note what is wrong with a letter that a member did sign."""
         peer.problems[found.name] = problem
         self._log(found.name, found.digest, problem)
@@ -835,14 +839,14 @@ class Drop(Secret):
     def condition(self, name: str) -> str:
         return f"heard through files: {self._next(self._peers[name])}"
 
-    def _next(self, peer: Correspondent) -> str:
+    def _next(self, peer: DropCorrespondent) -> str:
         """Say which letter of a neighbour is wanted, and whether one is missing."""
         name = letter_file_name(self._agreed.run, peer.name, self._me, len(peer.taken))
         if self._lacks(peer):
             return f"{name} is missing, and a later letter is here"
         return f"its next letter is {name}"
 
-    def _lacks(self, peer: Correspondent) -> bool:
+    def _lacks(self, peer: DropCorrespondent) -> bool:
         """Say whether a letter of a neighbour is here before one that comes first."""
         found = (one.about for one in self._known.values() if one.about is not None)
         ends, number = (peer.name, self._me), len(peer.taken)
@@ -850,7 +854,7 @@ class Drop(Secret):
             one.number > number and (one.sender, one.receiver) == ends for one in found
         )
 
-    def _awaited(self) -> list[Correspondent]:
+    def _awaited(self) -> list[DropCorrespondent]:
         return [one for one in self._peers.values() if not one.left]
 
     def _waits(self) -> str:
@@ -871,23 +875,25 @@ class Drop(Secret):
         return "\n  ".join(lines)
 
 
-def unacknowledged_letters(store: RunStore) -> list[bytes]:
+def unacknowledged_drop_letters(store: NetworkRunStore) -> list[bytes]:
     """Return the letters that this party has written and nobody has acknowledged."""
     return [raw for key, raw in store.read().items() if key.startswith(OUT)]
 
 
-def _letters(stored: Mapping[str, bytes]) -> Iterator[Envelope | None]:
+def _letters_of_drop_store(
+    stored: Mapping[str, bytes],
+) -> Iterator[DropEnvelope | None]:
     for key, raw in stored.items():
         if key.startswith((OUT, IN)):
-            found = split_letter(raw)
+            found = split_drop_letter(raw)
             yield None if found is None else found[0]
 
 
-def _number(found: Found) -> int:
+def _drop_letter_number(found: DropFile) -> int:
     return -1 if found.about is None else found.about.number
 
 
-def _parts(frames: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
+def _parts_of_drop_letters(frames: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
     """Return frames in letters that are not too long; a long frame has its own."""
     part, size = list[bytes](), 0
     for frame in frames:

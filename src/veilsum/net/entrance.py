@@ -80,13 +80,13 @@ def caller_address(transport: asyncio.BaseTransport) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-class Entering(asyncio.Protocol if TYPE_CHECKING else object):  # type: ignore[misc]
+class EnteringConnection(asyncio.Protocol if TYPE_CHECKING else object):  # type: ignore[misc]
     """A protocol that begins once its entrance has secured the connection.
 
     It is a mixin: the protocol behind it follows among the bases.
     """
 
-    entrance: Entrance
+    entrance: ConnectionEntrance
     _begun, _early = False, b""
 
     @property
@@ -126,7 +126,7 @@ class Entering(asyncio.Protocol if TYPE_CHECKING else object):  # type: ignore[m
             super().connection_lost(exc)
 
 
-class Entrance:
+class ConnectionEntrance:
     """Counts and times callers, and secures their connections.
 
     Args:
@@ -149,8 +149,8 @@ class Entrance:
         self._context, self._most, self._refused = context, most, refused
         self._timeout, self._parting = timeout, parting
         # Connections by origin, the oldest first.
-        self._callers: dict[str, dict[Entering, asyncio.Transport]] = {}
-        self._origins: dict[Entering, str] = {}
+        self._callers: dict[str, dict[EnteringConnection, asyncio.Transport]] = {}
+        self._origins: dict[EnteringConnection, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         cap_network_logs("asyncio")
@@ -159,7 +159,7 @@ class Entrance:
     def n_callers(self) -> int:
         return len(self._origins)
 
-    def enter(self, connection: Entering, plain: asyncio.Transport) -> None:
+    def enter(self, connection: EnteringConnection, plain: asyncio.Transport) -> None:
         """Count a caller, and secure its connection."""
         if self._closed:  # it was accepted just before that
             plain.abort()
@@ -176,7 +176,7 @@ class Entrance:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def leave(self, connection: Entering) -> bool:
+    def leave(self, connection: EnteringConnection) -> bool:
         """Count a caller no longer; return whether it was counted."""
         source = self._origins.pop(connection, None)
         if source is None:
@@ -203,7 +203,9 @@ class Entrance:
                     self.turn_away(plain)
                     return
 
-    async def _secure(self, connection: Entering, plain: asyncio.Transport) -> None:
+    async def _secure(
+        self, connection: EnteringConnection, plain: asyncio.Transport
+    ) -> None:
         if plain.is_closing():
             self.leave(connection)
             return

@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from veilsum.consortium.consortium import Consortium, canonical
-from veilsum.consortium.pem import der_of
+from veilsum.consortium.consortium import Consortium, canonical_agreement_json
+from veilsum.consortium.pem import der_of_pem
 from veilsum.errors import InvalidInputError
-from veilsum.files.output import as_json
-from veilsum.net.identity import certificate_name, public_key
+from veilsum.files.output import as_strict_json
+from veilsum.net.identity import certificate_name, certificate_public_key
 from veilsum.net.receipt import (
     DIGEST,
     FORMAT,
@@ -36,7 +36,11 @@ from veilsum.net.receipt import (
     receipt_from,
 )
 from veilsum.protocol.codec import Codec, MalformedMessageError
-from veilsum.protocol.evidence import Contradiction, contradict, to_sign
+from veilsum.protocol.evidence import (
+    Contradiction,
+    record_bytes_to_sign,
+    records_contradict,
+)
 from veilsum.protocol.messages import Record
 from veilsum.showing import Renderable, Rendering
 
@@ -76,7 +80,7 @@ class Evidence(Renderable):
 
     def to_json(self) -> str:
         """Return the evidence as a file holds it."""
-        return as_json(self._content()) + "\n"
+        return as_strict_json(self._content()) + "\n"
 
     def _content(self) -> dict[str, Any]:
         found = {"format": EVIDENCE, **asdict(self)}
@@ -85,11 +89,11 @@ class Evidence(Renderable):
     @property
     def digest(self) -> str:
         """SHA-256 of its canonical JSON, as receipts have it."""
-        return hashlib.sha256(canonical(self._content())).hexdigest()
+        return hashlib.sha256(canonical_agreement_json(self._content())).hexdigest()
 
 
 @dataclass(frozen=True)
-class Judgement:
+class EvidenceJudgement:
     """What evidence comes to.
 
     Attributes:
@@ -118,12 +122,12 @@ def make_evidence(
     return replace(whole, records=(), left_out=found.digests)
 
 
-def read_signed(path: Path) -> Receipt | Evidence:
+def read_signed_receipt_or_evidence(path: Path) -> Receipt | Evidence:
     """Return the receipt or the evidence in a file, whatever it is worth."""
-    return read_signed_file_as(path, "a receipt or evidence", _signed_from)
+    return read_signed_file_as(path, "a receipt or evidence", _signed_evidence_from)
 
 
-def _signed_from(table: Any) -> Receipt | Evidence:
+def _signed_evidence_from(table: Any) -> Receipt | Evidence:
     check_receipt_format(table, FORMAT, EVIDENCE)
     return receipt_from(table) if table["format"] == FORMAT else evidence_from(table)
 
@@ -131,7 +135,7 @@ def _signed_from(table: Any) -> Receipt | Evidence:
 def evidence_from(table: Any) -> Evidence:
     """Return the evidence that plain values describe; refuse all that is odd."""
     content = check_receipt_fields(table, EVIDENCE, FIELDS, optional={"left_out"})
-    public_key(content["certificate"])
+    certificate_public_key(content["certificate"])
     pairs = {key: tuple(content.get(key, ())) for key in ("records", "left_out")}
     if bool(pairs["records"]) == bool(pairs["left_out"]):
         raise InvalidInputError(
@@ -140,13 +144,13 @@ def evidence_from(table: Any) -> Evidence:
     return Evidence(**{**content, **pairs})
 
 
-def _is_pair(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _is_pair_in_evidence(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: (
         isinstance(value, list) and len(value) == 2 and all(map(fits, value))
     )
 
 
-def _is_base64(value: Any) -> bool:
+def _is_base64_in_evidence(value: Any) -> bool:
     try:
         raw = base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
@@ -161,10 +165,12 @@ FIELDS: Fields = {
     "party": NAME,
     "certificate": TEXT,
     "records": (
-        lambda value: value == [] or _is_pair(_is_base64)(value),
+        lambda value: (
+            value == [] or _is_pair_in_evidence(_is_base64_in_evidence)(value)
+        ),
         "a list of two texts in Base64, or empty",
     ),
-    "left_out": (_is_pair(DIGEST[0]), f"a list of two, each {DIGEST[1]}"),
+    "left_out": (_is_pair_in_evidence(DIGEST[0]), f"a list of two, each {DIGEST[1]}"),
 }
 
 
@@ -173,7 +179,7 @@ def judge_signed_evidence(
     consortium: Consortium | None = None,
     *,
     receipts: Sequence[Receipt] = (),
-) -> Judgement:
+) -> EvidenceJudgement:
     """Say whether a party contradicted itself, or why that does not follow.
 
     Args:
@@ -182,14 +188,14 @@ def judge_signed_evidence(
         receipts: of the same run, if there are any.
     """
     try:
-        _check_place(evidence, consortium, receipts)
-        pair = _proved(evidence)
+        _check_evidence_place(evidence, consortium, receipts)
+        pair = _prove_contradiction(evidence)
     except InvalidInputError as error:
         words = f"it proves nothing against {evidence.party!r}: {error}"
-        return Judgement(proved=False, words=words)
+        return EvidenceJudgement(proved=False, words=words)
     named = repr(evidence.party)
     who = named if consortium else f"whoever has the key that is in it for {named}"
-    return Judgement(
+    return EvidenceJudgement(
         proved=True,
         words=f"{who} contradicted itself, and both signatures prove it: in one start, "
         f"under the plan {evidence.plan[:16]}, it {pair.deed}, which no honest party "
@@ -197,7 +203,7 @@ def judge_signed_evidence(
     )
 
 
-def _check_place(
+def _check_evidence_place(
     evidence: Evidence, consortium: Consortium | None, receipts: Sequence[Receipt]
 ) -> None:
     """Refuse what is not about this consortium and these receipts."""
@@ -213,7 +219,7 @@ def _check_place(
     if consortium is None:
         return
     known = consortium.certificates.get(evidence.party)
-    if known is None or der_of(known) != der_of(evidence.certificate):
+    if known is None or der_of_pem(known) != der_of_pem(evidence.certificate):
         raise InvalidInputError(
             "the certificate in it is not that of a member",
             code="certificate-of-other-member",
@@ -225,7 +231,7 @@ def _check_place(
         )
 
 
-def _proved(evidence: Evidence) -> Contradiction:
+def _prove_contradiction(evidence: Evidence) -> Contradiction:
     """Return the two records as a contradiction; refuse a pair that is none."""
     if evidence.left_out:
         raise InvalidInputError(
@@ -236,7 +242,7 @@ def _proved(evidence: Evidence) -> Contradiction:
         )
     codec = Codec(MOST_BYTES // 8)
     frames = [base64.b64decode(one) for one in evidence.records]
-    one, other = (_record(frame, evidence, codec) for frame in frames)
+    one, other = (_record_in_evidence(frame, evidence, codec) for frame in frames)
     digests = codec.content_digest(one), codec.content_digest(other)
     if digests[0] == digests[1]:
         raise InvalidInputError(
@@ -249,7 +255,7 @@ def _proved(evidence: Evidence) -> Contradiction:
             code="records-of-two-starts",
         )
     plan = bytes.fromhex(evidence.plan)
-    if not contradict(one, other, digests, plan, codec):
+    if not records_contradict(one, other, digests, plan, codec):
         raise InvalidInputError(
             "an honest party signs both records", code="nothing-contradictory"
         )
@@ -261,7 +267,7 @@ def _proved(evidence: Evidence) -> Contradiction:
     return pair
 
 
-def _record(frame: bytes, evidence: Evidence, codec: Codec) -> Record:
+def _record_in_evidence(frame: bytes, evidence: Evidence, codec: Codec) -> Record:
     """Return the record in a frame; refuse one that the party did not sign."""
     from cryptography.exceptions import InvalidSignature
 
@@ -279,9 +285,11 @@ def _record(frame: bytes, evidence: Evidence, codec: Codec) -> Record:
         raise InvalidInputError(
             f"a record is of {found.party!r}", code="record-of-other-kind"
         )
-    content = to_sign(codec.content_digest(found), bytes.fromhex(evidence.plan))
+    content = record_bytes_to_sign(
+        codec.content_digest(found), bytes.fromhex(evidence.plan)
+    )
     try:
-        public_key(evidence.certificate).verify(found.signature, content)
+        certificate_public_key(evidence.certificate).verify(found.signature, content)
     except InvalidSignature:
         kind = type(found).__name__
         raise InvalidInputError(

@@ -21,7 +21,7 @@ from veilsum.numbers.arrays import listed_names
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ConnectionLimits:
     """Bounds of one party's connections: bytes, seconds, counts.
 
     Attributes:
@@ -77,7 +77,7 @@ class Limits:
                     code="limit-not-positive",
                 )
 
-    def within(self, deadline: float) -> Limits:
+    def within(self, deadline: float) -> ConnectionLimits:
         """Return limits under which a link is tried several times before a deadline.
 
         After that the protocol takes a party for lost that was only not called yet.
@@ -90,7 +90,7 @@ class Limits:
             fallback=min(self.fallback, most),
         )
 
-    def among_questions(self) -> Limits:
+    def among_questions(self) -> ConnectionLimits:
         """Return limits for members who go from question to question of a study.
 
         All are about to come, so that whoever comes last is called soon.
@@ -123,7 +123,7 @@ Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")]
 Sections: TypeAlias = Annotated[dict[Name, Digest], msgspec.Meta(max_length=64)]
 
 
-class Close(IntEnum):
+class ConnectionClose(IntEnum):
     """Why a party ends a connection: the code of the WebSocket's close frame."""
 
     DONE = 1000
@@ -142,9 +142,9 @@ class Close(IntEnum):
 
 
 # After these the other end has to change something first.
-REFUSALS = frozenset(range(Close.MALFORMED, Close.CLOCK + 1))
+REFUSALS = frozenset(range(ConnectionClose.MALFORMED, ConnectionClose.CLOCK + 1))
 # What two have of whom each is who it says it is: they are about different things.
-DISAGREEMENTS = frozenset((Close.AGREEMENT, Close.ELSEWHERE))
+DISAGREEMENTS = frozenset((ConnectionClose.AGREEMENT, ConnectionClose.ELSEWHERE))
 
 
 class Hello(msgspec.Struct, frozen=True):
@@ -184,7 +184,7 @@ class _Bye(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Refusal:
+class HandshakeRefusal:
     """Why a hello is not accepted.
 
     Attributes:
@@ -207,10 +207,12 @@ def encode_hello(hello: Hello) -> str:
     return msgspec.json.encode({"hello": hello}).decode()
 
 
-def read_hello(text: str | bytes) -> Hello | Refusal:
+def read_hello(text: str | bytes) -> Hello | HandshakeRefusal:
     """Return the hello that a first frame is, or why it is none."""
     if isinstance(text, bytes) or len(text) > LONGEST_TEXT:
-        return Refusal(Close.MALFORMED, "the first frame was no hello")
+        return HandshakeRefusal(
+            ConnectionClose.MALFORMED, "the first frame was no hello"
+        )
     try:
         opening = msgspec.json.decode(text, type=_Opening)
         found = msgspec.json.decode(opening.hello, type=_Protocol).protocol
@@ -219,10 +221,12 @@ def read_hello(text: str | bytes) -> Hello | Refusal:
             reason = (
                 f"it speaks version {spoken} of the protocol, this party {PROTOCOL}"
             )
-            return Refusal(Close.PROTOCOL, reason)
-        return _tidy(msgspec.json.decode(opening.hello, type=Hello))
+            return HandshakeRefusal(ConnectionClose.PROTOCOL, reason)
+        return _tidy_hello(msgspec.json.decode(opening.hello, type=Hello))
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return Refusal(Close.MALFORMED, "the first frame was no hello")
+        return HandshakeRefusal(
+            ConnectionClose.MALFORMED, "the first frame was no hello"
+        )
 
 
 def peer_text_for_log(text: str) -> str:
@@ -237,7 +241,7 @@ def peer_text_for_log(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in kept)
 
 
-def _tidy(hello: Hello) -> Hello:
+def _tidy_hello(hello: Hello) -> Hello:
     """Return a hello with texts that can be shown; honest ones stay as they are."""
     return msgspec.structs.replace(
         hello,
@@ -251,7 +255,7 @@ def _tidy(hello: Hello) -> Hello:
     )
 
 
-def is_bye(text: str) -> bool:
+def is_bye_frame(text: str) -> bool:
     """Say whether a later text is a farewell; nothing else is allowed."""
     try:
         return msgspec.json.decode(text, type=_Bye).bye
@@ -260,8 +264,8 @@ def is_bye(text: str) -> bool:
 
 
 def refusal_of_hello(
-    hello: Hello, own: Hello, owner: str, limits: Limits
-) -> Refusal | None:
+    hello: Hello, own: Hello, owner: str, limits: ConnectionLimits
+) -> HandshakeRefusal | None:
     """Say why a hello is refused, if it is.
 
     Args:
@@ -272,34 +276,40 @@ def refusal_of_hello(
     """
     if hello.name != owner:
         reason = f"it says it is {hello.name!r} with the certificate of {owner!r}"
-        return Refusal(Close.CERTIFICATE, reason)
+        return HandshakeRefusal(ConnectionClose.CERTIFICATE, reason)
     if hello.to != own.name:
         reason = f"it means {hello.to!r}, and this is {own.name!r}"
-        return Refusal(Close.STRANGER, reason)
-    return _disagreement(hello, own) or _clocks(hello, own, limits) or _look(hello, own)
+        return HandshakeRefusal(ConnectionClose.STRANGER, reason)
+    return (
+        _refuse_other_agreement(hello, own)
+        or _refuse_peer_clock(hello, own, limits)
+        or _refuse_mere_look(hello, own)
+    )
 
 
-def _disagreement(hello: Hello, own: Hello) -> Refusal | None:
+def _refuse_other_agreement(hello: Hello, own: Hello) -> HandshakeRefusal | None:
     study = own.sections.get("study")
     if hello.run != own.run and study and hello.sections.get("study") == study:
         reason = "it is at another question of the same study"
-        return Refusal(Close.ELSEWHERE, reason)
+        return HandshakeRefusal(ConnectionClose.ELSEWHERE, reason)
     if hello.consortium != own.consortium:
         sections = sections_unlike_peer(hello.sections, own.sections)
         reason = f"its consortium file differs in {listed_names(sections)}"
-        return Refusal(Close.AGREEMENT, reason, sections)
+        return HandshakeRefusal(ConnectionClose.AGREEMENT, reason, sections)
     if hello.plan and own.plan and hello.plan != own.plan:
         versions = f"it runs version {hello.version}, this party {own.version}"
         reason = f"same consortium file, but another plan; {versions}"
-        return Refusal(Close.AGREEMENT, reason, ("plan",))
+        return HandshakeRefusal(ConnectionClose.AGREEMENT, reason, ("plan",))
     return None
 
 
-def _look(hello: Hello, own: Hello) -> Refusal | None:
+def _refuse_mere_look(hello: Hello, own: Hello) -> HandshakeRefusal | None:
     """End a connection that is in order, but was made to look at it only."""
     if hello.plan and own.plan:
         return None
-    return Refusal(Close.DONE, "it only looked whether it can connect (doctor)")
+    return HandshakeRefusal(
+        ConnectionClose.DONE, "it only looked whether it can connect (doctor)"
+    )
 
 
 def sections_unlike_peer(
@@ -311,11 +321,13 @@ def sections_unlike_peer(
     return found or ("consortium",)
 
 
-def _clocks(hello: Hello, own: Hello, limits: Limits) -> Refusal | None:
+def _refuse_peer_clock(
+    hello: Hello, own: Hello, limits: ConnectionLimits
+) -> HandshakeRefusal | None:
     # Written so that no number at all is too far as well.
     if abs(hello.time - own.time) <= limits.clock_limit:
         return None
-    return Refusal(Close.CLOCK, peer_clock_skew(hello, own))
+    return HandshakeRefusal(ConnectionClose.CLOCK, peer_clock_skew(hello, own))
 
 
 def peer_clock_skew(hello: Hello, own: Hello) -> str:
@@ -323,16 +335,16 @@ def peer_clock_skew(hello: Hello, own: Hello) -> str:
     gap = hello.time - own.time
     way = "ahead of" if gap > 0 else "behind"
     apart = f"its clock is {abs(gap):,.0f} s {way} this party's"
-    return f"{apart} ({_shown(hello.time)} and {_shown(own.time)})"
+    return f"{apart} ({_shown_peer_time(hello.time)} and {_shown_peer_time(own.time)})"
 
 
-def _shown(time: float) -> str:
+def _shown_peer_time(time: float) -> str:
     try:
         return strftime("%Y-%m-%d %H:%M:%SZ", gmtime(time))
     except (OverflowError, OSError, ValueError):
         return "no date"
 
 
-def close_reason(reason: str) -> str:
+def connection_close_reason(reason: str) -> str:
     """Return a reason as short as a close frame wants it."""
     return reason.encode()[:_REASON_BYTES].decode(errors="ignore")

@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
 
-from veilsum.consortium.consortium import check_name
-from veilsum.consortium.pem import der_of, pem_of
+from veilsum.consortium.consortium import check_member_name
+from veilsum.consortium.pem import der_of_pem, pem_of_der
 from veilsum.errors import (
     InvalidInputError,
     MissingExtraError,
     OutputError,
     SecretError,
-    installing,
+    install_advice,
 )
-from veilsum.files.consortiums import read_certificate
+from veilsum.files.consortiums import read_certificate_file
 from veilsum.files.output import write_files, write_new
-from veilsum.files.permissions import why_open
+from veilsum.files.permissions import why_file_is_open_to_others
 from veilsum.numbers.secrets import Secret
 
 try:
@@ -50,10 +50,10 @@ try:
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    from veilsum.net.passphrase import encrypt_identity_key, key_password
+    from veilsum.net.passphrase import encrypt_identity_key, key_file_password
 except ImportError:
     raise MissingExtraError(
-        f"identities need the package cryptography: {installing('net')}",
+        f"identities need the package cryptography: {install_advice('net')}",
         code="missing-extra",
     ) from None
 
@@ -120,7 +120,7 @@ class Identity(_KeyHolder):
     def sign(self, content: bytes) -> bytes:
         """Return the Ed25519 signature of some content, 64 bytes."""
         key = self.key()
-        if key.public_key() != public_key(self.certificate):
+        if key.public_key() != certificate_public_key(self.certificate):
             raise InvalidInputError(
                 f"{self.key_file} has become another key since this began: go on with "
                 f"the former one, --identity {self.name}.former.key if it was renewed",
@@ -136,7 +136,9 @@ class Identity(_KeyHolder):
 
     def key(self) -> Ed25519PrivateKey:
         """Return the key, read anew."""
-        return _opened(self.key_file, _read_private(self.key_file), self.password)
+        return _open_identity_key(
+            self.key_file, _read_private_key_file(self.key_file), self.password
+        )
 
     def seal(self, content: bytes, about: bytes) -> bytes:
         """Return content that only who has this key can read, 48 bytes longer.
@@ -181,7 +183,7 @@ class PartyKeys(_KeyHolder):
     def verify(self, party: str, content: bytes, signature: bytes) -> bool:
         """Say whether a member signed this; nobody else ever did."""
         known = self._public.get(party)
-        return known is not None and is_signature(known, content, signature)
+        return known is not None and is_signature_by_identity(known, content, signature)
 
     def random(self, count: int) -> bytes:
         """Return fresh secret bytes from the operating system."""
@@ -189,7 +191,10 @@ class PartyKeys(_KeyHolder):
 
     @cached_property
     def _public(self) -> dict[str, Ed25519PublicKey]:
-        return {name: public_key(text) for name, text in self.certificates.items()}
+        return {
+            name: certificate_public_key(text)
+            for name, text in self.certificates.items()
+        }
 
 
 def new_identity(
@@ -211,7 +216,7 @@ def new_identity(
         stem: what is added to the name of both files, not to the party's.
     """
     folder = Path(folder)
-    check_name(name)
+    check_member_name(name)
     if not 1 <= days <= LONGEST_DAYS:
         raise InvalidInputError(
             f"a certificate is good for 1 to {LONGEST_DAYS:,} days, found {days}",
@@ -225,8 +230,8 @@ def new_identity(
         key, name, start=now - CLOCK_ALLOWANCE, end=now + timedelta(days=days)
     )
     content = encrypt_identity_key(key, passphrase)
-    _write_pair(key_file, content, certificate_file, made)
-    password = key_password(key_file, content, passphrase)
+    _write_key_and_certificate(key_file, content, certificate_file, made)
+    password = key_file_password(key_file, content, passphrase)
     return Identity(name, made, key_file, certificate_file, password)
 
 
@@ -242,29 +247,31 @@ def make_certificate(
     builder = x509.CertificateBuilder(
         subject, subject, public, x509.random_serial_number(), start, end
     )
-    for extension in _extensions(name, public):
+    for extension in _certificate_extensions(name, public):
         critical = isinstance(extension, x509.BasicConstraints | x509.KeyUsage)
         builder = builder.add_extension(extension, critical=critical)
-    return pem_of(builder.sign(key, None).public_bytes(serialization.Encoding.DER))
+    return pem_of_der(builder.sign(key, None).public_bytes(serialization.Encoding.DER))
 
 
-def _extensions(name: str, public: Ed25519PublicKey) -> list[x509.ExtensionType]:
+def _certificate_extensions(
+    name: str, public: Ed25519PublicKey
+) -> list[x509.ExtensionType]:
     """Return what a certificate says of its name, its key and their use."""
     purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     return [
         x509.BasicConstraints(ca=False, path_length=None),
         x509.KeyUsage(digital_signature=True, **dict.fromkeys(_NOT_FOR, False)),
         x509.ExtendedKeyUsage(purposes),
-        x509.SubjectAlternativeName([_uri(name)]),
+        x509.SubjectAlternativeName([_certificate_uri(name)]),
         x509.SubjectKeyIdentifier.from_public_key(public),
     ]
 
 
-def _uri(name: str) -> x509.UniformResourceIdentifier:
+def _certificate_uri(name: str) -> x509.UniformResourceIdentifier:
     return x509.UniformResourceIdentifier(f"veilsum:{quote(name, safe='')}")
 
 
-def _write_pair(
+def _write_key_and_certificate(
     key_file: Path, content: bytes, certificate_file: Path, certificate: str
 ) -> None:
     """Write both files or neither."""
@@ -291,18 +298,18 @@ def read_identity(key_file: str | Path, passphrase: str | None = None) -> Identi
     """
     key_file = Path(key_file)
     certificate_file = key_file.with_suffix(".crt")
-    content = _read_private(key_file)
-    password = key_password(key_file, content, passphrase)
-    own = _opened(key_file, content, password).public_key()
-    certificate = read_certificate(certificate_file)
+    content = _read_private_key_file(key_file)
+    password = key_file_password(key_file, content, passphrase)
+    own = _open_identity_key(key_file, content, password).public_key()
+    certificate = read_certificate_file(certificate_file)
     following = key_file.with_name(f"{certificate_name(certificate)}{NEXT}.crt")
-    if public_key(certificate) != own and following.exists():
+    if certificate_public_key(certificate) != own and following.exists():
         # A renewal was cut short between the two files that it puts in place.
-        renewed = read_certificate(following)
-        if public_key(renewed) == own:
+        renewed = read_certificate_file(following)
+        if certificate_public_key(renewed) == own:
             following.replace(certificate_file)
             certificate = renewed
-    if public_key(certificate) != own:
+    if certificate_public_key(certificate) != own:
         raise InvalidInputError(
             f"{key_file} does not fit {certificate_file}, or one of them is damaged: "
             "put the certificate back that was made with this key",
@@ -312,13 +319,15 @@ def read_identity(key_file: str | Path, passphrase: str | None = None) -> Identi
     return Identity(name, certificate, key_file, certificate_file, password)
 
 
-def change_passphrase(identity: Identity, new: str | None) -> None:
+def change_identity_passphrase(identity: Identity, new: str | None) -> None:
     """Write a key anew under another passphrase, or under none; it stays the same."""
     file, content = identity.key_file, encrypt_identity_key(identity.key(), new)
     write_files(file.parent, {file.name: content}, private=True)
 
 
-def _opened(path: Path, content: bytes, password: bytes | None) -> Ed25519PrivateKey:
+def _open_identity_key(
+    path: Path, content: bytes, password: bytes | None
+) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(content, password)
     except (*UNREADABLE, TypeError):
@@ -338,7 +347,7 @@ def _opened(path: Path, content: bytes, password: bytes | None) -> Ed25519Privat
     return key
 
 
-def _read_private(path: Path) -> bytes:
+def _read_private_key_file(path: Path) -> bytes:
     """Return what is in a key file; refuse one that others may read."""
     try:
         with path.open("rb") as stream:
@@ -358,7 +367,7 @@ def _read_private(path: Path) -> bytes:
             f"was made with it, {path.with_suffix('.key')}",
             code="certificate-not-key",
         )
-    if (why := why_open(path, found)) is not None:
+    if (why := why_file_is_open_to_others(path, found)) is not None:
         raise InvalidInputError(
             f"a key is for its owner alone, and {why}; if anybody may have read or "
             f"exchanged it, {NEW_IDENTITY}",
@@ -367,9 +376,9 @@ def _read_private(path: Path) -> bytes:
     return content
 
 
-def public_key(certificate: str) -> Ed25519PublicKey:
-    with _readable():
-        found = _parsed(certificate).public_key()
+def certificate_public_key(certificate: str) -> Ed25519PublicKey:
+    with _refuse_damaged_certificate():
+        found = _parse_certificate(certificate).public_key()
     if not isinstance(found, Ed25519PublicKey):
         raise InvalidInputError(
             "found a certificate whose key is not Ed25519: make it with veilsum "
@@ -379,7 +388,9 @@ def public_key(certificate: str) -> Ed25519PublicKey:
     return found
 
 
-def is_signature(key: Ed25519PublicKey, content: bytes, signature: bytes) -> bool:
+def is_signature_by_identity(
+    key: Ed25519PublicKey, content: bytes, signature: bytes
+) -> bool:
     try:
         key.verify(signature, content)
     except InvalidSignature:
@@ -388,27 +399,27 @@ def is_signature(key: Ed25519PublicKey, content: bytes, signature: bytes) -> boo
 
 
 def certificate_name(certificate: str) -> str:
-    with _readable():
-        found = _parsed(certificate)
+    with _refuse_damaged_certificate():
+        found = _parse_certificate(certificate)
         names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         name = str(names[0].value) if len(names) == 1 else ""
     others: list[x509.GeneralName] = []
     with suppress(x509.ExtensionNotFound, *UNREADABLE):
         kind = x509.SubjectAlternativeName
         others = list(found.extensions.get_extension_for_class(kind).value)
-    if not name or others != [_uri(name)]:
+    if not name or others != [_certificate_uri(name)]:
         raise InvalidInputError(
             "found a certificate that names no party: make it with veilsum "
             "identity new",
             code="certificate-without-name",
         )
-    return check_name(name)
+    return check_member_name(name)
 
 
 def certificate_validity(certificate: str) -> tuple[datetime, datetime]:
     """Return from when and until when a certificate is good, UTC."""
-    with _readable():
-        found = _parsed(certificate)
+    with _refuse_damaged_certificate():
+        found = _parse_certificate(certificate)
         return found.not_valid_before_utc, found.not_valid_after_utc
 
 
@@ -425,13 +436,13 @@ def certificate_out_of_date(
     return None
 
 
-def fingerprint(certificate: str | bytes) -> str:
+def certificate_fingerprint(certificate: str | bytes) -> str:
     """Return the SHA-256 of a certificate, PEM or DER, for people to compare.
 
     >>> fingerprint(b"")[:24]
     'e3b0 c442 98fc 1c14 9afb'
     """
-    der = der_of(certificate) if isinstance(certificate, str) else certificate
+    der = der_of_pem(certificate) if isinstance(certificate, str) else certificate
     return fingerprint_in_groups(hashlib.sha256(der).digest())
 
 
@@ -444,12 +455,12 @@ def fingerprint_in_groups(digest: bytes) -> str:
     return digest.hex(" ", 2)
 
 
-def _parsed(certificate: str) -> x509.Certificate:
-    return x509.load_der_x509_certificate(der_of(certificate))
+def _parse_certificate(certificate: str) -> x509.Certificate:
+    return x509.load_der_x509_certificate(der_of_pem(certificate))
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def _refuse_damaged_certificate() -> Iterator[None]:
     """Refuse a certificate that is damaged, wherever that is noticed."""
     try:
         yield

@@ -9,8 +9,8 @@ Nothing here can be told to do without TLS.
 Frames may be lost whenever a connection breaks. The protocol above asks for what it
 lacks, so that nothing is kept for somebody who is not there.
 
-Read from the top: one connection (`Link`), the way to one neighbour (`Peer`), one
-meeting, all of them.
+Read from the top: one connection (`NetworkLink`), the way to one neighbour
+(`NetworkPeer`), one meeting, all of them.
 """
 
 from __future__ import annotations
@@ -35,39 +35,39 @@ from veilsum.net.handshake import (
     DISAGREEMENTS,
     PROTOCOL,
     REFUSALS,
-    Close,
+    ConnectionClose,
+    ConnectionLimits,
+    HandshakeRefusal,
     Hello,
-    Limits,
-    Refusal,
-    close_reason,
+    connection_close_reason,
     encode_hello,
     hello_to_peer,
-    is_bye,
+    is_bye_frame,
     peer_clock_skew,
     read_hello,
     refusal_of_hello,
 )
-from veilsum.net.refusals import Refusals, caller_origin
+from veilsum.net.refusals import ConnectionRefusalLog, caller_origin
 from veilsum.net.sockets import (
     UNANSWERED,
-    Answered,
+    AnsweredSocket,
     ConnectionClosed,
-    Door,
-    Wire,
-    call_failure,
-    connection_failure,
+    SocketDoor,
+    SocketWire,
     dial_peer,
     peer_certificate,
+    socket_call_failure,
+    socket_connection_failure,
 )
 from veilsum.net.trust import (
     certificate_owner,
-    check_member,
-    client_context,
-    server_context,
+    check_certified_member,
+    tls_client_context,
+    tls_server_context,
 )
 from veilsum.net.tunnel import (
-    Passage,
-    Tunnels,
+    RelayTunnels,
+    TunnelPassage,
     answer_through_relay,
     dial_through_relay,
 )
@@ -80,10 +80,10 @@ if TYPE_CHECKING:
 
 
 LOG = logging.getLogger("veilsum.net")
-Take: TypeAlias = "Callable[[Link, bytes | str], None]"
+Take: TypeAlias = "Callable[[NetworkLink, bytes | str], None]"
 
 
-class Link(Secret):
+class NetworkLink(Secret):
     """A connection that is up.
 
     Frames go straight to the connection while it takes them. Then they wait here, up
@@ -100,7 +100,12 @@ class Link(Secret):
     """
 
     def __init__(
-        self, name: str, connection: Wire, limits: Limits, *, dialled: bool
+        self,
+        name: str,
+        connection: SocketWire,
+        limits: ConnectionLimits,
+        *,
+        dialled: bool,
     ) -> None:
         self.name, self.dialled = name, dialled
         self.connection, self._limits = connection, limits
@@ -169,16 +174,18 @@ class Link(Secret):
         self.ended = self.ended or why
         self.connection.transport.abort()
 
-    async def close(self, code: Close, why: str) -> None:
+    async def close(self, code: ConnectionClose, why: str) -> None:
         """End the connection, and tell the other end why."""
         self.ended = self.ended or why
-        await self.connection.close(code, close_reason(why))
+        await self.connection.close(code, connection_close_reason(why))
 
     def replace(self) -> None:
         """Close the connection in favour of a newer one; nobody waits for it."""
         why = "a newer connection took its place"
         self.ended = self.ended or why
-        self._replacing = self._loop.create_task(self.close(Close.REPLACED, why))
+        self._replacing = self._loop.create_task(
+            self.close(ConnectionClose.REPLACED, why)
+        )
 
     async def gone(self) -> None:
         """Stop everything that belongs to a connection that has ended."""
@@ -229,14 +236,14 @@ def connection_end_reason(error: ConnectionClosed) -> str:
     if error.rcvd is None:
         return "the connection broke"
     found = error.rcvd.code
-    if found in {Close.DONE, Close.GOING}:
+    if found in {ConnectionClose.DONE, ConnectionClose.GOING}:
         return "it closed the connection"
     # The words are the other end's: they stay on one line.
     words = "".join(c if c.isprintable() else "?" for c in error.rcvd.reason)
     return f"it closed the connection ({found}: {words or 'no reason given'})"
 
 
-class Peer:
+class NetworkPeer:
     """A neighbour: where it is, the connection with it, or why there is none.
 
     Attributes:
@@ -255,7 +262,7 @@ class Peer:
 
     def __init__(self, name: str, address: Address | None, *, designated: bool) -> None:
         self.name, self.address, self.designated = name, address, designated
-        self.link: Link | None = None
+        self.link: NetworkLink | None = None
         self.trouble = "never called"
         self.refused, self.refusal = False, ""
         self.sections: tuple[str, ...] = ()
@@ -264,14 +271,14 @@ class Peer:
         self.up, self._down = asyncio.Event(), asyncio.Event()
         self._down.set()
 
-    def connect(self, link: Link) -> None:
+    def connect(self, link: NetworkLink) -> None:
         self.link, self.refused, self.sections = link, False, ()
         self.refusal, self.finished = "", False
         self.relayed = bool(link.connection.relay)
         self._down.clear()
         self.up.set()
 
-    def disconnect(self, link: Link) -> bool:
+    def disconnect(self, link: NetworkLink) -> bool:
         """Note that a connection is over; say whether it was the one."""
         if self.link is not link:
             return False
@@ -310,10 +317,10 @@ class Peer:
                 return
 
 
-class Backoff:
+class CallBackoff:
     """How long to wait before the next call: longer each time, and never in step."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self._limits, self._tries = limits, 0
 
     def settled(self) -> None:
@@ -332,7 +339,7 @@ class Backoff:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Meetings(Secret):
+class NetworkMeetings(Secret):
     """What a party does with its connections.
 
     Attributes:
@@ -345,10 +352,10 @@ class Meetings(Secret):
     """
 
     own: Hello
-    peers: Mapping[str, Peer]
+    peers: Mapping[str, NetworkPeer]
     certificates: Mapping[str, str]
-    limits: Limits
-    refusals: Refusals
+    limits: ConnectionLimits
+    refusals: ConnectionRefusalLog
     clock: Callable[[], float]
     hear: Callable[[str, bytes], None]
     met: Callable[[str], None]
@@ -357,7 +364,7 @@ class Meetings(Secret):
     passed: Callable[[str], None] | None = None
     finished: bool = False
 
-    async def hold(self, connection: Wire, called: Peer | None) -> float:
+    async def hold(self, connection: SocketWire, called: NetworkPeer | None) -> float:
         """Say hello, then carry frames to the end; return how long that was.
 
         Args:
@@ -367,15 +374,17 @@ class Meetings(Secret):
         name = certificate_owner(peer_certificate(connection), self.certificates)
         peer = self.peers.get(name or "")
         heard = await self._greet(connection, peer, called, f"{name!r}")
-        if peer is None or isinstance(heard, Refusal):
-            assert isinstance(heard, Refusal)
+        if peer is None or isinstance(heard, HandshakeRefusal):
+            assert isinstance(heard, HandshakeRefusal)
             await self._refuse(connection, called or peer, str(name), heard)
             return 0.0
         connection.known()
-        link = Link(peer.name, connection, self.limits, dialled=called is not None)
+        link = NetworkLink(
+            peer.name, connection, self.limits, dialled=called is not None
+        )
         link.said_at = heard.time
         if not self._admits(peer, link):
-            await link.close(Close.SURPLUS, "there is a connection already")
+            await link.close(ConnectionClose.SURPLUS, "there is a connection already")
             await link.gone()
             return 0.0
         await self._serve(peer, link)
@@ -384,22 +393,30 @@ class Meetings(Secret):
     # The hello
 
     async def _greet(
-        self, connection: Wire, peer: Peer | None, called: Peer | None, name: str
-    ) -> Hello | Refusal:
+        self,
+        connection: SocketWire,
+        peer: NetworkPeer | None,
+        called: NetworkPeer | None,
+        name: str,
+    ) -> Hello | HandshakeRefusal:
         """Say hello and return the neighbour's, unless something is wrong."""
         if called is not None and peer is not called:
-            return Refusal(Close.CERTIFICATE, f"it has the certificate of {name}")
+            return HandshakeRefusal(
+                ConnectionClose.CERTIFICATE, f"it has the certificate of {name}"
+            )
         if peer is None:
-            return Refusal(Close.STRANGER, f"{name} is no neighbour")
+            return HandshakeRefusal(ConnectionClose.STRANGER, f"{name} is no neighbour")
         own = hello_to_peer(self.own, to=peer.name, time=self.clock())
         heard = await exchange_hellos(connection, own, self.limits)
-        if isinstance(heard, Refusal):
+        if isinstance(heard, HandshakeRefusal):
             return heard
         return self._checked(
             peer, heard, hello_to_peer(own, to=peer.name, time=self.clock())
         )
 
-    def _checked(self, peer: Peer, heard: Hello, own: Hello) -> Hello | Refusal:
+    def _checked(
+        self, peer: NetworkPeer, heard: Hello, own: Hello
+    ) -> Hello | HandshakeRefusal:
         found = refusal_of_hello(heard, own, peer.name, self.limits)
         if found is not None:
             gone_on = found.code in DISAGREEMENTS and heard.run in self.later
@@ -413,25 +430,29 @@ class Meetings(Secret):
         return heard
 
     async def _refuse(
-        self, connection: Wire, peer: Peer | None, name: str, found: Refusal
+        self,
+        connection: SocketWire,
+        peer: NetworkPeer | None,
+        name: str,
+        found: HandshakeRefusal,
     ) -> None:
         """End a connection with a reason, noted under the name that TLS has shown."""
         address = caller_address(connection.transport)
         about = {"party": name, "address": address, "reason": found.reason}
-        if found.code == Close.DONE:
+        if found.code == ConnectionClose.DONE:
             LOG.info("looked at", extra=about)
-        elif found.code == Close.ELSEWHERE:
+        elif found.code == ConnectionClose.ELSEWHERE:
             LOG.info("elsewhere", extra=about)
         elif connection.is_open or found.code in REFUSALS:
             self.refusals.note(name, "connection refused", **about)
         if peer is not None:
             worse = found.code in REFUSALS
             peer.fail(found.reason, refused=worse, sections=found.sections)
-        await connection.close(found.code, close_reason(found.reason))
+        await connection.close(found.code, connection_close_reason(found.reason))
 
     # The connection
 
-    def _admits(self, peer: Peer, link: Link) -> bool:
+    def _admits(self, peer: NetworkPeer, link: NetworkLink) -> bool:
         """Say whether a connection takes the place of what there is.
 
         Calls can cross. Both ends keep the one made by the end that is to call, and of
@@ -444,7 +465,7 @@ class Meetings(Secret):
             return False
         return old.dialled != peer.designated or link.said_at >= old.said_at
 
-    async def _serve(self, peer: Peer, link: Link) -> None:
+    async def _serve(self, peer: NetworkPeer, link: NetworkLink) -> None:
         """Make a connection the one with its neighbour, and read it to its end."""
         old = peer.link
         peer.connect(link)
@@ -465,21 +486,23 @@ class Meetings(Secret):
             about = {"party": peer.name, "reason": str(error)}
             self.refusals.note(peer.name, "frame refused", **about)
             why = str(error).removeprefix(f"{peer.name!r}: ")
-            await link.close(Close.FRAME, f"a frame that no honest party sends: {why}")
+            await link.close(
+                ConnectionClose.FRAME, f"a frame that no honest party sends: {why}"
+            )
         except Exception as error:
             # Not the neighbour's fault: whoever runs the event loop has to know.
             context = {"message": "cannot deal with a frame", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
-            await link.close(Close.GOING, "this party cannot go on")
+            await link.close(ConnectionClose.GOING, "this party cannot go on")
         finally:
             await link.gone()
             self._part(peer, link)
 
-    def _take(self, link: Link, item: bytes | str) -> None:
+    def _take(self, link: NetworkLink, item: bytes | str) -> None:
         if isinstance(item, bytes):
             self.hear(link.name, item)
             return
-        if not is_bye(item):
+        if not is_bye_frame(item):
             raise PeerProtocolError(
                 link.name,
                 "a text that is no control message",
@@ -489,13 +512,13 @@ class Meetings(Secret):
             link.said_bye = self.peers[link.name].finished = True
             self.left(link.name)
 
-    def _part(self, peer: Peer, link: Link) -> None:
+    def _part(self, peer: NetworkPeer, link: NetworkLink) -> None:
         """Draw the conclusions from the end of a connection."""
         if not peer.disconnect(link):
             return
         LOG.info("disconnected", extra={"party": peer.name, "reason": link.ended})
         peer.refused = link.code in REFUSALS
-        if link.code == Close.REPLACED and link.dialled and peer.designated:
+        if link.code == ConnectionClose.REPLACED and link.dialled and peer.designated:
             peer.yielded = True
             me = self.own.name
             peer.fail(f"another process under the name {me!r} took over", refused=True)
@@ -503,27 +526,27 @@ class Meetings(Secret):
 
 
 async def exchange_hellos(
-    connection: Wire, own: Hello, limits: Limits
-) -> Hello | Refusal:
+    connection: SocketWire, own: Hello, limits: ConnectionLimits
+) -> Hello | HandshakeRefusal:
     """Say hello, and return what the other end says, or why that is no hello."""
     try:
         await connection.send(encode_hello(own))
         text = await asyncio.wait_for(connection.recv(), limits.hello_timeout)
     except TimeoutError:
-        return Refusal(Close.LATE, "it said no hello in time")
+        return HandshakeRefusal(ConnectionClose.LATE, "it said no hello in time")
     except ConnectionClosed as error:
-        code = error.rcvd.code if error.rcvd is not None else Close.LATE
-        return Refusal(code, connection_end_reason(error))
+        code = error.rcvd.code if error.rcvd is not None else ConnectionClose.LATE
+        return HandshakeRefusal(code, connection_end_reason(error))
     return read_hello(text)
 
 
 Hear = Callable[[str, bytes], None]
 Tell = Callable[[str], None]
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ConnectionLimits()
 
 
-class Network(Secret):
+class SocketNetwork(Secret):
     """The way to all neighbours of one party, in one run.
 
     `open` first, `close` last. `hear`, `met` and `left` are called in the event loop.
@@ -554,19 +577,19 @@ class Network(Secret):
         left: Tell,
         later: Collection[str] = (),
         passed: Tell | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ConnectionLimits = DEFAULT_LIMITS,
         listen: Address | None = None,
         token: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        check_member(identity, consortium.certificates)
+        check_certified_member(identity, consortium.certificates)
         self._identity, self._consortium, self._limits = identity, consortium, limits
         self._listen = listen or consortium.member(identity.name).address
-        self._refusals = Refusals(limits)
+        self._refusals = ConnectionRefusalLog(limits)
         neighbours = consortium.topology.neighbours(identity.name)
         self._peers = {name: self._peer(name) for name in neighbours}
-        self._meetings = Meetings(
-            own=own_hello(identity.name, consortium, plan),
+        self._meetings = NetworkMeetings(
+            own=own_handshake_hello(identity.name, consortium, plan),
             peers=self._peers,
             certificates=consortium.certificates,
             limits=limits,
@@ -578,20 +601,20 @@ class Network(Secret):
             later=later,
             passed=passed,
         )
-        self._door: Door | None = None
-        self._tunnels: Tunnels | None = None
+        self._door: SocketDoor | None = None
+        self._tunnels: RelayTunnels | None = None
         if token is not None and consortium.relays is not None:
-            self._tunnels = Tunnels(
+            self._tunnels = RelayTunnels(
                 agreed=consortium, me=identity.name, token=token, limits=limits
             )
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
         self.unsent: Counter[str] = Counter()
 
-    def _peer(self, name: str) -> Peer:
+    def _peer(self, name: str) -> NetworkPeer:
         agreed, me = self._consortium, self._identity.name
         address = agreed.member(name).address
-        return Peer(name, address, designated=agreed.dials(me, name))
+        return NetworkPeer(name, address, designated=agreed.dials(me, name))
 
     # Opening and closing
 
@@ -602,15 +625,15 @@ class Network(Secret):
             NotReadyError: the address cannot be listened at.
         """
         certificates = self._consortium.certificates
-        answers = server_context(self._identity, certificates)
-        self._door = Door(answers, self._limits, self._turned_away)
+        answers = tls_server_context(self._identity, certificates)
+        self._door = SocketDoor(answers, self._limits, self._turned_away)
         if self._listen is not None:
             try:
                 await self._door.open(self._listen, self._answer)
             except OSError as error:
-                raise listening_refused(self._listen, error) from None
+                raise connection_listening_refused(self._listen, error) from None
             LOG.info("listening", extra={"address": str(self._listen)})
-        call = partial(self._reach, client_context(self._identity, certificates))
+        call = partial(self._reach, tls_client_context(self._identity, certificates))
         for peer in self._peers.values():
             if peer.address is not None or self._tunnels is not None:
                 work = self._keep_calling(peer, partial(call, peer))
@@ -626,7 +649,9 @@ class Network(Secret):
         """End all connections; nothing of this network is left afterwards."""
         self._closing = True
         links = [peer.link for peer in self._peers.values() if peer.link is not None]
-        parting = [link.close(Close.GOING, "this party has left") for link in links]
+        parting = [
+            link.close(ConnectionClose.GOING, "this party has left") for link in links
+        ]
         if self._door is not None:
             parting.append(self._door.close())
         await asyncio.gather(*parting)
@@ -682,10 +707,10 @@ class Network(Secret):
     # Calling and answering
 
     async def _keep_calling(
-        self, peer: Peer, call: Callable[[], Coroutine[Any, Any, float]]
+        self, peer: NetworkPeer, call: Callable[[], Coroutine[Any, Any, float]]
     ) -> None:
         """Call a neighbour whenever there is no connection with it."""
-        backoff = Backoff(self._limits)
+        backoff = CallBackoff(self._limits)
         # Where no call can come, nobody waits for one.
         waits = not peer.designated and self._listen is not None
         while not self._closing:
@@ -698,7 +723,7 @@ class Network(Secret):
                 backoff.settled()
             await asyncio.sleep(backoff.slow() if peer.refused else backoff.next())
 
-    async def _reach(self, context: ssl.SSLContext, peer: Peer) -> float:
+    async def _reach(self, context: ssl.SSLContext, peer: NetworkPeer) -> float:
         """Meet a neighbour once, directly or over a relay; say for how long.
 
         What served last is tried first.
@@ -715,38 +740,38 @@ class Network(Secret):
         return 0.0
 
     async def _call(
-        self, context: ssl.SSLContext, peer: Peer, address: Address
+        self, context: ssl.SSLContext, peer: NetworkPeer, address: Address
     ) -> float | None:
         """Call once, and serve the connection to its end; say how long that was."""
         try:
             connection = await dial_peer(address, context, self._limits)
         except UNANSWERED as error:
-            self._failed(peer, call_failure(error, str(address)), error)
+            self._failed(peer, socket_call_failure(error, str(address)), error)
             return None
         return await self._hold(connection, peer)
 
-    def _failed(self, peer: Peer, why: str, error: BaseException) -> None:
+    def _failed(self, peer: NetworkPeer, why: str, error: BaseException) -> None:
         if why != peer.trouble:
             LOG.info("call failed", extra={"party": peer.name, "reason": why})
         peer.fail(why, refused=isinstance(error, ssl.SSLError))
 
     async def _tunnel(
-        self, tunnels: Tunnels, context: ssl.SSLContext, peer: Peer
+        self, tunnels: RelayTunnels, context: ssl.SSLContext, peer: NetworkPeer
     ) -> float | None:
         """The same over a relay: whoever dials is TLS's client there, too."""
         assert self._door is not None
         door, limits = self._door, self._limits
 
-        async def hold(connection: Answered) -> float:
+        async def hold(connection: AnsweredSocket) -> float:
             return await self._meetings.hold(connection, None)
 
-        async def serve(stream: Passage) -> float:
+        async def serve(stream: TunnelPassage) -> float:
             if not peer.designated:
                 return await answer_through_relay(stream, door, limits, hold)
             try:
                 connection = await dial_through_relay(stream, context, limits)
             except UNANSWERED as error:
-                why = call_failure(error, f"the other end of {stream.relay}")
+                why = socket_call_failure(error, f"the other end of {stream.relay}")
                 self._failed(peer, why, error)
                 return 0.0
             return await self._hold(connection, peer)
@@ -764,30 +789,30 @@ class Network(Secret):
             note=partial(self._noted, peer),
         )
 
-    def _noted(self, peer: Peer, why: str) -> None:
+    def _noted(self, peer: NetworkPeer, why: str) -> None:
         """Keep how it stands at a relay."""
         if why != peer.trouble and peer.link is None:
             LOG.info("not met yet", extra={"party": peer.name, "reason": why})
         peer.fail(why, refused=False)
 
-    async def _hold(self, connection: Wire, peer: Peer) -> float:
+    async def _hold(self, connection: SocketWire, peer: NetworkPeer) -> float:
         try:
             return await self._meetings.hold(connection, peer)
         finally:
             connection.transport.abort()
 
-    async def _answer(self, connection: Answered) -> None:
+    async def _answer(self, connection: AnsweredSocket) -> None:
         """Serve a connection that somebody else made."""
         await self._meetings.hold(connection, None)
 
     def _turned_away(self, address: str, error: BaseException) -> None:
         """Note a caller that did not get through TLS: nobody knows its name."""
-        about = {"address": address, "reason": connection_failure(error)}
+        about = {"address": address, "reason": socket_connection_failure(error)}
         source = caller_origin(address.rpartition(":")[0])
         self._refusals.note(source, "caller refused", **about)
 
 
-def own_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:
+def own_handshake_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:
     """Return what a party says, but for whom and when; no plan: it only looks."""
     return Hello(
         protocol=PROTOCOL,
@@ -802,7 +827,7 @@ def own_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:
     )
 
 
-def listening_refused(address: Address, error: OSError) -> NotReadyError:
+def connection_listening_refused(address: Address, error: OSError) -> NotReadyError:
     """Return why an address cannot be listened at, and what to do."""
     anywhere = "[::]" if ":" in address.host else "0.0.0.0"  # noqa: S104 - words
     fixes = {

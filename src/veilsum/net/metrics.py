@@ -60,12 +60,14 @@ def prometheus_text(metrics: Iterable[Metric]) -> str:
     for name, found in named.items():
         lines += [f"# HELP {name} {found[0].meaning}", f"# TYPE {name} gauge"]
         for one in found:
-            labels = ",".join(f'{k}="{_escaped(v)}"' for k, v in one.labels.items())
+            labels = ",".join(
+                f'{k}="{_escape_metric_label(v)}"' for k, v in one.labels.items()
+            )
             lines.append(f"{name}{{{labels}}} {one.value:.15g}".replace("{}", ""))
     return "".join(f"{line}\n" for line in lines)
 
 
-def _escaped(text: str) -> str:
+def _escape_metric_label(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
@@ -114,12 +116,12 @@ class MetricsServer:
             f"{host}:{address.port}"
             for host in ("localhost", str(address).rpartition(":")[0])
         }
-        handler = type("Handler", (_Handler,), {"pages": pages, "hosts": hosts})
+        handler = type("Handler", (_MetricsHandler,), {"pages": pages, "hosts": hosts})
         is_six = isinstance(ip_address(address.host), IPv6Address)
         family = {"address_family": AF_INET6 if is_six else AF_INET}
-        server = type("Server", (_Server,), family)
+        server = type("Server", (_MetricsServer,), family)
         try:
-            self._server: _Server = server((address.host, address.port), handler)
+            self._server: _MetricsServer = server((address.host, address.port), handler)
         except OSError as error:
             raise InvalidInputError(
                 f"cannot show numbers at {address}: {error.strerror}; choose another "
@@ -138,7 +140,7 @@ class MetricsServer:
         self._thread.join()
 
 
-class _Server(ThreadingMixIn, HTTPServer):
+class _MetricsServer(ThreadingMixIn, HTTPServer):
     """A thread for every question, and so many questions at a time."""
 
     daemon_threads, block_on_close = True, False
@@ -179,7 +181,7 @@ class _Server(ThreadingMixIn, HTTPServer):
                     one.shutdown(SHUT_RDWR)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _MetricsHandler(BaseHTTPRequestHandler):
     pages: dict[str, Callable[[], tuple[int, str]]]
     hosts: set[str]
     timeout = PATIENCE

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from veilsum.errors import InvalidInputError
-from veilsum.files.permissions import why_open
+from veilsum.files.permissions import why_file_is_open_to_others
 
 LEAST = 12
 # 128 MiB and a third of a second for each guess.
@@ -43,13 +43,17 @@ def encrypt_identity_key(key: Ed25519PrivateKey, passphrase: str | None) -> byte
         check_passphrase_strength(passphrase)
         salt = secrets.token_bytes(_SALT_BYTES)
         line = f"veilsum passphrase 1: scrypt 17 8 1 {salt.hex()}\n".encode()
-        how = serialization.BestAvailableEncryption(_stretched(passphrase, salt))
+        how = serialization.BestAvailableEncryption(
+            _stretch_passphrase(passphrase, salt)
+        )
     return line + key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how
     )
 
 
-def key_password(path: Path, content: bytes, passphrase: str | None) -> bytes | None:
+def key_file_password(
+    path: Path, content: bytes, passphrase: str | None
+) -> bytes | None:
     """Return what opens a key file; None for one that is open."""
     if ENCRYPTED not in content:
         return None
@@ -61,8 +65,8 @@ def key_password(path: Path, content: bytes, passphrase: str | None) -> bytes | 
             code="foreign-encryption",
         )
     if passphrase is None:
-        passphrase = _asked(path)
-    return _stretched(passphrase, bytes.fromhex(found[1].decode()))
+        passphrase = _ask_for_passphrase(path)
+    return _stretch_passphrase(passphrase, bytes.fromhex(found[1].decode()))
 
 
 def check_passphrase_strength(passphrase: str) -> str:
@@ -76,20 +80,20 @@ def check_passphrase_strength(passphrase: str) -> str:
     return passphrase
 
 
-def _stretched(passphrase: str, salt: bytes) -> bytes:
+def _stretch_passphrase(passphrase: str, salt: bytes) -> bytes:
     # Hexadecimal, as a password of such a file is text.
     return Scrypt(salt=salt, **_COST).derive(passphrase.encode()).hex().encode()
 
 
-def _asked(path: Path) -> str:
+def _ask_for_passphrase(path: Path) -> str:
     """Return the passphrase of a key: from a file that is named, or from a person."""
     named = os.environ.get(FILE_NAME)
     handed = os.environ.get("CREDENTIALS_DIRECTORY")
     if named:
-        return _first_line(Path(named), private=True)
+        return _first_line_of_passphrase_file(Path(named), private=True)
     if handed and (Path(handed) / _CREDENTIAL).exists():
         # Who may read it systemd says in an access list, not in mode and owner.
-        return _first_line(Path(handed) / _CREDENTIAL, private=False)
+        return _first_line_of_passphrase_file(Path(handed) / _CREDENTIAL, private=False)
     if sys.stdin.isatty():
         return getpass(f"Passphrase of {path}: ")
     raise InvalidInputError(
@@ -99,7 +103,7 @@ def _asked(path: Path) -> str:
     )
 
 
-def _first_line(path: Path, *, private: bool) -> str:
+def _first_line_of_passphrase_file(path: Path, *, private: bool) -> str:
     try:
         with path.open("rb") as stream:
             found, content = os.fstat(stream.fileno()), stream.read(4096)
@@ -107,7 +111,7 @@ def _first_line(path: Path, *, private: bool) -> str:
         raise InvalidInputError(
             f"cannot read {path}: {error.strerror}", code="cannot-read"
         ) from None
-    if private and (why := why_open(path, found)) is not None:
+    if private and (why := why_file_is_open_to_others(path, found)) is not None:
         raise InvalidInputError(
             f"{why}; it holds a passphrase: choose another",
             code="passphrase-file-exposed",

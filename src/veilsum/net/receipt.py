@@ -23,17 +23,30 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from veilsum.consortium.consortium import Consortium, canonical, check_name
-from veilsum.consortium.pem import der_of
+from veilsum.consortium.consortium import (
+    Consortium,
+    canonical_agreement_json,
+    check_member_name,
+)
+from veilsum.consortium.pem import der_of_pem
 from veilsum.errors import InvalidInputError
-from veilsum.files.output import as_json
-from veilsum.files.safe_read import contents
-from veilsum.locale import in_words, released_sum, without_words
-from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
-from veilsum.numbers.arrays import FloatArray, is_number, listed_names
+from veilsum.files.output import as_strict_json
+from veilsum.files.safe_read import read_file_contents
+from veilsum.locale import (
+    released_sum_phrase,
+    statistics_in_locale_words,
+    values_without_locale_words,
+)
+from veilsum.net.identity import (
+    Identity,
+    certificate_fingerprint,
+    certificate_name,
+    certificate_public_key,
+)
+from veilsum.numbers.arrays import FloatArray, is_real_number, listed_names
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Numbers
-from veilsum.showing import Renderable, Rendering, Table, counted
+from veilsum.showing import Renderable, Rendering, ShownTable, counted_words
 
 FORMAT = "veilsum receipt 3"
 _VERSIONED = re.compile("veilsum (receipt|evidence) [0-9]{1,4}")
@@ -68,9 +81,9 @@ class Receipt(Renderable):
         lost: who was lost on the way.
         epochs: those that were committed.
         confirmed: neighbours with whom every one of these epochs was confirmed.
-        result: keyed digest of the released result, see `keyed_digest`.
-        sums: keyed digest of all sums that everybody knows, see `sums_digest`; a
-            receipt of a run without any does not have the field.
+        result: keyed digest of the released result, see `keyed_receipt_digest`.
+        sums: keyed digest of all sums that everybody knows, see `receipt_sums_digest`;
+            a receipt of a run without any does not have the field.
         released: every released sum: its round, its parties (or that it is over
             guests), and the number of its numbers by statistic.
         guarantee: what was promised.
@@ -104,7 +117,7 @@ class Receipt(Renderable):
 
     def to_json(self) -> str:
         """Return the receipt as a file holds it."""
-        return as_json(self._content()) + "\n"
+        return as_strict_json(self._content()) + "\n"
 
     def _content(self) -> dict[str, Any]:
         found = {"format": FORMAT, **asdict(self)}
@@ -118,14 +131,15 @@ class Receipt(Renderable):
             [
                 (
                     f"took part to the end: {', '.join(self.parties)}{lost}",
-                    f"{counted(len(self.epochs), 'epoch')} committed, confirmed with "
+                    f"{counted_words(len(self.epochs), 'epoch')} committed, confirmed "
+                    "with "
                     f"{', '.join(self.confirmed) or 'nobody'}",
                     f"from {self.started} to {self.finished}, by its own clock; "
                     f"veilsum {self.version}",
                 )
             ],
             {
-                "Released": [*map(released_line, self.released)],
+                "Released": [*map(released_line_of_receipt, self.released)],
                 "Digests": [
                     f"plan {self.plan}",
                     f"consortium {self.consortium}",
@@ -144,7 +158,9 @@ class Receipt(Renderable):
         content = self._content()
         signature = bytes.fromhex(content.pop("signature"))
         try:
-            public_key(self.certificate).verify(signature, _to_sign(content))
+            certificate_public_key(self.certificate).verify(
+                signature, _receipt_bytes_to_sign(content)
+            )
         except InvalidSignature:
             return False
         return True
@@ -160,10 +176,15 @@ def make_receipt(identity: Identity, **fields: Any) -> Receipt:
     """
     own = {"party": identity.name, "certificate": identity.certificate}
     released = [getattr(line, "facts", line) for line in fields["released"]]
-    signed = {"released": released, "guarantee": without_words(fields["guarantee"])}
+    signed = {
+        "released": released,
+        "guarantee": values_without_locale_words(fields["guarantee"]),
+    }
     content = {"format": FORMAT, **fields, **signed, **own}
-    signature = identity.sign(_to_sign(content)).hex()
-    return receipt_from(json.loads(canonical({**content, "signature": signature})))
+    signature = identity.sign(_receipt_bytes_to_sign(content)).hex()
+    return receipt_from(
+        json.loads(canonical_agreement_json({**content, "signature": signature}))
+    )
 
 
 def read_receipt(path: str | Path) -> Receipt:
@@ -171,7 +192,7 @@ def read_receipt(path: str | Path) -> Receipt:
     return read_signed_file_as(Path(path), "a receipt", receipt_from)
 
 
-def read_result(path: Path) -> ResultFile:
+def read_result_beside_receipt(path: Path) -> ResultFile:
     """Return what a result file says that receipts speak of too."""
     return read_signed_file_as(
         path, "a result to compare with receipts", result_for_receipts
@@ -180,9 +201,9 @@ def read_result(path: Path) -> ResultFile:
 
 def read_signed_file_as(path: Path, what: str, made: Callable[[Any], T]) -> T:
     """Return what is made of a file's JSON; refuse, in a sentence, what is not that."""
-    found = contents(path, MOST_BYTES, InvalidInputError)
+    found = read_file_contents(path, MOST_BYTES, InvalidInputError)
     try:
-        return made(_parsed(found.decode()))
+        return made(_parse_receipt_json(found.decode()))
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"{path} is not {what}: {error}", code="wrong-file-kind"
@@ -217,22 +238,22 @@ def result_for_receipts(table: Any) -> ResultFile:
                 code="derived-file",
             )
     answer = table.get("minimiser")
-    if not _is_list(_is_number)(answer):
+    if not _is_list_in_receipt(_is_number_in_receipt)(answer):
         raise InvalidInputError(
             "its minimiser must be a list of numbers", code="malformed-minimiser"
         )
-    if not _is_hex(SEAL_DIGITS)(table.get("seal")):
+    if not _is_hex_in_receipt(SEAL_DIGITS)(table.get("seal")):
         raise InvalidInputError(
             f"its seal must be {SEAL_DIGITS} hexadecimal digits, as veilsum join "
             "writes",
             code="malformed-seal",
         )
     numbers = np.array(answer, dtype=np.float64)
-    digest = keyed_digest(numbers, bytes.fromhex(table["seal"]))
+    digest = keyed_receipt_digest(numbers, bytes.fromhex(table["seal"]))
     return ResultFile(digest, table["guarantee"])
 
 
-def keyed_digest(numbers: FloatArray, seal: bytes) -> str:
+def keyed_receipt_digest(numbers: FloatArray, seal: bytes) -> str:
     """Return a result's digest as receipts have it, hexadecimal.
 
     The key is the signature of the party that proposed the result, which no receipt
@@ -241,7 +262,7 @@ def keyed_digest(numbers: FloatArray, seal: bytes) -> str:
     return hmac.digest(seal, Codec.digest(numbers), "sha256").hex()
 
 
-def sums_digest(sums: Sequence[Numbers], seal: bytes) -> str:
+def receipt_sums_digest(sums: Sequence[Numbers], seal: bytes) -> str:
     """Return the digest of all sums of a run as receipts have it, hexadecimal.
 
     Whatever a result file says beyond its answer follows from these.
@@ -253,7 +274,7 @@ def sums_digest(sums: Sequence[Numbers], seal: bytes) -> str:
 def receipt_from(table: Any) -> Receipt:
     """Return the receipt that plain values describe; refuse all that is odd."""
     content = check_receipt_fields(table, FORMAT, FIELDS, optional=OPTIONAL)
-    public_key(content["certificate"])
+    certificate_public_key(content["certificate"])
     for key, value in content.items():
         content[key] = tuple(value) if isinstance(value, list) else value
     return Receipt(**content)
@@ -294,20 +315,20 @@ def check_receipt_fields(
     return content
 
 
-def _to_sign(content: Mapping[str, Any]) -> bytes:
-    return CONTEXT + canonical(content)
+def _receipt_bytes_to_sign(content: Mapping[str, Any]) -> bytes:
+    return CONTEXT + canonical_agreement_json(content)
 
 
-def _parsed(text: str) -> Any:
+def _parse_receipt_json(text: str) -> Any:
     """Return JSON's values; refuse what two readers could understand differently."""
-    found = json.loads(text, object_pairs_hook=_once)
-    canonical(found)  # no nan and no infinity anywhere
-    if _depth(found) > DEEPEST:
+    found = json.loads(text, object_pairs_hook=_receipt_keys_once)
+    canonical_agreement_json(found)  # no nan and no infinity anywhere
+    if _receipt_json_depth(found) > DEEPEST:
         raise ValueError(f"it is nested more than {DEEPEST} deep")
     return found
 
 
-def _depth(value: Any) -> int:
+def _receipt_json_depth(value: Any) -> int:
     """Return how deep lists and tables are nested, one level after the other."""
     depth, level = 0, [value]
     while level:
@@ -317,71 +338,73 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _receipt_keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("it has a key twice")
     return found
 
 
-def _is_text(value: Any) -> bool:
+def _is_text_in_receipt(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number_in_receipt(value: Any) -> bool:
     """Say whether a value is a number that float64 has room for."""
     return type(value) in {int, float} and abs(value) <= sys.float_info.max
 
 
-def _is_list(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _is_list_in_receipt(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and all(map(fits, value))
 
 
-def _is_hex(digits: int) -> Callable[[Any], bool]:
+def _is_hex_in_receipt(digits: int) -> Callable[[Any], bool]:
     pattern = re.compile(f"[0-9a-f]{{{digits}}}")
-    return lambda value: _is_text(value) and pattern.fullmatch(value) is not None
+    return lambda value: (
+        _is_text_in_receipt(value) and pattern.fullmatch(value) is not None
+    )
 
 
-def _is_name(value: Any) -> bool:
+def _is_name_in_receipt(value: Any) -> bool:
     try:
-        check_name(value)
+        check_member_name(value)
     except InvalidInputError:
         return False
     return True
 
 
-def _is_time(value: Any) -> bool:
+def _is_time_in_receipt(value: Any) -> bool:
     try:
         return datetime.fromisoformat(value).utcoffset() is not None
     except (TypeError, ValueError):
         return False
 
 
-def _is_count(value: Any) -> bool:
+def _is_count_in_receipt(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-def _is_release(value: Any) -> bool:
+def _is_release_in_receipt(value: Any) -> bool:
     if not isinstance(value, dict) or not value.keys() <= RELEASE.keys():
         return False
     return all(RELEASE[key](part) for key, part in value.items())
 
 
-def _are_statistics(value: Any) -> bool:
+def _are_statistics_in_receipt(value: Any) -> bool:
     return (
         isinstance(value, dict)
-        and all(map(_is_text, value))
-        and all(map(_is_count, value.values()))
+        and all(map(_is_text_in_receipt, value))
+        and all(map(_is_count_in_receipt, value.values()))
     )
 
 
-def released_line(release: Mapping[str, Any]) -> str:
+def released_line_of_receipt(release: Mapping[str, Any]) -> str:
     """Return a released sum of a receipt, for people."""
     if "parties" in release and "statistics" in release and "round" in release:
         facts = release["round"], release["statistics"], release["parties"]
-        return released_sum(*facts)
+        return released_sum_phrase(*facts)
     if "guests" in release:
-        words = in_words(release.get("statistics", {}), "the sum")
+        words = statistics_in_locale_words(release.get("statistics", {}), "the sum")
         return (
             f"round {release.get('round')}, summed over all guests of the set: {words}"
         )
@@ -392,19 +415,22 @@ def released_line(release: Mapping[str, Any]) -> str:
 Field: TypeAlias = tuple[Callable[[Any], bool], str]
 Fields: TypeAlias = Mapping[str, Field]
 
-DIGEST: Field = (_is_hex(64), "a digest of 64 hexadecimal digits")
-NAME: Field = (_is_name, "a name")
-TEXT: Field = (_is_text, "a text")
-_NAMES = (_is_list(_is_name), "a list of names")
-_TIME = (_is_time, "a date and time with its zone, as 2030-01-31T12:00:00+00:00")
+DIGEST: Field = (_is_hex_in_receipt(64), "a digest of 64 hexadecimal digits")
+NAME: Field = (_is_name_in_receipt, "a name")
+TEXT: Field = (_is_text_in_receipt, "a text")
+_NAMES = (_is_list_in_receipt(_is_name_in_receipt), "a list of names")
+_TIME = (
+    _is_time_in_receipt,
+    "a date and time with its zone, as 2030-01-31T12:00:00+00:00",
+)
 
 # What a receipt may have about one released sum.
 RELEASE: Mapping[str, Callable[[Any], bool]] = {
-    "round": _is_count,
-    "parties": _is_list(_is_name),
+    "round": _is_count_in_receipt,
+    "parties": _is_list_in_receipt(_is_name_in_receipt),
     "guests": lambda value: value is True,
-    "statistics": _are_statistics,
-    "key": _is_text,
+    "statistics": _are_statistics_in_receipt,
+    "key": _is_text_in_receipt,
 }
 
 FIELDS: Fields = {
@@ -416,20 +442,25 @@ FIELDS: Fields = {
     "certificate": TEXT,
     "parties": _NAMES,
     "lost": _NAMES,
-    "epochs": (_is_list(_is_count), "a list of whole numbers"),
+    "epochs": (_is_list_in_receipt(_is_count_in_receipt), "a list of whole numbers"),
     "confirmed": _NAMES,
     "result": DIGEST,
-    "released": (_is_list(_is_release), "a list of released sums"),
+    "released": (
+        _is_list_in_receipt(_is_release_in_receipt),
+        "a list of released sums",
+    ),
     "guarantee": (lambda value: isinstance(value, dict), "a table"),
     "started": _TIME,
     "finished": _TIME,
     "version": TEXT,
     "evidence": (
-        lambda value: bool(value) and _is_list(_is_hex(64))(value),
+        lambda value: (
+            bool(value) and _is_list_in_receipt(_is_hex_in_receipt(64))(value)
+        ),
         "a list of digests of 64 hexadecimal digits, and absent without any",
     ),
     "sums": DIGEST,
-    "signature": (_is_hex(128), "a signature of 128 hexadecimal digits"),
+    "signature": (_is_hex_in_receipt(128), "a signature of 128 hexadecimal digits"),
 }
 
 
@@ -459,7 +490,7 @@ Edge = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReceiptFinding:
     """One thing that was looked at.
 
     Attributes:
@@ -481,7 +512,7 @@ class Verdict(Renderable):
             file only people can say whose they are.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[ReceiptFinding, ...]
     fingerprints: tuple[tuple[str, str], ...]
 
     @property
@@ -498,8 +529,8 @@ class Verdict(Renderable):
         words = "everything holds" if self.good else "NOT everything holds"
         prints = [f"{party}  {told}" for party, told in self.fingerprints]
         return Rendering(
-            f"{counted(len(self.fingerprints), 'receipt')}: {words}",
-            [Table(("", "what must hold", "found"), rows)],
+            f"{counted_words(len(self.fingerprints), 'receipt')}: {words}",
+            [ShownTable(("", "what must hold", "found"), rows)],
             {"Fingerprints of certificates": prints},
         )
 
@@ -526,18 +557,22 @@ def verify_receipts(
             "expected the receipts of a run, found none", code="no-receipts"
         )
 
-    def each(check: str, holds: Callable[[Receipt], Any]) -> Finding:
+    def each(check: str, holds: Callable[[Receipt], Any]) -> ReceiptFinding:
         return finding_for_each_receipt(
             check, receipts, (r.party for r in receipts if not holds(r))
         )
 
     findings = [
         each("signatures are good", lambda r: r.is_signed),
-        each("certificates name their party", _is_own),
-        *([] if consortium is None else _agreed(receipts, consortium)),
-        _once_each(receipts),
-        *(_alike(receipts, field) for field in ALIKE),
-        _agreed_to(receipts),
+        each("certificates name their party", _is_own_receipt),
+        *(
+            []
+            if consortium is None
+            else _check_receipts_by_consortium(receipts, consortium)
+        ),
+        _check_receipts_once_each(receipts),
+        *(_check_receipts_alike(receipts, field) for field in ALIKE),
+        _check_receipts_agreed_to_page(receipts),
         each("an epoch was committed", lambda r: r.epochs),
         each(
             "runs started before they finished",
@@ -545,47 +580,57 @@ def verify_receipts(
                 datetime.fromisoformat(r.started) <= datetime.fromisoformat(r.finished)
             ),
         ),
-        _members(receipts, consortium),
-        _enough(receipts, consortium),
+        _check_receipt_members(receipts, consortium),
+        _check_enough_receipts(receipts, consortium),
         each(
             "guarantees are about those who took part",
-            lambda r: _covered(r.guarantee) == sorted(r.parties),
+            lambda r: _parties_covered_by_receipt(r.guarantee) == sorted(r.parties),
         ),
-        _missing(receipts, consortium),
-        _edges(receipts, consortium),
-        *([] if result is None else _as_signed(receipts, result)),
+        _check_missing_receipts(receipts, consortium),
+        _check_receipt_edges(receipts, consortium),
+        *(
+            []
+            if result is None
+            else _check_result_as_signed_in_receipts(receipts, result)
+        ),
     ]
-    prints = tuple((one.party, fingerprint(one.certificate)) for one in receipts)
+    prints = tuple(
+        (one.party, certificate_fingerprint(one.certificate)) for one in receipts
+    )
     return Verdict(tuple(findings), prints)
 
 
-def _finding(check: str, wrong: Sequence[str], right: str) -> Finding:
-    return Finding(check, not wrong, listed_names(wrong) if wrong else right)
+def _receipt_finding(check: str, wrong: Sequence[str], right: str) -> ReceiptFinding:
+    return ReceiptFinding(check, not wrong, listed_names(wrong) if wrong else right)
 
 
 def finding_for_each_receipt(
     check: str, receipts: Sequence[Receipt], wrong: Iterable[str]
-) -> Finding:
+) -> ReceiptFinding:
     bad = sorted(wrong)
-    return _finding(check, [f"not of {name}" for name in bad], _all_of(receipts))
+    return _receipt_finding(
+        check, [f"not of {name}" for name in bad], _receipts_of_all_members(receipts)
+    )
 
 
-def _all_of(receipts: Sequence[Receipt]) -> str:
+def _receipts_of_all_members(receipts: Sequence[Receipt]) -> str:
     return f"{len(receipts)} of {len(receipts)}"
 
 
-def _is_own(receipt: Receipt) -> bool:
+def _is_own_receipt(receipt: Receipt) -> bool:
     try:
         return certificate_name(receipt.certificate) == receipt.party
     except InvalidInputError:
         return False
 
 
-def _agreed(receipts: Sequence[Receipt], consortium: Consortium) -> Iterator[Finding]:
+def _check_receipts_by_consortium(
+    receipts: Sequence[Receipt], consortium: Consortium
+) -> Iterator[ReceiptFinding]:
     """Yield what can be compared with the consortium file."""
-    known = {name: der_of(text) for name, text in consortium.certificates.items()}
+    known = {name: der_of_pem(text) for name, text in consortium.certificates.items()}
     strangers = (
-        r.party for r in receipts if known.get(r.party) != der_of(r.certificate)
+        r.party for r in receipts if known.get(r.party) != der_of_pem(r.certificate)
     )
     yield finding_for_each_receipt("certificates are the members'", receipts, strangers)
     here = (consortium.run, consortium.digest.hex())
@@ -595,13 +640,15 @@ def _agreed(receipts: Sequence[Receipt], consortium: Consortium) -> Iterator[Fin
     )
 
 
-def _as_signed(receipts: Sequence[Receipt], result: ResultFile) -> Iterator[Finding]:
+def _check_result_as_signed_in_receipts(
+    receipts: Sequence[Receipt], result: ResultFile
+) -> Iterator[ReceiptFinding]:
     """Yield what can be compared with a party's result file."""
     others = (one.party for one in receipts if one.result != result.digest)
     yield finding_for_each_receipt(
         "the file's minimiser is the signed one", receipts, others
     )
-    told = without_words(result.guarantee)
+    told = values_without_locale_words(result.guarantee)
     to_the_word = any(receipts_agree(one.guarantee, told) for one in receipts)
     others = (
         one.party
@@ -614,13 +661,15 @@ def _as_signed(receipts: Sequence[Receipt], result: ResultFile) -> Iterator[Find
     )
 
 
-def _once_each(receipts: Sequence[Receipt]) -> Finding:
+def _check_receipts_once_each(receipts: Sequence[Receipt]) -> ReceiptFinding:
     counts = Counter(one.party for one in receipts)
     wrong = [f"{name} has {count}" for name, count in counts.items() if count > 1]
-    return _finding("one receipt for each party", wrong, _all_of(receipts))
+    return _receipt_finding(
+        "one receipt for each party", wrong, _receipts_of_all_members(receipts)
+    )
 
 
-def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
+def _check_receipts_alike(receipts: Sequence[Receipt], field: str) -> ReceiptFinding:
     """Return whether all say the same; if not, who stands against whom."""
     camps: list[tuple[Any, list[str]]] = []
     alike = receipts_promise_alike if field == "guarantee" else receipts_agree
@@ -634,10 +683,12 @@ def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
         else:
             camp.append(one.party)
     against = " against ".join(listed_names(names) for _, names in camps)
-    return _finding(ALIKE[field], [against][: len(camps) - 1], _all_of(receipts))
+    return _receipt_finding(
+        ALIKE[field], [against][: len(camps) - 1], _receipts_of_all_members(receipts)
+    )
 
 
-def _agreed_to(receipts: Sequence[Receipt]) -> Finding:
+def _check_receipts_agreed_to_page(receipts: Sequence[Receipt]) -> ReceiptFinding:
     """Return whether all agreed to one page; each version has words of its own."""
     pages: dict[str, dict[str, list[str]]] = {}
     for one in receipts:
@@ -649,7 +700,7 @@ def _agreed_to(receipts: Sequence[Receipt]) -> Finding:
         if len(camps) > 1
     ]
     check = "the same page was agreed to, by programs of one version"
-    return _finding(check, wrong, _all_of(receipts))
+    return _receipt_finding(check, wrong, _receipts_of_all_members(receipts))
 
 
 def receipts_promise_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -676,9 +727,9 @@ def receipts_agree(one: Any, other: Any) -> bool:
             receipts_agree(one[k], other[k]) for k in one
         )
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        left, right = _sorted_names(one), _sorted_names(other)
+        left, right = _sorted_names_of_receipt(one), _sorted_names_of_receipt(other)
         return len(left) == len(right) and all(map(receipts_agree, left, right))
-    if is_number(one) and is_number(other) and one != other:
+    if is_real_number(one) and is_real_number(other) and one != other:
         if isinstance(one, int) and isinstance(other, int):
             return False
         try:
@@ -688,11 +739,13 @@ def receipts_agree(one: Any, other: Any) -> bool:
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
-def _sorted_names(listed_: Sequence[Any]) -> Sequence[Any]:
+def _sorted_names_of_receipt(listed_: Sequence[Any]) -> Sequence[Any]:
     return sorted(listed_) if all(isinstance(x, str) for x in listed_) else listed_
 
 
-def _members(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+def _check_receipt_members(
+    receipts: Sequence[Receipt], consortium: Consortium | None
+) -> ReceiptFinding:
     """Return whether everybody counts itself in, and who took part adds up."""
     everybody = None if consortium is None else sorted(consortium.certificates)
     wrong = []
@@ -701,20 +754,24 @@ def _members(receipts: Sequence[Receipt], consortium: Consortium | None) -> Find
         twice = len(set(counted)) != len(counted)
         if one.party not in one.parties or twice or counted != (everybody or counted):
             wrong.append(f"not those of {one.party}")
-    return _finding("parties and lost ones add up", wrong, _all_of(receipts))
+    return _receipt_finding(
+        "parties and lost ones add up", wrong, _receipts_of_all_members(receipts)
+    )
 
 
-def _enough(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+def _check_enough_receipts(
+    receipts: Sequence[Receipt], consortium: Consortium | None
+) -> ReceiptFinding:
     """Return whether those who took part may go on without those who were lost."""
     stories = {(frozenset(one.parties), frozenset(one.lost)) for one in receipts}
-    reasons = (_why_not(*story, consortium) for story in stories)
+    reasons = (_why_receipts_do_not_suffice(*story, consortium) for story in stories)
     wrong = sorted({reason for reason in reasons if reason is not None})
     left, lost = (set(names) for names in (receipts[0].parties, receipts[0].lost))
     right = f"{len(left)} of {len(left | lost)}"
-    return _finding("those who are left may go on", wrong, right)
+    return _receipt_finding("those who are left may go on", wrong, right)
 
 
-def _why_not(
+def _why_receipts_do_not_suffice(
     left: frozenset[str], lost: frozenset[str], consortium: Consortium | None
 ) -> str | None:
     """Say by the file's own rule, or else by the least of all rules, why they may not.
@@ -730,45 +787,51 @@ def _why_not(
     return f"{names} of {len(everybody)} parties are not more than half"
 
 
-def _covered(promise: Mapping[str, Any]) -> list[str]:
+def _parties_covered_by_receipt(promise: Mapping[str, Any]) -> list[str]:
     named = (promise.get(side) for side in ("corrupted", "honest"))
     lists = (names for names in named if isinstance(names, list))
     return sorted(str(name) for names in lists for name in names)
 
 
-def _lost(receipts: Sequence[Receipt]) -> set[str]:
+def _parties_lost_in_receipts(receipts: Sequence[Receipt]) -> set[str]:
     """Return who is lost in everybody's eyes."""
     return set.intersection(*(set(one.lost) for one in receipts))
 
 
-def _missing(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+def _check_missing_receipts(
+    receipts: Sequence[Receipt], consortium: Consortium | None
+) -> ReceiptFinding:
     named = {name for one in receipts for name in (*one.parties, *one.lost)}
     expected = named | set(() if consortium is None else consortium.certificates)
     absent = expected - {one.party for one in receipts}
-    excused = absent & _lost(receipts)
+    excused = absent & _parties_lost_in_receipts(receipts)
     wrong = [f"none of {name}" for name in sorted(absent - excused)]
     right = (
         f"none missing but of lost {listed_names(sorted(excused))}" if excused else ""
     )
-    return _finding("receipts of all parties", wrong, right or _all_of(receipts))
+    return _receipt_finding(
+        "receipts of all parties", wrong, right or _receipts_of_all_members(receipts)
+    )
 
 
-def _edges(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+def _check_receipt_edges(
+    receipts: Sequence[Receipt], consortium: Consortium | None
+) -> ReceiptFinding:
     """Return whether both ends confirm every edge between parties that took part.
 
     Without the file only those edges are known that somebody confirms; then everybody
     must have one at least.
     """
-    lost = _lost(receipts)
+    lost = _parties_lost_in_receipts(receipts)
     said = {(one.party, other) for one in receipts for other in one.confirmed}
     said = {pair for pair in said if not lost & set(pair)}
-    claimed = {_edge(*pair) for pair in said}
+    claimed = {_receipt_edge(*pair) for pair in said}
     if consortium is None:
         real = claimed
         idle = {one.party for one in receipts} - {name for e in real for name in e}
         wrong = [f"{name} confirms none" for name in sorted(idle)]
     else:
-        real = {_edge(*e) for e in consortium.links if not lost & set(e)}
+        real = {_receipt_edge(*e) for e in consortium.links if not lost & set(e)}
         wrong = [f"{a} - {b} is no edge" for a, b in sorted(claimed - real)]
     wrong += [
         f"{a} - {b} not by {a}"
@@ -777,8 +840,8 @@ def _edges(receipts: Sequence[Receipt], consortium: Consortium | None) -> Findin
         if (a, b) not in said
     ]
     right = f"{len(real)} of {len(real)}"
-    return _finding("edges are confirmed by both ends", wrong, right)
+    return _receipt_finding("edges are confirmed by both ends", wrong, right)
 
 
-def _edge(one: str, other: str) -> Edge:
+def _receipt_edge(one: str, other: str) -> Edge:
     return (one, other) if one < other else (other, one)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
-from veilsum.net.handshake import Limits
+from veilsum.net.handshake import ConnectionLimits
 
 LOG = logging.getLogger("veilsum.net")
 # Sources that are told apart at a time; the oldest is forgotten.
@@ -19,20 +19,20 @@ SHARES = 20
 
 
 @dataclass(slots=True)
-class _Window:
+class _RefusalWindow:
     start: float
     logged: int = 0
     withheld: int = 0
 
 
-class Refusals:
+class ConnectionRefusalLog:
     """A log of refusals with so many lines for each source and minute."""
 
     def __init__(
-        self, limits: Limits, *, clock: Callable[[], float] = time.monotonic
+        self, limits: ConnectionLimits, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._limits, self._clock = limits, clock
-        self._windows: OrderedDict[str, _Window] = OrderedDict()
+        self._windows: OrderedDict[str, _RefusalWindow] = OrderedDict()
         self.count = 0
 
     def note(self, source: str, event: str, **about: str) -> None:
@@ -46,7 +46,7 @@ class Refusals:
 
         Args:
             source: the origin of the line.
-            shares: multiples of `Limits.refusals` that it may log per window.
+            shares: multiples of `ConnectionLimits.refusals` that it may log per window.
         """
         window = self._window(source)
         if window.logged >= shares * self._limits.refusals:
@@ -55,14 +55,14 @@ class Refusals:
         window.logged += 1
         return True
 
-    def _window(self, source: str) -> _Window:
+    def _window(self, source: str) -> _RefusalWindow:
         """Return a source's count, a new one once its time is over."""
         now, found = self._clock(), self._windows.get(source)
         if found is None or now - found.start >= self._limits.refusals_seconds:
             if found is not None and found.withheld:
                 about = {"source": source, "count": str(found.withheld)}
                 LOG.warning("more refusals were not logged", extra=about)
-            found = self._windows[source] = _Window(now)
+            found = self._windows[source] = _RefusalWindow(now)
         self._windows.move_to_end(source)
         if len(self._windows) > SOURCES:
             self._windows.popitem(last=False)
@@ -76,9 +76,9 @@ class LogCap(logging.Filter):
     uvicorn every request that is not HTTP.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         super().__init__()
-        self._shares = Refusals(limits)
+        self._shares = ConnectionRefusalLog(limits)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a line is within its event's share."""
@@ -86,7 +86,7 @@ class LogCap(logging.Filter):
         return self._shares.admits(f"{record.name}: {event}")
 
 
-_CAP = LogCap(Limits())
+_CAP = LogCap(ConnectionLimits())
 
 
 def cap_network_logs(*names: str) -> None:

@@ -31,15 +31,21 @@ from veilsum.net.entrance import (
     open_connection_limit,
     shrink_tls_buffers,
 )
-from veilsum.net.handshake import Limits
-from veilsum.net.refusals import Refusals, caller_origin
-from veilsum.net.relay_tokens import JOINED, MOST_FRAME, RELAY_PATH, Pass, relay_admits
+from veilsum.net.handshake import ConnectionLimits
+from veilsum.net.refusals import ConnectionRefusalLog, caller_origin
+from veilsum.net.relay_tokens import (
+    JOINED,
+    MOST_FRAME,
+    RELAY_PATH,
+    RelayPass,
+    relay_admits,
+)
 from veilsum.net.sockets import (
-    Answered,
+    AnsweredSocket,
     ConnectionClosed,
-    Door,
+    SocketDoor,
     broadcast,
-    connection_failure,
+    socket_connection_failure,
 )
 
 if TYPE_CHECKING:
@@ -110,7 +116,7 @@ def websocket_frame(data: bytes) -> bytes:
     return b"\x82\x7f" + size.to_bytes(8, "big") + data
 
 
-class Half(Answered):
+class RelayHalf(AnsweredSocket):
     """One member's connection: half of a link, once the other is there.
 
     Attributes:
@@ -120,9 +126,9 @@ class Half(Answered):
         now: bytes that it has sent since the last look.
     """
 
-    shown: Pass | None = None
+    shown: RelayPass | None = None
     place: tuple[str, str, frozenset[str]] | None = None
-    other: Half | None = None
+    other: RelayHalf | None = None
     since = 0.0
     sent, now, most = 0, 0, 0
     _slowed, _stopped, _sent_away = False, False, False
@@ -173,7 +179,7 @@ class Half(Answered):
         self.loop.call_later(self.close_timeout or 0.0, self.transport.abort)
 
 
-class RelayServer(Door):
+class RelayServer(SocketDoor):
     """Where members call to meet others.
 
     Args:
@@ -182,7 +188,7 @@ class RelayServer(Door):
         context: how to speak TLS; None behind a reverse proxy that does.
     """
 
-    made = Half
+    made = RelayHalf
 
     def __init__(
         self,
@@ -190,7 +196,7 @@ class RelayServer(Door):
         limits: RelayLimits,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        inner = Limits(
+        inner = ConnectionLimits(
             max_frame=MOST_FRAME,
             write_bytes=limits.buffer,
             strangers=limits.strangers,
@@ -200,13 +206,13 @@ class RelayServer(Door):
         super().__init__(context, inner, self._turned_away)
         self._admitted = tuple(dict.fromkeys(admitted))
         self._bounds = self._affordable(limits)
-        self._rooms: dict[tuple[str, str, frozenset[str]], dict[str, Half]] = {}
+        self._rooms: dict[tuple[str, str, frozenset[str]], dict[str, RelayHalf]] = {}
         share = self._bounds.connections // max(1, len(self._admitted))
         self._per_token = self._bounds.per_token or max(1, share)
         self._tokens: Counter[str] = Counter()
         self._runs: Counter[tuple[str, str]] = Counter()
-        self._halves: set[Half] = set()
-        self._log = Refusals(inner)
+        self._halves: set[RelayHalf] = set()
+        self._log = ConnectionRefusalLog(inner)
         self._metrics: _NumbersDoor | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._draining = False
@@ -237,7 +243,7 @@ class RelayServer(Door):
         await self.open(address, self._serve, ping_interval=None, backlog=backlog)
         if metrics is not None:
             self._metrics = _NumbersDoor(self)
-            await self._metrics.open(metrics, _serve_nobody)
+            await self._metrics.open(metrics, _relay_serves_nobody)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         LOG.info("listening", extra={"address": str(address)})
 
@@ -275,7 +281,7 @@ class RelayServer(Door):
 
     def _turned_away(self, address: str, error: BaseException) -> None:
         self.counts["refused_tls"] += 1
-        self._note(address, connection_failure(error))
+        self._note(address, socket_connection_failure(error))
 
     def _note(self, address: str, why: str) -> None:
         source = caller_origin(address.rpartition(":")[0])
@@ -283,7 +289,7 @@ class RelayServer(Door):
 
     def asked(self, connection: ServerConnection, request: Request) -> Response | None:
         """Admit a member, or say why not."""
-        assert isinstance(connection, Half)
+        assert isinstance(connection, RelayHalf)
         found = self._refusal(connection, request)
         if found is None:
             return None
@@ -292,14 +298,18 @@ class RelayServer(Door):
         self._note(caller_address(connection.transport), words)
         return connection.respond(status, f"{words}\n")
 
-    def _refusal(self, half: Half, request: Request) -> tuple[HTTPStatus, str] | None:
+    def _refusal(
+        self, half: RelayHalf, request: Request
+    ) -> tuple[HTTPStatus, str] | None:
         bounds, headers = self._bounds, request.headers
         if not request.path.endswith(RELAY_PATH):
             return HTTPStatus.NOT_FOUND, "nothing is here"
-        digest = relay_admits(_one(headers, "Authorization"), self._admitted)
+        digest = relay_admits(
+            _single_relay_header(headers, "Authorization"), self._admitted
+        )
         if digest is None:
             return HTTPStatus.UNAUTHORIZED, "no token that is admitted"
-        shown = Pass.of(partial(_one, headers))
+        shown = RelayPass.of(partial(_single_relay_header, headers))
         if shown is None:
             return HTTPStatus.BAD_REQUEST, "no pass"
         place = (digest, shown.run, frozenset((shown.me, shown.to)))
@@ -317,10 +327,10 @@ class RelayServer(Door):
 
     # Members
 
-    async def _serve(self, connection: Answered) -> None:
+    async def _serve(self, connection: AnsweredSocket) -> None:
         """Seat a member, and keep it until it ends."""
         half = connection
-        assert isinstance(half, Half)
+        assert isinstance(half, RelayHalf)
         assert half.shown is not None
         half.known()
         half.since, half.most = half.loop.time(), self._bounds.per_second
@@ -335,7 +345,7 @@ class RelayServer(Door):
         finally:
             self._leave(half)
 
-    def _seat(self, half: Half) -> None:
+    def _seat(self, half: RelayHalf) -> None:
         assert half.shown is not None
         assert half.place is not None
         shown = half.shown
@@ -356,7 +366,7 @@ class RelayServer(Door):
             self.counts["joined"] += 1
             broadcast((other, half), JOINED)
 
-    def _part(self, half: Half) -> None:
+    def _part(self, half: RelayHalf) -> None:
         """Take a member out of its room, and send its other end away to come again."""
         other, half.other = half.other, None
         for one in (half, other):
@@ -370,7 +380,7 @@ class RelayServer(Door):
             other.other = None
             other.dismiss(LEFT, "the other end has left")
 
-    def _leave(self, half: Half) -> None:
+    def _leave(self, half: RelayHalf) -> None:
         assert half.place is not None
         self._part(half)
         self._halves.discard(half)
@@ -430,11 +440,11 @@ class RelayServer(Door):
         return "\n".join([*lines, ""])
 
 
-class _NumbersDoor(Door):
+class _NumbersDoor(SocketDoor):
     """Where numbers of a relay are asked for."""
 
     def __init__(self, relay: RelayServer) -> None:
-        limits = Limits(strangers=NUMBERS_CALLERS)
+        limits = ConnectionLimits(strangers=NUMBERS_CALLERS)
         super().__init__(None, limits, lambda *_: None)
         self._relay = relay
 
@@ -444,11 +454,11 @@ class _NumbersDoor(Door):
         return connection.respond(HTTPStatus.NOT_FOUND, "")
 
 
-async def _serve_nobody(connection: Answered) -> None:
+async def _relay_serves_nobody(connection: AnsweredSocket) -> None:
     """Serve none: where numbers are told there are no WebSockets."""
 
 
-def _one(headers: Any, name: str) -> str:
+def _single_relay_header(headers: Any, name: str) -> str:
     """Return the one header of a name; of several, none."""
     found = headers.get_all(name)
     return found[0] if len(found) == 1 else ""

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from veilsum.consortium.addresses import Relays
+from veilsum.consortium.addresses import ConsortiumRelays
 from veilsum.errors import NotReadyError
 from veilsum.files.output import write_new
-from veilsum.files.permissions import why_open
-from veilsum.files.safe_read import contents
+from veilsum.files.permissions import why_file_is_open_to_others
+from veilsum.files.safe_read import read_file_contents
 
 if TYPE_CHECKING:
     from veilsum.consortium.consortium import Consortium
@@ -44,7 +44,7 @@ _MOST_BYTES = 1 << 10
 
 
 @dataclass(frozen=True)
-class Pass:
+class RelayPass:
     """Who wants to meet whom, as a relay is told.
 
     Attributes:
@@ -61,7 +61,7 @@ class Pass:
     @classmethod
     def between(
         cls, agreed: Consortium, token: str, me: str, to: str, *, look: bool = False
-    ) -> Pass:
+    ) -> RelayPass:
         """Return a member's pass to meet another one."""
         of_run = [agreed.run]
         return cls(
@@ -77,7 +77,7 @@ class Pass:
         return {"Authorization": f"Bearer {token}", **shown, **looking}
 
     @classmethod
-    def of(cls, header: Callable[[str], str]) -> Pass | None:
+    def of(cls, header: Callable[[str], str]) -> RelayPass | None:
         """Return the pass that was shown in headers; None if it is none."""
         run, me, to = map(header, _HEADERS)
         good = all(map(_PSEUDONYM.fullmatch, (run, me, to))) and me != to
@@ -117,15 +117,17 @@ def new_token(path: Path) -> str:
 
 def read_token(path: Path) -> str:
     """Return the token in a file; refuse one that others may read."""
-    text = contents(path, _MOST_BYTES, NotReadyError).decode("ascii", "replace")
-    if (why := why_open(path, path.stat())) is not None:
+    text = read_file_contents(path, _MOST_BYTES, NotReadyError).decode(
+        "ascii", "replace"
+    )
+    if (why := why_file_is_open_to_others(path, path.stat())) is not None:
         raise NotReadyError(
             f"{why}; it holds a relay's token", code="token-file-exposed"
         )
-    return _checked(text, str(path))
+    return _check_relay_token(text, str(path))
 
 
-def _checked(text: str, where: str) -> str:
+def _check_relay_token(text: str, where: str) -> str:
     token = text.strip()
     if not _TOKEN.fullmatch(token):
         raise NotReadyError(
@@ -136,7 +138,7 @@ def _checked(text: str, where: str) -> str:
     return token
 
 
-def own_token(relays: Relays, given: Path | None, folder: Path) -> str | None:
+def own_token(relays: ConsortiumRelays, given: Path | None, folder: Path) -> str | None:
     """Return a member's token: of a file, of the environment, or beside its key.
 
     None if there is none: links that need no relay do without.
@@ -148,7 +150,7 @@ def own_token(relays: Relays, given: Path | None, folder: Path) -> str | None:
     if given is not None:
         token, where = read_token(given), str(given)
     elif VARIABLE in os.environ:
-        token, where = _checked(os.environ[VARIABLE], VARIABLE), VARIABLE
+        token, where = _check_relay_token(os.environ[VARIABLE], VARIABLE), VARIABLE
     elif beside.exists():
         token, where = read_token(beside), str(beside)
     else:

@@ -38,12 +38,12 @@ from veilsum.protocol.effects import (
 )
 from veilsum.protocol.evidence import Contradiction
 from veilsum.protocol.phases import ABORTED, FINISHED, GREETING
-from veilsum.protocol.recovery import Stored
+from veilsum.protocol.recovery import RecoveredRun
 
 if TYPE_CHECKING:
-    from veilsum.net.store import RunStore
+    from veilsum.net.store import NetworkRunStore
     from veilsum.protocol.machine import Machine
-    from veilsum.protocol.plan import Plan
+    from veilsum.protocol.plan import ProtocolPlan
 
 LOG = logging.getLogger("veilsum.net")
 
@@ -75,7 +75,7 @@ Recording = Callable[[str, Any, str | None], None]
 
 
 @runtime_checkable
-class Links(Protocol):
+class NeighbourLinks(Protocol):
     """The ways to all neighbours: connections, or files that are carried.
 
     Made with `hear`, `met` and `left`, which it calls in the event loop.
@@ -111,7 +111,7 @@ class Links(Protocol):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Ending:
+class RunnerEnding:
     """How a run ended for this party: with an answer, or with a reason.
 
     Attributes:
@@ -138,7 +138,7 @@ class Ending:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Runner(Secret):
+class NetworkRunner(Secret):
     """Drives a machine.
 
     Attributes:
@@ -151,8 +151,8 @@ class Runner(Secret):
     """
 
     machine: Machine
-    store: RunStore
-    network: Callable[..., Links]
+    store: NetworkRunStore
+    network: Callable[..., NeighbourLinks]
     charge: Charging | None = None
     watch: Callable[[Machine], None] | None = None
     record: Recording | None = None
@@ -165,7 +165,7 @@ class Runner(Secret):
     _away: Abort | None = None
     _floodings: dict[str, tuple[float, float]] = field(default_factory=dict)
 
-    async def run(self) -> Ending:
+    async def run(self) -> RunnerEnding:
         """Take part until the run is over for this party.
 
         Raises:
@@ -212,7 +212,7 @@ class Runner(Secret):
         )
         self._sent = int(stored.get(SENT, b"0"))
         if "opened" not in stored:
-            self.store.write([Persist("opened", _now().encode())])
+            self.store.write([Persist("opened", _network_timestamp().encode())])
         return first
 
     def _close(self) -> None:
@@ -220,13 +220,13 @@ class Runner(Secret):
         began = self.store.read()["opened"].decode()
         notes = {
             "began": began,
-            "ended": _now(),
+            "ended": _network_timestamp(),
             "rounds": self.machine.round,
             "sent": self._sent,
         }
         self.store.write([Persist("closed", json.dumps(notes).encode())])
         self._note("closed", None)
-        erase_secrets(self.store)
+        erase_secrets_of_run_store(self.store)
 
     def _conditions(self) -> dict[str, str]:
         neighbours = self.machine.plan.topology.neighbours(self.machine.me)
@@ -372,7 +372,9 @@ class Runner(Secret):
         """Charge the ledger; return why it refuses, if it does."""
         try:
             if self.charge is not None:
-                self.charge(charge, Stored(self.machine.plan, self.store.read()).sums())
+                self.charge(
+                    charge, RecoveredRun(self.machine.plan, self.store.read()).sums()
+                )
         except VeilsumError as error:
             return str(error)
         self.store.write([Persist(f"charged/{charge.epoch}", b"")])
@@ -421,30 +423,30 @@ class Runner(Secret):
             self._parted.set()
 
 
-def erase_secrets(store: RunStore) -> None:
+def erase_secrets_of_run_store(store: NetworkRunStore) -> None:
     """Erase from a closed run's file all but what was released, and how it ended."""
     store.wipe([key for key in store.read() if key.startswith(KEPT)])
 
 
-def _now() -> str:
+def _network_timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _epochs(stored: dict[str, bytes], kind: str) -> tuple[int, ...]:
+def _epochs_in_run_store(stored: dict[str, bytes], kind: str) -> tuple[int, ...]:
     found = (key.removeprefix(kind) for key in stored if key.startswith(kind))
     return tuple(sorted(map(int, found)))
 
 
-def run_ending_of(plan: Plan, stored: dict[str, bytes]) -> Ending:
-    read = Stored(plan, stored)
+def run_ending_of(plan: ProtocolPlan, stored: dict[str, bytes]) -> RunnerEnding:
+    read = RecoveredRun(plan, stored)
     end = read.end()
     lost = msgspec.msgpack.decode(stored["lost"]) if "lost" in stored else ()
-    return Ending(
+    return RunnerEnding(
         finish=end if isinstance(end, Finish) else None,
         abort=end if isinstance(end, Abort) else None,
         sums=read.sums(),
-        epochs=_epochs(stored, "commit/"),
-        charged=_epochs(stored, "charged/"),
+        epochs=_epochs_in_run_store(stored, "commit/"),
+        charged=_epochs_in_run_store(stored, "charged/"),
         lost=tuple(lost),
         evidence=tuple(found for found in read.evidence() if found.is_a_lie),
         notes=json.loads(stored.get("closed", b"{}")),

@@ -26,22 +26,22 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from veilsum.consortium.addresses import Address, is_loopback
-from veilsum.errors import MissingExtraError, installing
+from veilsum.consortium.addresses import Address, is_loopback_address
+from veilsum.errors import MissingExtraError, install_advice
 from veilsum.net.entrance import (
-    Entering,
-    Entrance,
+    ConnectionEntrance,
+    EnteringConnection,
     Refused,
     caller_address,
     open_connection_limit,
 )
-from veilsum.net.handshake import PATH, Limits
+from veilsum.net.handshake import PATH, ConnectionLimits
 
 # The proxies of the environment for a call under TLS; the first that there is counts.
 _KINDS = ("wss", "socks", "https")
 
 
-class Hitch(Enum):
+class ProxyHitch(Enum):
     """What can be wrong with a proxy.
 
     Attributes:
@@ -101,22 +101,26 @@ class Hitch(Enum):
 
 # What the answers to CONNECT mean that are not simply a no.
 _BY_STATUS = {
-    407: Hitch.NO_CREDENTIALS,
-    502: Hitch.NOT_PASSED_ON,
-    503: Hitch.NOT_PASSED_ON,
-    504: Hitch.NOT_PASSED_ON,
+    407: ProxyHitch.NO_CREDENTIALS,
+    502: ProxyHitch.NOT_PASSED_ON,
+    503: ProxyHitch.NOT_PASSED_ON,
+    504: ProxyHitch.NOT_PASSED_ON,
 }
 
 
 class ProxyError(Exception):
     """A call that got no further than the proxy; its text says why."""
 
-    def __init__(self, hitch: Hitch, there: Address, *, proxy: str, why: str) -> None:
+    def __init__(
+        self, hitch: ProxyHitch, there: Address, *, proxy: str, why: str
+    ) -> None:
         self._hitch = hitch
         self._facts = {
             "there": str(there),
             "host": there.host,
-            "proxy": "" if hitch is Hitch.NO_ADDRESS else _place(proxy),
+            "proxy": ""
+            if hitch is ProxyHitch.NO_ADDRESS
+            else _proxy_host_and_port(proxy),
             "why": why,
         }
         super().__init__(hitch.words.format(**self._facts))
@@ -126,8 +130,10 @@ class ProxyError(Exception):
         return self._hitch.advice.format(name=name, start=start, **self._facts)
 
 
-def proxy_for(address: Address) -> str | None:
-    if is_loopback(address.host) or proxy_bypass(f"{address.host}:{address.port}"):
+def proxy_for_address(address: Address) -> str | None:
+    if is_loopback_address(address.host) or proxy_bypass(
+        f"{address.host}:{address.port}"
+    ):
         return None
     found = getproxies()
     kind = next((kind for kind in _KINDS if kind in found), None)
@@ -136,7 +142,7 @@ def proxy_for(address: Address) -> str | None:
     return None if kind is None else found[kind]
 
 
-def _place(proxy: str) -> str:
+def _proxy_host_and_port(proxy: str) -> str:
     """Return host and port of a proxy's address that is a good one."""
     found = urlsplit(proxy)
     port = found.port or (443 if found.scheme == "https" else 80)
@@ -175,14 +181,14 @@ _SYSTEM = {
 }
 
 
-def call_failure(error: BaseException, place: str) -> str:
+def socket_call_failure(error: BaseException, place: str) -> str:
     """Say why a call to a place failed, and whether that was on the way there."""
     if isinstance(error, ProxyError):
         return str(error)
-    return f"{connection_failure(error)} at {place}"
+    return f"{socket_connection_failure(error)} at {place}"
 
 
-def connection_failure(error: BaseException) -> str:
+def socket_connection_failure(error: BaseException) -> str:
     """Say why a call or a handshake failed; nothing that the other end chose."""
     if isinstance(error, ssl.SSLCertVerificationError):
         found = error.verify_code
@@ -197,22 +203,22 @@ def connection_failure(error: BaseException) -> str:
         return "no answer in time"
     if isinstance(error, ConnectionResetError | BrokenPipeError | EOFError):
         return HUNG_UP
-    return _system(error)
+    return _socket_system_error_words(error)
 
 
-def _system(error: BaseException) -> str:
+def _socket_system_error_words(error: BaseException) -> str:
     """Say what the operating system or the library said, without what was received."""
     if not isinstance(error, OSError):
         return f"what answers is no party of a run ({type(error).__name__})"
     for one in getattr(error, "exceptions", ()):  # several addresses of one host
-        return connection_failure(one)
-    number = _number(error)
+        return socket_connection_failure(one)
+    number = _socket_error_number(error)
     if type(error).__name__ == "gaierror":
         return "no such host"
     return _SYSTEM.get(number, (error.strerror or str(error)).lower())
 
 
-def _number(error: OSError) -> int:
+def _socket_error_number(error: OSError) -> int:
     """Return the system's number; of several addresses of one host, the first's."""
     if error.errno is not None:
         return error.errno
@@ -236,7 +242,7 @@ try:
     from websockets.protocol import State
 except ImportError:
     raise MissingExtraError(
-        f"parties on a network need the package websockets: {installing('net')}",
+        f"parties on a network need the package websockets: {install_advice('net')}",
         code="missing-extra",
     ) from None
 
@@ -245,11 +251,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNANSWERED",
-    "Answered",
+    "AnsweredSocket",
     "ConnectionClosed",
-    "Dialled",
-    "Door",
-    "Wire",
+    "DialledSocket",
+    "SocketDoor",
+    "SocketWire",
     "broadcast",
     "caller_address",
     "dial_peer",
@@ -264,21 +270,21 @@ _FAILED = (OSError, EOFError, ImportError, ValueError, WebSocketException)
 UNANSWERED = (*_FAILED, ProxyError)
 
 # What is wrong with a proxy, by what a call ends with; the first that fits.
-_HITCHES: tuple[tuple[type[BaseException], Hitch], ...] = (
-    (ImportError, Hitch.SOCKS),
-    (InvalidProxyMessage, Hitch.NO_HTTP),
-    (NotThrough, Hitch.NOT_PASSED_ON),
-    (ssl.SSLError, Hitch.NO_TLS),
-    (TimeoutError, Hitch.SILENT),
-    (OSError, Hitch.UNREACHED),
-    (EOFError, Hitch.UNREACHED),
+_HITCHES: tuple[tuple[type[BaseException], ProxyHitch], ...] = (
+    (ImportError, ProxyHitch.SOCKS),
+    (InvalidProxyMessage, ProxyHitch.NO_HTTP),
+    (NotThrough, ProxyHitch.NOT_PASSED_ON),
+    (ssl.SSLError, ProxyHitch.NO_TLS),
+    (TimeoutError, ProxyHitch.SILENT),
+    (OSError, ProxyHitch.UNREACHED),
+    (EOFError, ProxyHitch.UNREACHED),
 )
 
 # Pings that are answered while nothing of it is read; an honest end sends a few.
 MOST_UNREAD = 1000
 
 
-class Wire(Connection):
+class SocketWire(Connection):
     """What both ends of a connection have in common.
 
     Attributes:
@@ -345,7 +351,7 @@ class Wire(Connection):
         """Note that the other end has said who it is."""
 
 
-class Dialled(Wire, ClientConnection):
+class DialledSocket(SocketWire, ClientConnection):
     """The end that made the call."""
 
     _secured = False
@@ -369,10 +375,10 @@ class Dialled(Wire, ClientConnection):
             self.protocol.handshake_exc = exc or ConnectionResetError()
 
 
-class Answered(Entering, Wire, ServerConnection):
+class AnsweredSocket(EnteringConnection, SocketWire, ServerConnection):
     """The end that was called."""
 
-    def __init__(self, door: Door, *args: Any, **options: Any) -> None:
+    def __init__(self, door: SocketDoor, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.entrance = door
 
@@ -390,13 +396,13 @@ class Answered(Entering, Wire, ServerConnection):
         self.entrance.leave(self)
 
 
-class Door(Entrance):
+class SocketDoor(ConnectionEntrance):
     """Where others call: at most so many at a time that are not known yet."""
 
-    made: type[Answered] = Answered
+    made: type[AnsweredSocket] = AnsweredSocket
 
     def __init__(
-        self, context: ssl.SSLContext | None, limits: Limits, refused: Refused
+        self, context: ssl.SSLContext | None, limits: ConnectionLimits, refused: Refused
     ) -> None:
         super().__init__(
             context,
@@ -412,7 +418,7 @@ class Door(Entrance):
     async def open(
         self,
         address: Address,
-        handler: Callable[[Answered], Awaitable[None]],
+        handler: Callable[[AnsweredSocket], Awaitable[None]],
         **options: Any,
     ) -> None:
         """Listen, and give every WebSocket that comes about to the handler."""
@@ -425,7 +431,7 @@ class Door(Entrance):
             process_request=self.asked,
             server_header=None,
             open_timeout=self._limits.open_timeout,
-            **{**_options(self._limits), **options},
+            **{**_socket_options(self._limits), **options},
         )
         # asyncio forgets to close a socket where opening it is called off half-way.
         self._opening = asyncio.ensure_future(serving)
@@ -466,7 +472,7 @@ class Door(Entrance):
         await asyncio.sleep(0)
 
 
-class _Straight(connect):
+class _StraightCall(connect):
     """A call that is not passed on to somebody else.
 
     Attributes:
@@ -475,12 +481,14 @@ class _Straight(connect):
 
     through = False
 
-    def __init__(self, uri: str, kind: Callable[..., Dialled], **options: Any) -> None:
+    def __init__(
+        self, uri: str, kind: Callable[..., DialledSocket], **options: Any
+    ) -> None:
         self._kind = kind
         made = cast(type[ClientConnection], self._made)
         super().__init__(uri, create_connection=made, **options)
 
-    def _made(self, *args: Any, **options: Any) -> Dialled:
+    def _made(self, *args: Any, **options: Any) -> DialledSocket:
         self.through = True
         return self._kind(*args, **options)
 
@@ -489,16 +497,16 @@ class _Straight(connect):
         return exc
 
 
-D = TypeVar("D", bound=Dialled)
+D = TypeVar("D", bound=DialledSocket)
 
 
 async def dial_peer(
     address: Address,
     context: ssl.SSLContext,
-    limits: Limits,
+    limits: ConnectionLimits,
     *,
     over: socket | None = None,
-) -> Dialled:
+) -> DialledSocket:
     """Call somebody; through the proxy of the environment, if it names one.
 
     Args:
@@ -512,25 +520,25 @@ async def dial_peer(
             the others of `UNANSWERED`.
     """
     given: dict[str, Any] = {} if over is None else {"sock": over}
-    proxy = None if over is not None else proxy_for(address)
+    proxy = None if over is not None else proxy_for_address(address)
     uri = f"wss://{address}{PATH}"
-    return await dial_uri(
-        uri, address, limits, kind=Dialled, proxy=proxy, ssl=context, **given
+    return await dial_websocket_uri(
+        uri, address, limits, kind=DialledSocket, proxy=proxy, ssl=context, **given
     )
 
 
-async def dial_uri(
+async def dial_websocket_uri(
     uri: str,
     address: Address,
-    limits: Limits,
+    limits: ConnectionLimits,
     *,
     kind: Callable[..., D],
     proxy: str | None,
     **given: Any,
 ) -> D:
     """Call whoever answers at a URI, for a connection of some kind; see `dial_peer`."""
-    options = {**_options(limits), **given}
-    call = _Straight(
+    options = {**_socket_options(limits), **given}
+    call = _StraightCall(
         uri,
         kind,
         proxy=proxy,
@@ -543,32 +551,42 @@ async def dial_uri(
     except _FAILED as error:
         if proxy is None or call.through:
             raise
-        raise _stopped(error, address, proxy) from None
+        raise _stopped_proxy_error(error, address, proxy) from None
 
 
-def _stopped(error: BaseException, there: Address, proxy: str) -> ProxyError:
+def _stopped_proxy_error(
+    error: BaseException, there: Address, proxy: str
+) -> ProxyError:
     """Return why a call did not get past its proxy."""
     if isinstance(error, InvalidProxyStatus):
         status = error.response.status_code
-        hitch, why = (_BY_STATUS.get(status, Hitch.FORBIDDEN)), f"HTTP {status}"
+        hitch, why = (_BY_STATUS.get(status, ProxyHitch.FORBIDDEN)), f"HTTP {status}"
     else:
         fitting = (hitch for kind, hitch in _HITCHES if isinstance(error, kind))
-        hitch = next(fitting, Hitch.NO_ADDRESS)
-        why = "SOCKS" if hitch is Hitch.NOT_PASSED_ON else connection_failure(error)
+        hitch = next(fitting, ProxyHitch.NO_ADDRESS)
+        why = (
+            "SOCKS"
+            if hitch is ProxyHitch.NOT_PASSED_ON
+            else socket_connection_failure(error)
+        )
     return ProxyError(hitch, there, proxy=proxy, why=why)
 
 
-def _options(limits: Limits) -> dict[str, Any]:
+def _socket_options(limits: ConnectionLimits) -> dict[str, Any]:
     """Return what both ends have in common."""
-    return {"compression": None, **protocol_options(limits), **connection_pace(limits)}
+    return {
+        "compression": None,
+        **websocket_protocol_options(limits),
+        **socket_connection_pace(limits),
+    }
 
 
-def protocol_options(limits: Limits) -> dict[str, Any]:
+def websocket_protocol_options(limits: ConnectionLimits) -> dict[str, Any]:
     """Return what a connection's protocol takes."""
     return {"max_size": limits.max_frame, "logger": _SILENT}
 
 
-def connection_pace(limits: Limits) -> dict[str, Any]:
+def socket_connection_pace(limits: ConnectionLimits) -> dict[str, Any]:
     """Return what a connection takes: how much, how often, for how long."""
     return {
         "max_queue": limits.inbox_frames,
@@ -589,7 +607,7 @@ def refuse_other_paths(
     return connection.respond(HTTPStatus.NOT_FOUND, "")
 
 
-def peer_certificate(connection: Wire) -> bytes:
+def peer_certificate(connection: SocketWire) -> bytes:
     """Return the certificate that the other end proved to hold."""
     tls = connection.transport.get_extra_info("ssl_object")
     return cast(bytes, tls.getpeercert(binary_form=True) or b"")

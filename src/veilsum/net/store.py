@@ -24,22 +24,22 @@ from random import uniform
 from time import sleep
 from typing import Any, Self
 
-from veilsum.consortium.consortium import canonical
+from veilsum.consortium.consortium import canonical_agreement_json
 from veilsum.errors import StoreError, printable
 from veilsum.files.sqlite import (
-    Kind,
-    OpenFile,
-    check_seal,
-    connect,
-    create,
-    inspected,
-    sync,
+    OpenSqliteFile,
+    SqliteFileKind,
+    check_sqlite_seal,
+    connect_to_sqlite_file,
+    create_sqlite_file,
+    inspect_sqlite_file,
+    sync_file_to_disk,
 )
 from veilsum.net.handshake import sections_unlike_peer
 from veilsum.numbers.arrays import listed_names
 from veilsum.protocol.effects import Persist
 
-STORE = Kind(
+STORE = SqliteFileKind(
     noun="run's store",
     holds="secrets",
     application=0x7665696D,  # a ledger's and one: neither is taken for the other
@@ -85,7 +85,7 @@ _PUT_ASIDE = "UPDATE entry SET key = ? || key WHERE key NOT GLOB 'aside/*'"
 _TAKE_BACK = "UPDATE entry SET key = substr(key, ?) WHERE key GLOB ?"
 
 
-class RunStore(OpenFile):
+class NetworkRunStore(OpenSqliteFile):
     """One party's state of one run, under keys."""
 
     @classmethod
@@ -119,11 +119,13 @@ class RunStore(OpenFile):
             connection.execute("INSERT INTO owner VALUES (?, ?)", (plan, party))
 
         if not path.exists():
-            create(path, STORE, fill, key)
-        wanted = _Owner(plan, party, None if agreed is None else canonical(agreed))
-        with inspected(path, STORE, owner=None) as connection:
-            _check_owner(path, connection, wanted, key)
-        store = cls(path, STORE, _held(path), key)
+            create_sqlite_file(path, STORE, fill, key)
+        wanted = _RunStoreOwner(
+            plan, party, None if agreed is None else canonical_agreement_json(agreed)
+        )
+        with inspect_sqlite_file(path, STORE, owner=None) as connection:
+            _check_run_store_owner(path, connection, wanted, key)
+        store = cls(path, STORE, _hold_run_store_alone(path), key)
         with ExitStack() as undo:
             undo.callback(store.close)
             # Whoever looks at a killed process's log shares an index; no longer.
@@ -133,7 +135,7 @@ class RunStore(OpenFile):
             undo.pop_all()
         return store
 
-    def _turn_to(self, wanted: _Owner) -> None:
+    def _turn_to(self, wanted: _RunStoreOwner) -> None:
         """Belong to this plan and file, unless the run has begun with them already.
 
         Before the lock was had another process may have changed it: it is looked at
@@ -142,7 +144,7 @@ class RunStore(OpenFile):
         """
         with self.transaction():
             live = self._live()
-            found = _check_owner(self.path, live, wanted, self._owner)
+            found = _check_run_store_owner(self.path, live, wanted, self._owner)
             if found.begun or found == wanted:
                 return
             if found.plan != wanted.plan:
@@ -191,23 +193,23 @@ class RunStore(OpenFile):
     def _empty_log(self) -> None:
         self._live().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         with suppress(FileNotFoundError):  # somebody has deleted it: nothing is left
-            sync(self.path.with_name(f"{self.path.name}-wal"))
+            sync_file_to_disk(self.path.with_name(f"{self.path.name}-wal"))
 
 
-def _held(path: Path) -> sqlite3.Connection:
+def _hold_run_store_alone(path: Path) -> sqlite3.Connection:
     """Return a connection that keeps all others out for as long as it is open.
 
     Two that begin at the same instant refuse each other: both try again, not at once.
     """
     for _ in range(ATTEMPTS):
         with suppress(StoreError):
-            return connect(path, STORE, alone=True)
+            return connect_to_sqlite_file(path, STORE, alone=True)
         sleep(uniform(0.0, LONGEST_PAUSE))  # noqa: S311 - a pause
-    return connect(path, STORE, alone=True)
+    return connect_to_sqlite_file(path, STORE, alone=True)
 
 
 @dataclass(frozen=True)
-class _Owner:
+class _RunStoreOwner:
     """Whose a store is.
 
     Attributes:
@@ -240,7 +242,7 @@ def run_store_has_begun(keys: Iterable[str]) -> bool:
     return any(key.startswith(BEGUN) for key in keys)
 
 
-def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
+def _owner_of_run_store(path: Path, connection: sqlite3.Connection) -> _RunStoreOwner:
     if connection.execute(_ODD).fetchone() is not None:
         raise STORE.damaged(
             path, "what it holds is of another type", code="record-of-wrong-type"
@@ -256,7 +258,7 @@ def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
         "SELECT value FROM entry WHERE key = ?", (AGREED,)
     ).fetchone()
     plan, party = rows[0]
-    return _Owner(
+    return _RunStoreOwner(
         plan=plan,
         party=party.decode(errors="replace"),
         agreed=None if agreed is None else agreed[0],
@@ -264,11 +266,11 @@ def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
     )
 
 
-def _check_owner(
-    path: Path, connection: sqlite3.Connection, wanted: _Owner, key: bytes
-) -> _Owner:
+def _check_run_store_owner(
+    path: Path, connection: sqlite3.Connection, wanted: _RunStoreOwner, key: bytes
+) -> _RunStoreOwner:
     """Return whose the store is; refuse one that cannot become the wanted owner's."""
-    found = _owner(path, connection)
+    found = _owner_of_run_store(path, connection)
     if found.party != wanted.party:
         raise StoreError(
             f"{path} is the store of {printable(found.party)!r}, not of "
@@ -281,7 +283,7 @@ def _check_owner(
     )
     damaged = ""
     try:
-        check_seal(path, STORE, connection, key)
+        check_sqlite_seal(path, STORE, connection, key)
     except StoreError:
         if not of_other_file:
             raise

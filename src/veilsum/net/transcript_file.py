@@ -18,18 +18,18 @@ from typing import Annotated, Any, cast
 
 import msgspec
 
-from veilsum.consortium.pem import der_of
+from veilsum.consortium.pem import der_of_pem
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError
-from veilsum.files.output import prepare_folder, write_files
-from veilsum.files.safe_read import contents
+from veilsum.files.output import prepare_output_folder, write_files
+from veilsum.files.safe_read import read_file_contents
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import Law, Masks
+from veilsum.masks.laws import MaskLaw, Masks
 from veilsum.net.identity import Identity, read_identity
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.limbs import is_wide
+from veilsum.numbers.limbs import is_wide_integer_type
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import Counts
-from veilsum.privacy.transcript import HELD, Exchange, Transcript
+from veilsum.numbers.units import UnitCounts
+from veilsum.privacy.transcript import HELD, Transcript, TranscriptExchange
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Down
 
@@ -49,7 +49,7 @@ _Bits = Annotated[int, msgspec.Meta(ge=-100_000, le=100_000)]
 _Parts = dict[str, list[tuple[list[int | str], bytes]]]
 
 
-class _Epoch(Secret, msgspec.Struct):
+class _TranscriptEpoch(Secret, msgspec.Struct):
     """An exchange; numbers are in frames, as they would be on a link."""
 
     epoch: int
@@ -58,7 +58,7 @@ class _Epoch(Secret, msgspec.Struct):
     held: _Parts
 
 
-class _Content(Secret, msgspec.Struct):
+class _TranscriptContent(Secret, msgspec.Struct):
     """What is encrypted: a transcript, and what it takes to read its numbers."""
 
     corrupted: list[str]
@@ -75,21 +75,21 @@ class _Content(Secret, msgspec.Struct):
     fields: list[tuple[int, int]]
     plan: bytes
     whole: bool
-    rounds: list[_Epoch]
+    rounds: list[_TranscriptEpoch]
 
 
 def write_transcript(
     path: Path, transcript: Transcript, identity: Identity, *, run: str
 ) -> None:
     """Write a party's transcript for its owner alone, whole or not at all."""
-    content = msgspec.msgpack.encode(_content(transcript))
+    content = msgspec.msgpack.encode(_transcript_file_content(transcript))
     if len(content) > MOST_BYTES:
         raise OutputError(
             f"the transcript has {len(content):,} bytes, and {MOST_BYTES:,} are the "
             f"most that are read again: {path} is left as it was",
             code="transcript-too-large",
         )
-    start = b"".join((FORMAT, *_digests(identity, run)))
+    start = b"".join((FORMAT, *_transcript_file_digests(identity, run)))
     whole = start + identity.seal(content, start)
     write_files(path.parent, {path.name: whole}, private=True)
 
@@ -110,7 +110,7 @@ def read_transcript(
     path = Path(path)
     if not isinstance(identity, Identity):
         identity = read_identity(Path(identity))
-    found = contents(path, MOST_BYTES + _START + 48, InvalidInputError)
+    found = read_file_contents(path, MOST_BYTES + _START + 48, InvalidInputError)
     version = _VERSIONED.match(found)
     if version is not None and not found.startswith(FORMAT):
         raise InvalidInputError(
@@ -125,7 +125,7 @@ def read_transcript(
             code="not-a-transcript",
         )
     start = found[:_START]
-    of_run, of_party = _digests(identity, run or "")
+    of_run, of_party = _transcript_file_digests(identity, run or "")
     if start[len(FORMAT) + DIGEST_BYTES :] != of_party:
         raise InvalidInputError(
             f"{path} is another party's transcript: only its owner's key opens it, and "
@@ -144,8 +144,10 @@ def read_transcript(
             code="transcript-damaged",
         )
     try:
-        made = _transcript(msgspec.msgpack.decode(content, type=_Content))
-        _check(made, identity.name)
+        made = _transcript_of_file(
+            msgspec.msgpack.decode(content, type=_TranscriptContent)
+        )
+        _check_kept_transcript(made, identity.name)
     except (ValueError, TypeError, LookupError, ArithmeticError, VeilsumError):
         # Whoever has the key can seal anything; none of it is repeated.
         raise InvalidInputError(
@@ -156,7 +158,7 @@ def read_transcript(
     return made
 
 
-def _check(made: Transcript, owner: str) -> None:
+def _check_kept_transcript(made: Transcript, owner: str) -> None:
     """Refuse what no party's machine could have kept.
 
     It is its owner's alone, among the parties of its graph; shares have an end at the
@@ -194,7 +196,7 @@ def is_transcript(path: Path, identity: Identity, *, run: str | None = None) -> 
         return False
     if (version := _VERSIONED.match(start)) is None:
         return False
-    of_run, of_party = _digests(identity, run or "")
+    of_run, of_party = _transcript_file_digests(identity, run or "")
     rest = start[version.end() :]
     named = run is None or rest.startswith(of_run)
     return named and rest[DIGEST_BYTES:] == of_party
@@ -207,7 +209,7 @@ def earlier_transcript(
 
     Called before a run, so that nobody finds out at its end.
     """
-    prepare_folder(path.parent)
+    prepare_output_folder(path.parent)
     if not path.exists():
         return None
     try:
@@ -220,18 +222,18 @@ def earlier_transcript(
         ) from None
 
 
-def _digests(identity: Identity, run: str) -> tuple[bytes, bytes]:
+def _transcript_file_digests(identity: Identity, run: str) -> tuple[bytes, bytes]:
     """Return what says in the clear which run it was and whose transcript it is."""
-    told = b"veilsum run\0" + run.encode(), der_of(identity.certificate)
+    told = b"veilsum run\0" + run.encode(), der_of_pem(identity.certificate)
     one, other = (hashlib.sha256(part).digest() for part in told)
     return one, other
 
 
-def _content(transcript: Transcript) -> _Content:
+def _transcript_file_content(transcript: Transcript) -> _TranscriptContent:
     graph, masks = transcript.topology, transcript.law.masks
     counts, names = transcript.law.counted, graph.parties
     sigma = masks.sigma
-    return _Content(
+    return _TranscriptContent(
         corrupted=[*transcript.corrupted],
         parties=[*names],
         edges=[(names[i], names[j]) for i, j in graph.edges.tolist()],
@@ -246,55 +248,61 @@ def _content(transcript: Transcript) -> _Content:
         fields=[] if counts is None else [*counts.fields],
         plan=transcript.plan,
         whole=transcript.whole,
-        rounds=[_epoch(one) for one in transcript.rounds],
+        rounds=[_transcript_file_epoch(one) for one in transcript.rounds],
     )
 
 
-def _epoch(exchange: Exchange) -> _Epoch:
-    return _Epoch(
+def _transcript_file_epoch(exchange: TranscriptExchange) -> _TranscriptEpoch:
+    return _TranscriptEpoch(
         epoch=exchange.epoch,
         members=[*exchange.members],
-        total=None if exchange.total is None else _frame(exchange.total),
-        held={name: _listed(part) for name, part in exchange.held.items()},
+        total=None if exchange.total is None else _transcript_frame(exchange.total),
+        held={
+            name: _list_transcript_frames(part) for name, part in exchange.held.items()
+        },
     )
 
 
-def _listed(held: Mapping[Any, Array[Any]]) -> list[tuple[list[int | str], bytes]]:
+def _list_transcript_frames(
+    held: Mapping[Any, Array[Any]],
+) -> list[tuple[list[int | str], bytes]]:
     return [
-        ([*key] if isinstance(key, tuple) else [key], _frame(numbers))
+        ([*key] if isinstance(key, tuple) else [key], _transcript_frame(numbers))
         for key, numbers in held.items()
     ]
 
 
-def _frame(numbers: Array[Any]) -> bytes:
+def _transcript_frame(numbers: Array[Any]) -> bytes:
     return _CODEC.encode(Down(0, numbers))
 
 
-def _numbers(frame: bytes, law: Law) -> Array[Any]:
+def _transcript_frame_numbers(frame: bytes, law: MaskLaw) -> Array[Any]:
     found = cast(Down, _CODEC.decode(frame)).numbers
-    if not is_wide(found):
+    if not is_wide_integer_type(found):
         return found
-    if not is_wide(law.dtype):
+    if not is_wide_integer_type(law.dtype):
         raise ValueError
     return found.view(law.dtype)
 
 
-def _transcript(content: _Content) -> Transcript:
+def _transcript_of_file(content: _TranscriptContent) -> Transcript:
     graph = Topology.from_edges(
         content.edges, parties=content.parties, weights=content.weights
     )
-    law = _law(content, graph)
+    law = _mask_law_of_transcript_file(content, graph)
     return Transcript(
         corrupted=tuple(content.corrupted),
         topology=graph,
         law=law,
         plan=content.plan,
-        rounds=tuple(_exchange(one, law) for one in content.rounds),
+        rounds=tuple(_exchange_of_transcript_file(one, law) for one in content.rounds),
         whole=content.whole,
     )
 
 
-def _law(content: _Content, graph: Topology) -> Law:
+def _mask_law_of_transcript_file(
+    content: _TranscriptContent, graph: Topology
+) -> MaskLaw:
     name: Any = content.law
     if content.bits is None:
         masks = Masks(
@@ -302,32 +310,38 @@ def _law(content: _Content, graph: Topology) -> Law:
             content.sigma,
             content.grid,
             content.largest,
-            (None if content.unit is None else _fraction(content.unit)),
+            (None if content.unit is None else _transcript_file_fraction(content.unit)),
         )
         return masks.on(graph)
     # The grid of masks for whole numbers follows from what these count.
-    units = tuple(map(_fraction, content.units))
-    counts = Counts(units, content.bits, tuple(content.fields))
+    units = tuple(map(_transcript_file_fraction, content.units))
+    counts = UnitCounts(units, content.bits, tuple(content.fields))
     return Masks(name, content.sigma).for_sums(graph, counts)
 
 
-def _fraction(text: str) -> Fraction:
+def _transcript_file_fraction(text: str) -> Fraction:
     if not _FRACTION.fullmatch(text):
         raise ValueError
     return Fraction(text)
 
 
-def _exchange(kept: _Epoch, law: Law) -> Exchange:
+def _exchange_of_transcript_file(
+    kept: _TranscriptEpoch, law: MaskLaw
+) -> TranscriptExchange:
     held = {
         name: {
-            tuple(key) if len(key) > 1 else key[0]: _numbers(frame, law)
+            tuple(key) if len(key) > 1 else key[0]: _transcript_frame_numbers(
+                frame, law
+            )
             for key, frame in kept.held[name]
         }
         for name in HELD
     }
-    return Exchange(
+    return TranscriptExchange(
         epoch=kept.epoch,
         members=tuple(kept.members),
-        total=None if kept.total is None else _numbers(kept.total, law),
+        total=None
+        if kept.total is None
+        else _transcript_frame_numbers(kept.total, law),
         **held,
     )

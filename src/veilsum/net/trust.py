@@ -9,52 +9,58 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 
-from veilsum.consortium.pem import der_of
+from veilsum.consortium.pem import der_of_pem
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.net.identity import (
     Identity,
+    certificate_fingerprint,
     certificate_name,
     certificate_out_of_date,
-    fingerprint,
-    public_key,
+    certificate_public_key,
 )
 from veilsum.numbers.arrays import listed_names
 
 
-def server_context(
+def tls_server_context(
     identity: Identity, certificates: Mapping[str, str]
 ) -> ssl.SSLContext:
     """Return how a party answers: only callers with a member's certificate."""
     # Its own as well, by which its doctor asks whether it listens; nothing follows, as
     # nobody is its own neighbour.
-    context = _context(ssl.PROTOCOL_TLS_SERVER, identity, certificates, itself=True)
+    context = _peer_tls_context(
+        ssl.PROTOCOL_TLS_SERVER, identity, certificates, itself=True
+    )
     # No resumed sessions: every connection shows its certificate.
     context.num_tickets = 0
     return context
 
 
-def client_context(
+def tls_client_context(
     identity: Identity, certificates: Mapping[str, str]
 ) -> ssl.SSLContext:
     """Return how a party dials: only members with their own certificate answer."""
-    return _context(ssl.PROTOCOL_TLS_CLIENT, identity, certificates, itself=False)
+    return _peer_tls_context(
+        ssl.PROTOCOL_TLS_CLIENT, identity, certificates, itself=False
+    )
 
 
 def certificate_owner(der: bytes, certificates: Mapping[str, str]) -> str | None:
     """Return whose certificate this is, byte for byte."""
     for name, text in certificates.items():
-        if der_of(text) == der:
+        if der_of_pem(text) == der:
             return name
     return None
 
 
-def check_member(identity: Identity, certificates: Mapping[str, str]) -> None:
+def check_certified_member(identity: Identity, certificates: Mapping[str, str]) -> None:
     """Refuse an identity that is not a member's, or that nobody would accept today."""
-    check_identity(identity, certificates)
+    check_certified_identity(identity, certificates)
     check_certificate_dates({identity.name: identity.certificate})
 
 
-def check_identity(identity: Identity, certificates: Mapping[str, str]) -> None:
+def check_certified_identity(
+    identity: Identity, certificates: Mapping[str, str]
+) -> None:
     """Refuse an identity that is not the consortium's party of that name."""
     name, agreed = identity.name, certificates.get(identity.name)
     if agreed is None:
@@ -64,10 +70,11 @@ def check_identity(identity: Identity, certificates: Mapping[str, str]) -> None:
             "--identity",
             code="not-a-member",
         )
-    if der_of(agreed) != der_of(identity.certificate):
+    if der_of_pem(agreed) != der_of_pem(identity.certificate):
         raise InvalidInputError(
             f"the consortium file has another certificate of {name!r}: there "
-            f"{fingerprint(agreed)}, here {fingerprint(identity.certificate)}; use "
+            f"{certificate_fingerprint(agreed)}, here "
+            f"{certificate_fingerprint(identity.certificate)}; use "
             "that key, or send the organiser the certificate that is here for a new "
             "consortium file",
             code="other-certificate",
@@ -90,7 +97,7 @@ def check_certificates(certificates: Mapping[str, str]) -> None:
     for name, text in certificates.items():
         try:
             found = certificate_name(text)
-            public_key(text)
+            certificate_public_key(text)
         except InvalidInputError as error:
             raise InvalidScenarioError(
                 f"member {name!r}: {error}", code=error.code
@@ -103,7 +110,7 @@ def check_certificates(certificates: Mapping[str, str]) -> None:
             )
 
 
-def _context(
+def _peer_tls_context(
     side: int, identity: Identity, certificates: Mapping[str, str], *, itself: bool
 ) -> ssl.SSLContext:
     others = [text for name, text in certificates.items() if name != identity.name]

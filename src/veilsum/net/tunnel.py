@@ -1,8 +1,9 @@
 """Connections over a relay: the same TLS and WebSocket as ever, in another's frames.
 
 A member calls a relay and shows its pass. When the other end has done so too, the relay
-carries bytes between the two, and `Passage` is what these bytes look like to asyncio: a
-transport, on which the very TLS 1.3 with the members' certificates begins that a direct
+carries bytes between the two, and `TunnelPassage` is what these bytes look like to
+asyncio: a transport, on which the very TLS 1.3 with the members' certificates begins
+    that a direct
 connection has. The relay sees records of it, and no key.
 
 Of the two ends the one that dials in the consortium is TLS's client, and of several
@@ -25,22 +26,22 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from veilsum.consortium.addresses import Relay, Relays
+from veilsum.consortium.addresses import ConsortiumRelay, ConsortiumRelays
 from veilsum.consortium.consortium import Consortium
 from veilsum.net.entrance import AEAD
-from veilsum.net.handshake import PATH, Limits
-from veilsum.net.relay_tokens import JOINED, MOST_FRAME, RELAY_PATH, Pass
+from veilsum.net.handshake import PATH, ConnectionLimits
+from veilsum.net.relay_tokens import JOINED, MOST_FRAME, RELAY_PATH, RelayPass
 from veilsum.net.sockets import (
     UNANSWERED,
-    Answered,
-    Dialled,
-    Door,
-    call_failure,
-    connection_pace,
-    dial_uri,
-    protocol_options,
-    proxy_for,
+    AnsweredSocket,
+    DialledSocket,
+    SocketDoor,
+    dial_websocket_uri,
+    proxy_for_address,
     refuse_other_paths,
+    socket_call_failure,
+    socket_connection_pace,
+    websocket_protocol_options,
 )
 from veilsum.numbers.secrets import Secret
 
@@ -74,16 +75,16 @@ class RelayError(Exception):
 UNJOINED = (*UNANSWERED, RelayError, ConnectionClosed)
 
 
-class Outer(Dialled):
+class TunnelOuter(DialledSocket):
     """The connection with a relay.
 
     The stream within is there from the start: a relay's answer and the other member's
     first bytes may arrive together.
     """
 
-    def __init__(self, relay: Relay, *args: Any, **options: Any) -> None:
+    def __init__(self, relay: ConsortiumRelay, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.stream = Passage(self, relay)
+        self.stream = TunnelPassage(self, relay)
         self.take = self.stream.feed
 
     def pause_writing(self) -> None:
@@ -102,7 +103,7 @@ class Outer(Dialled):
         self.stream.lost(exc)
 
 
-class Passage(asyncio.Transport):
+class TunnelPassage(asyncio.Transport):
     """What a relay carries, as a transport that TLS can begin on.
 
     Attributes:
@@ -111,7 +112,7 @@ class Passage(asyncio.Transport):
 
     _start_tls_compatible = True
 
-    def __init__(self, outer: Outer, relay: Relay) -> None:
+    def __init__(self, outer: TunnelOuter, relay: ConsortiumRelay) -> None:
         super().__init__({"peername": (relay.address.host, relay.address.port)})
         self._outer, self.relay = outer, relay
         self.ended: asyncio.Future[None] = outer.loop.create_future()
@@ -226,13 +227,13 @@ class Passage(asyncio.Transport):
 
 
 async def dial_through_relay(
-    stream: Passage, context: ssl.SSLContext, limits: Limits
-) -> Dialled:
+    stream: TunnelPassage, context: ssl.SSLContext, limits: ConnectionLimits
+) -> DialledSocket:
     """Call the member at the other end of a stream, as `dial` calls an address."""
     protocol = ClientProtocol(
-        parse_uri(f"wss://member{PATH}"), **protocol_options(limits)
+        parse_uri(f"wss://member{PATH}"), **websocket_protocol_options(limits)
     )
-    connection = Dialled(protocol, **connection_pace(limits))
+    connection = DialledSocket(protocol, **socket_connection_pace(limits))
     connection.relay = str(stream.relay)
     try:
         async with asyncio.timeout(limits.open_timeout):
@@ -253,14 +254,14 @@ async def dial_through_relay(
     return connection
 
 
-Hold = Callable[[Answered], Awaitable[float]]
+Hold = Callable[[AnsweredSocket], Awaitable[float]]
 
 
 @dataclass(eq=False)
-class _Desk:
+class _TunnelDesk:
     """What an answered connection asks of its server, where nothing listens."""
 
-    limits: Limits
+    limits: ConnectionLimits
     hold: Hold
     lasted: float = 0.0
     handler_tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -269,7 +270,7 @@ class _Desk:
         """Say yes: one connection is all there is."""
         return True
 
-    async def handler(self, connection: Answered) -> None:
+    async def handler(self, connection: AnsweredSocket) -> None:
         """Go on from TLS as a server does."""
         try:
             async with asyncio.timeout(self.limits.open_timeout):
@@ -284,15 +285,17 @@ class _Desk:
 
 
 async def answer_through_relay(
-    stream: Passage, door: Door, limits: Limits, hold: Hold
+    stream: TunnelPassage, door: SocketDoor, limits: ConnectionLimits, hold: Hold
 ) -> float:
     """Answer the member at the other end of a stream, as a door answers callers.
 
     Return what `hold` did, once the connection is over; 0 if there was none.
     """
-    desk = _Desk(limits, hold)
-    protocol = ServerProtocol(**protocol_options(limits))
-    connection = Answered(door, protocol, cast(Any, desk), **connection_pace(limits))
+    desk = _TunnelDesk(limits, hold)
+    protocol = ServerProtocol(**websocket_protocol_options(limits))
+    connection = AnsweredSocket(
+        door, protocol, cast(Any, desk), **socket_connection_pace(limits)
+    )
     connection.relay = str(stream.relay)
     connection.connection_made(stream)
     try:
@@ -305,11 +308,11 @@ async def answer_through_relay(
     return desk.lasted
 
 
-Serve = Callable[[Passage], Awaitable[float]]
+Serve = Callable[[TunnelPassage], Awaitable[float]]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Tunnels(Secret):
+class RelayTunnels(Secret):
     """A member's ways over the relays of its consortium.
 
     Attributes:
@@ -319,11 +322,13 @@ class Tunnels(Secret):
     agreed: Consortium
     me: str
     token: str
-    limits: Limits
-    _spoilt: dict[str, set[Relay]] = field(default_factory=lambda: defaultdict(set))
+    limits: ConnectionLimits
+    _spoilt: dict[str, set[ConsortiumRelay]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
 
     @property
-    def relays(self) -> Relays:
+    def relays(self) -> ConsortiumRelays:
         assert self.agreed.relays is not None
         return self.agreed.relays
 
@@ -332,24 +337,26 @@ class Tunnels(Secret):
         return relay_context(self.relays)
 
     @property
-    def places(self) -> tuple[Relay, ...]:
+    def places(self) -> tuple[ConsortiumRelay, ...]:
         return self.relays.places
 
-    async def call(self, relay: Relay, other: str, *, look: bool = False) -> Outer:
+    async def call(
+        self, relay: ConsortiumRelay, other: str, *, look: bool = False
+    ) -> TunnelOuter:
         """Return a connection with a relay, at which this member waits for another.
 
         Raises:
             RelayError: it does not want this member; or one of `UNANSWERED`.
         """
-        shown = Pass.between(self.agreed, self.token, self.me, other, look=look)
+        shown = RelayPass.between(self.agreed, self.token, self.me, other, look=look)
         address = relay.address
         try:
-            return await dial_uri(
+            return await dial_websocket_uri(
                 f"{relay}{RELAY_PATH}",
                 address,
                 self.limits,
-                kind=partial(Outer, relay),
-                proxy=proxy_for(address) if relay.secure else None,
+                kind=partial(TunnelOuter, relay),
+                proxy=proxy_for_address(address) if relay.secure else None,
                 additional_headers=shown.headers(self.token),
                 max_size=MOST_FRAME,
                 **({"ssl": self._context} if relay.secure else {}),
@@ -362,13 +369,13 @@ class Tunnels(Secret):
 
     async def join(
         self,
-        relay: Relay,
+        relay: ConsortiumRelay,
         other: str,
         *,
         wait: float,
         look: bool = False,
         note: Callable[[str], None] = lambda _: None,
-    ) -> Passage:
+    ) -> TunnelPassage:
         """Return a stream of bytes from and to another member, once it is there.
 
         `note` is told that this member waits there.
@@ -421,7 +428,7 @@ class Tunnels(Secret):
         end = loop.time() + wait
         waiting: set[asyncio.Task[float]] = set()
 
-        async def one(relay: Relay) -> float:
+        async def one(relay: ConsortiumRelay) -> float:
             if calls and relay in spoilt:  # the others have a start
                 await asyncio.sleep(10 * self.limits.first_retry)
             me = cast("asyncio.Task[float]", asyncio.current_task())
@@ -463,8 +470,12 @@ class Tunnels(Secret):
         return max((one for one in found if isinstance(one, float)), default=None)
 
     async def _joined(
-        self, relay: Relay, other: str, end: float, note: Callable[[str], None]
-    ) -> Passage:
+        self,
+        relay: ConsortiumRelay,
+        other: str,
+        end: float,
+        note: Callable[[str], None],
+    ) -> TunnelPassage:
         """Wait at a relay, and come again if it fails, until the time is over."""
         loop, pause = asyncio.get_running_loop(), self.limits.first_retry
         while True:
@@ -480,16 +491,16 @@ class Tunnels(Secret):
             pause = min(2 * pause, self.limits.longest_retry)
 
 
-def relay_failure(relay: Relay, error: BaseException) -> str:
+def relay_failure(relay: ConsortiumRelay, error: BaseException) -> str:
     """Say why a relay led to nobody, in one clause."""
     if isinstance(error, RelayError):
         return f"the relay {relay}: {error}"
     if isinstance(error, ConnectionClosed):
         return f"the relay {relay} hung up"
-    return f"the relay {relay}: {call_failure(error, str(relay.address))}"
+    return f"the relay {relay}: {socket_call_failure(error, str(relay.address))}"
 
 
-def relay_context(relays: Relays) -> ssl.SSLContext:
+def relay_context(relays: ConsortiumRelays) -> ssl.SSLContext:
     """Return how to speak TLS with a relay: its own certificate, or the system's."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -51,7 +51,7 @@ def as_floats(values: ArrayLike, *, what: str) -> FloatArray:
     return array
 
 
-def as_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
+def as_float_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
     array = as_floats(values, what=what)
     if array.shape not in {(), (dim,)}:
         raise InvalidInputError(
@@ -61,7 +61,7 @@ def as_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
     return frozen_array(np.broadcast_to(array, (dim,)).copy())
 
 
-def as_rows(values: ArrayLike, *, n_parties: int, what: str) -> PartyRows:
+def as_float_rows(values: ArrayLike, *, n_parties: int, what: str) -> PartyRows:
     """Return one row per party; a flat list means one coefficient each."""
     array = as_floats(values, what=what)
     rows = array[:, None] if array.ndim == 1 else array
@@ -84,18 +84,18 @@ def largest_difference(found: Vector, own: Vector) -> float:
     return float(gaps.max(initial=0.0))
 
 
-def is_number(found: object) -> TypeGuard[float]:
+def is_real_number(found: object) -> TypeGuard[float]:
     """Say whether it is a number, Python's or numpy's; true and false are none."""
     return isinstance(found, Real) and not isinstance(found, bool)
 
 
-def is_whole(found: object) -> TypeGuard[int]:
-    return is_number(found) and isinstance(found, Integral)
+def is_whole_number(found: object) -> TypeGuard[int]:
+    return is_real_number(found) and isinstance(found, Integral)
 
 
-def as_whole(found: object, *, what: str, least: int) -> int:
+def as_whole_number(found: object, *, what: str, least: int) -> int:
     """Return a whole number as Python's own; refuse one that is below the least."""
-    if not is_whole(found):
+    if not is_whole_number(found):
         raise InvalidInputError(
             f"{what} must be a whole number, found {found!r}", code="not-whole"
         )

@@ -1,7 +1,8 @@
 """Loops that numba compiles, where the `fast` extra is installed.
 
-Kernels are plain Python functions of arrays and numbers; `compiled` returns the machine
-code of one, or None without numba, and the caller then takes its plain road.
+Kernels are plain Python functions of arrays and numbers; `compiled_or_plain` returns
+the machine code of one, or None without numba, and the caller then takes its plain
+road.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from typing import Any
 WORTH_LOADING = 10_000_000
 
 
-class _Seen:
+class _CompiledSeen:
     """How many numbers plain roads had before numba was loaded."""
 
     numbers = 0
 
 
-def compiled(
+def compiled_or_plain(
     kernel: Callable[..., Any], numbers: int | None = None
 ) -> Callable[..., Any] | None:
     """Return the kernel compiled (once, cached on disk), or None without numba.
@@ -33,8 +34,8 @@ def compiled(
             have come together, numba is not loaded, and the result is None.
     """
     if numbers is not None and "numba" not in sys.modules:
-        _Seen.numbers += numbers
-        if _Seen.numbers < WORTH_LOADING:
+        _CompiledSeen.numbers += numbers
+        if _CompiledSeen.numbers < WORTH_LOADING:
             return None
     return _machine_code(kernel)
 

@@ -127,7 +127,7 @@ _PRODUCTS = 64
 _Pair: TypeAlias = tuple[FloatArray, FloatArray]  # a number and a rest far below it
 
 
-def _blocked(
+def _elementary_by_blocks(
     function: Callable[[FloatArray], FloatArray],
 ) -> Callable[[ArrayLike], FloatArray]:
     """Return a function of flat blocks as one of arrays of any shape and layout."""
@@ -146,7 +146,7 @@ def _blocked(
     return whole
 
 
-def _polynomial(coefficients: Sequence[float], x: Any) -> FloatArray:
+def _elementary_polynomial(coefficients: Sequence[float], x: Any) -> FloatArray:
     """Return c_0 + c_1 x + ..., from the last coefficient down."""
     value = np.full_like(x, coefficients[-1])
     for one in reversed(coefficients[:-1]):
@@ -155,7 +155,7 @@ def _polynomial(coefficients: Sequence[float], x: Any) -> FloatArray:
     return value
 
 
-def _times_power(x: FloatArray, exponent: FloatArray) -> FloatArray:
+def _float_times_power_of_two(x: FloatArray, exponent: FloatArray) -> FloatArray:
     """Return x 2^exponent for whole exponents within +-2000, rounded once.
 
     Where x is nan the exponent may be, and the product is nan whatever it is taken for.
@@ -171,33 +171,33 @@ def _times_power(x: FloatArray, exponent: FloatArray) -> FloatArray:
 # exp
 
 
-def _reduced(x: FloatArray, rest: FloatArray | float = 0.0) -> _Pair:
+def _reduce_exponent(x: FloatArray, rest: FloatArray | float = 0.0) -> _Pair:
     """Return k and exp(r) - 1 with exp(x + rest) = 2^k exp(r)."""
     k = np.rint(x * _ONE_OVER_LOG_2)
     r = (x - k * _LOG_2) - (k * _LOG_2_REST - rest)
-    above = _polynomial(_EXP, r)
+    above = _elementary_polynomial(_EXP, r)
     above *= r
     above *= r
     above += r
     return k, above
 
 
-@_blocked
+@_elementary_by_blocks
 def exp(x: FloatArray) -> FloatArray:
-    k, above = _reduced(np.clip(x, -750.0, 710.0))
+    k, above = _reduce_exponent(np.clip(x, -750.0, 710.0))
     above += 1.0
-    return _times_power(above, k)
+    return _float_times_power_of_two(above, k)
 
 
-@_blocked
+@_elementary_by_blocks
 def expm1(x: FloatArray) -> FloatArray:
-    k, above = _reduced(np.clip(x, -50.0, 710.0))
+    k, above = _reduce_exponent(np.clip(x, -50.0, 710.0))
     # 2^k (above + (1 - 2^-k)): the bracket is exact wherever it matters.
-    above += 1.0 - _times_power(np.ones_like(k), -k)
-    return _times_power(above, k)
+    above += 1.0 - _float_times_power_of_two(np.ones_like(k), -k)
+    return _float_times_power_of_two(above, k)
 
 
-@_blocked
+@_elementary_by_blocks
 def expit(x: FloatArray) -> FloatArray:
     small = exp(-np.abs(x))
     return np.where(x < 0.0, small, 1.0) / (1.0 + small)
@@ -206,71 +206,79 @@ def expit(x: FloatArray) -> FloatArray:
 # log
 
 
-def _parted(x: FloatArray) -> _Pair:
+def _part_float_exponent(x: FloatArray) -> _Pair:
     """Return m and e with x = m 2^e, m from sqrt(1/2) to sqrt 2, for x > 0."""
     fraction, exponent = np.frexp(x)
     low = fraction < _SQRT_HALF
     return np.where(low, 2.0 * fraction, fraction), exponent - low.astype(np.float64)
 
 
-def _below(f: FloatArray, rest: FloatArray | float = 0.0) -> FloatArray:
+def _log_series_remainder(f: FloatArray, rest: FloatArray | float = 0.0) -> FloatArray:
     """Return f - log(1 + f) - rest for f from -0.3 to 0.42."""
     # With s = f / (2 + f): log(1 + f) = 2 atanh(s), and 2 s = f - f^2/2 + s f^2/2.
     half_square = 0.5 * f * f
     s = f / (2.0 + f)
     z = s * s
-    series = _polynomial(_LOG, z)
+    series = _elementary_polynomial(_LOG, z)
     series *= z
     return half_square - (s * (half_square + series) + rest)
 
 
-def _log(f: FloatArray, e: FloatArray | float, rest: FloatArray | float) -> FloatArray:
+def _log_of_parted_float(
+    f: FloatArray, e: FloatArray | float, rest: FloatArray | float
+) -> FloatArray:
     """Return log(1 + f) + e log 2 for f from -0.3 to 0.42; `rest` ends e log 2."""
-    return e * _LOG_2 + (f - _below(f, rest))
+    return e * _LOG_2 + (f - _log_series_remainder(f, rest))
 
 
-def _at_edges(x: FloatArray, found: FloatArray, zero: float) -> FloatArray:
+def _elementary_value_at_edges(
+    x: FloatArray, found: FloatArray, zero: float
+) -> FloatArray:
     """Return a logarithm with what it is at and beyond the edges of x > zero."""
     found = np.where(x > zero, found, np.where(x == zero, -np.inf, np.nan))
     return np.where(x == np.inf, np.inf, found)
 
 
-@_blocked
+@_elementary_by_blocks
 def log(x: FloatArray) -> FloatArray:
-    m, e = _parted(np.where((x > 0.0) & (x < np.inf), x, 1.0))
-    return _at_edges(x, _log(m - 1.0, e, e * _LOG_2_REST), 0.0)
+    m, e = _part_float_exponent(np.where((x > 0.0) & (x < np.inf), x, 1.0))
+    return _elementary_value_at_edges(
+        x, _log_of_parted_float(m - 1.0, e, e * _LOG_2_REST), 0.0
+    )
 
 
-@_blocked
+@_elementary_by_blocks
 def log1p(x: FloatArray) -> FloatArray:
     inside = np.where((x > -1.0) & (x < np.inf), x, 0.0)
-    one_more, lost = _sum(np.ones_like(inside), inside)
-    m, e = _parted(one_more)
+    one_more, lost = _exact_float_sum(np.ones_like(inside), inside)
+    m, e = _part_float_exponent(one_more)
     near = e == 0.0
     f = np.where(near, inside, m - 1.0)
     rest = e * _LOG_2_REST + np.where(near, 0.0, lost / one_more)
-    return _at_edges(x, _log(f, e, rest), -1.0)
+    return _elementary_value_at_edges(x, _log_of_parted_float(f, e, rest), -1.0)
 
 
-@_blocked
+@_elementary_by_blocks
 def log1p_gap(x: FloatArray) -> FloatArray:
     """Return x - log(1 + x), which is about x^2 / 2 near 0 and keeps its digits."""
     near = (x > -0.29) & (x < 0.41)
-    return np.where(near, _below(np.where(near, x, 0.0)), x - log1p(x))
+    return np.where(near, _log_series_remainder(np.where(near, x, 0.0)), x - log1p(x))
 
 
-@_blocked
+@_elementary_by_blocks
 def log10(x: FloatArray) -> FloatArray:
     """Return the logarithm to base 10, exact for powers of ten up to 10^22."""
-    m, e = _parted(np.where((x > 0.0) & (x < np.inf), x, 1.0))
-    rest = _ONE_OVER_LOG_10 * _log(m - 1.0, 0.0, 0.0) + e * _LOG10_2_REST
+    m, e = _part_float_exponent(np.where((x > 0.0) & (x < np.inf), x, 1.0))
+    rest = (
+        _ONE_OVER_LOG_10 * _log_of_parted_float(m - 1.0, 0.0, 0.0) + e * _LOG10_2_REST
+    )
     found = e * _LOG10_2 + rest
     whole = np.clip(np.rint(found), 0.0, 22.0)
     found = np.where(_TENS[whole.astype(np.int64)] == x, whole, found)
-    return _at_edges(x, found, 0.0)
+    return _elementary_value_at_edges(x, found, 0.0)
 
 
-@_blocked
+@_elementary_by_blocks
 def log_expit(x: FloatArray) -> FloatArray:
     """Return log(1 / (1 + e^-x)): small where x is large, about x where it is not."""
     return np.minimum(x, 0.0) - log1p(exp(-np.abs(x)))
@@ -279,7 +287,7 @@ def log_expit(x: FloatArray) -> FloatArray:
 # The normal law
 
 
-@_blocked
+@_elementary_by_blocks
 def mills(u: FloatArray) -> FloatArray:
     """Return (1 - Phi(u)) / phi(u) of the normal law, for u at least 0."""
     near = np.minimum(u, 1e300)
@@ -290,22 +298,22 @@ def mills(u: FloatArray) -> FloatArray:
     return np.where(u >= 0.0, (t * one - two + _MILLS[0]) / (near + 1.0), np.nan)
 
 
-@_blocked
+@_elementary_by_blocks
 def normal_density(x: FloatArray) -> FloatArray:
     """Return phi(x) of the normal law."""
     # What is rounded off a large square would show in all digits.
-    square, lost = _product(np.clip(x, -1e3, 1e3), np.clip(x, -1e3, 1e3))
+    square, lost = _exact_float_product(np.clip(x, -1e3, 1e3), np.clip(x, -1e3, 1e3))
     return exp(-0.5 * square) * (1.0 - 0.5 * lost) * _ONE_OVER_SQRT_2_PI
 
 
-@_blocked
+@_elementary_by_blocks
 def ndtr(x: FloatArray) -> FloatArray:
     """Return Phi(x), the normal law's probability of x or less."""
     tail = normal_density(x) * mills(np.abs(x))
     return np.where(x < 0.0, tail, 1.0 - tail)
 
 
-@_blocked
+@_elementary_by_blocks
 def log_ndtr(x: FloatArray) -> FloatArray:
     """Return log Phi(x), however far below 0 x is."""
     below = np.where(x < 0.0, -x, 0.0)
@@ -333,17 +341,17 @@ def ndtri(p: ArrayLike) -> FloatArray:
 def stirling_rest(y: FloatArray) -> FloatArray:
     """Return log Gamma(y) - ((y - 1/2) log y - y + log(2 pi) / 2) for y >= STIRLING."""
     inverse = 1.0 / y
-    return np.asarray(_polynomial(_STIRLING, inverse * inverse) * inverse)
+    return np.asarray(_elementary_polynomial(_STIRLING, inverse * inverse) * inverse)
 
 
-@_blocked
+@_elementary_by_blocks
 def log_gamma(y: FloatArray) -> FloatArray:
     """Return log Gamma(y) for y above 0."""
     small = np.where(y < STIRLING, np.maximum(y, 5e-324), 2.0)
     # Gamma(z + 2) near 2; a factor of y for each step from there.
     steps = np.where(small < 0.5, 0.0, np.rint(small))
     z = small - steps
-    found = _polynomial(_GAMMA, z) * z
+    found = _elementary_polynomial(_GAMMA, z) * z
     factors = np.ones_like(small)
     for k in range(1, int(STIRLING)):
         factors *= np.where(steps > k + 1.0, small - k, 1.0)
@@ -360,70 +368,70 @@ def log_gamma(y: FloatArray) -> FloatArray:
 # Powers: a number and its rest together have about twice float64's digits.
 
 
-def _sum(a: FloatArray, b: FloatArray) -> _Pair:
+def _exact_float_sum(a: FloatArray, b: FloatArray) -> _Pair:
     both = a + b
     second = both - a
     return both, (a - (both - second)) + (b - second)
 
 
-def _product(a: FloatArray, b: FloatArray) -> _Pair:
+def _exact_float_product(a: FloatArray, b: FloatArray) -> _Pair:
     """Return a b rounded, and what was rounded off, for factors below 2^900."""
-    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    (a_high, a_low), (b_high, b_low) = _exact_float_halves(a), _exact_float_halves(b)
     both = a * b
     rest = ((a_high * b_high - both) + a_high * b_low + a_low * b_high) + a_low * b_low
     return both, rest
 
 
-def _halves(a: FloatArray) -> _Pair:
+def _exact_float_halves(a: FloatArray) -> _Pair:
     wide = a * 134217729.0  # 2^27 + 1
     high = wide - (wide - a)
     return high, a - high
 
 
-def _pair_product(a: _Pair, b: _Pair) -> _Pair:
-    high, low = _product(a[0], b[0])
-    return _sum(high, low + (a[0] * b[1] + a[1] * b[0]))
+def _float_pair_product(a: _Pair, b: _Pair) -> _Pair:
+    high, low = _exact_float_product(a[0], b[0])
+    return _exact_float_sum(high, low + (a[0] * b[1] + a[1] * b[0]))
 
 
-def _log_pair(x: FloatArray) -> _Pair:
+def _float_pair_logarithm(x: FloatArray) -> _Pair:
     """Return log x to about 65 bits, for x above 0."""
-    m, e = _parted(x)
+    m, e = _part_float_exponent(x)
     f = m - 1.0
-    below, below_rest = _sum(np.full_like(f, 2.0), f)
+    below, below_rest = _exact_float_sum(np.full_like(f, 2.0), f)
     s = f / below
-    high, low = _product(s, below)
+    high, low = _exact_float_product(s, below)
     s_pair = (s, ((f - high) - low - s * below_rest) / below)
-    z = _pair_product(s_pair, s_pair)
+    z = _float_pair_product(s_pair, s_pair)
     # log m = 2 s (1 + z (1/3 + z (1/5 + ...))).
-    later = _polynomial(_LOG_LATER, z[0]) * z[0]
-    series = _sum(np.full_like(f, _THIRD), _THIRD_REST + later)
-    curved = _pair_product(s_pair, _pair_product(z, series))
-    near, near_rest = _sum(2.0 * s, 2.0 * curved[0])
+    later = _elementary_polynomial(_LOG_LATER, z[0]) * z[0]
+    series = _exact_float_sum(np.full_like(f, _THIRD), _THIRD_REST + later)
+    curved = _float_pair_product(s_pair, _float_pair_product(z, series))
+    near, near_rest = _exact_float_sum(2.0 * s, 2.0 * curved[0])
     near_rest = near_rest + 2.0 * (curved[1] + s_pair[1])
-    found, rest = _sum(e * _LOG_2, near)
-    return _sum(found, rest + (near_rest + e * _LOG_2_REST))
+    found, rest = _exact_float_sum(e * _LOG_2, near)
+    return _exact_float_sum(found, rest + (near_rest + e * _LOG_2_REST))
 
 
-def _whole_power(x: FloatArray, n: FloatArray) -> FloatArray:
+def _whole_float_power(x: FloatArray, n: FloatArray) -> FloatArray:
     """Return x^n for x above 0 and whole n within +-64; exact where float64 has it."""
     fraction, exponent = np.frexp(x)
     times = np.abs(n).astype(np.int64)
     found = (np.ones_like(x), np.zeros_like(x))
     base = (fraction, np.zeros_like(x))
     for bit in range(_PRODUCTS.bit_length()):
-        more = _pair_product(found, base)
+        more = _float_pair_product(found, base)
         taken = (times >> bit) & 1 == 1
         found = (
             np.where(taken, more[0], found[0]),
             np.where(taken, more[1], found[1]),
         )
-        base = _pair_product(base, base)
+        base = _float_pair_product(base, base)
     value = np.where(n < 0.0, 1.0 / found[0], found[0])
     # Beyond +-2000 all is 0 or inf, and the fraction's power is within 2^-64 and 2^64.
-    return _times_power(value, np.clip(exponent * n, -2000.0, 2000.0))
+    return _float_times_power_of_two(value, np.clip(exponent * n, -2000.0, 2000.0))
 
 
-def _power(x: FloatArray, y: FloatArray) -> FloatArray:
+def _float_power(x: FloatArray, y: FloatArray) -> FloatArray:
     size = np.abs(x)
     plain = (size > 0.0) & (size < np.inf)
     inside = np.where(plain, size, 1.0)
@@ -431,15 +439,15 @@ def _power(x: FloatArray, y: FloatArray) -> FloatArray:
     short = whole & (np.abs(y) <= _PRODUCTS)
     found = np.ones_like(x)
     if short.any():
-        found = _whole_power(inside, np.where(short, y, 0.0))
+        found = _whole_float_power(inside, np.where(short, y, 0.0))
     if not short.all():
         # Any x but 1 to the power of 2^64 is 0 or inf.
         times = np.where(np.isnan(y), 0.0, np.clip(y, -(2.0**64), 2.0**64))
-        high, low = _log_pair(inside)
-        product, rest = _product(times, high)
+        high, low = _float_pair_logarithm(inside)
+        product, rest = _exact_float_product(times, high)
         rest = np.where(np.abs(product) < 1000.0, rest + times * low, 0.0)
-        k, above = _reduced(np.clip(product, -1000.0, 1000.0), rest)
-        found = np.where(short, found, _times_power(above + 1.0, k))
+        k, above = _reduce_exponent(np.clip(product, -1000.0, 1000.0), rest)
+        found = np.where(short, found, _float_times_power_of_two(above + 1.0, k))
     found = np.where(plain, found, np.where((size == 0.0) == (y > 0.0), 0.0, np.inf))
     odd = whole & (np.abs(y) < 2.0**53) & (np.rint(y / 2.0) * 2.0 != y)
     found = np.where(odd & np.signbit(x), -found, found)
@@ -457,5 +465,5 @@ def power(x: ArrayLike, y: ArrayLike) -> FloatArray:
     with np.errstate(all="ignore"):
         for start in range(0, len(flat), BLOCK):
             piece = slice(start, start + BLOCK)
-            out[piece] = _power(flat[piece], times[piece])
+            out[piece] = _float_power(flat[piece], times[piece])
     return out.reshape(base.shape)

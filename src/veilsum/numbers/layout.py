@@ -1,7 +1,7 @@
 """The numbers of one masked sum: which statistic is where, in which unit, how wide.
 
-A `Layout` is the only description of a sum. Units, sizes, bits, the list of released
-numbers, packing and unpacking follow from it.
+A `NumberLayout` is the only description of a sum. Units, sizes, bits, the list of
+released numbers, packing and unpacking follow from it.
 
 >>> moments = Layout((number("rows"), symmetric("gram", (Fraction(1, 10),) * 2, 90)))
 >>> moments.size, moments.released
@@ -27,9 +27,9 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.units import (
-    Counts,
     Integers,
-    Measure,
+    UnitCounts,
+    UnitMeasure,
     square_of_triangle,
     sum_bits,
     triangle_of_matrix,
@@ -114,7 +114,7 @@ def count_range_of_columns(*columns: str) -> RowRange:
     return RowRange(0, 1, tuple(sorted(columns)))
 
 
-def centred_range(measure: Measure) -> RowRange:
+def centred_range_of_measure(measure: UnitMeasure) -> RowRange:
     """Return the range of a measured column, its centre subtracted."""
     low, high = measure.least - measure.centre, measure.most - measure.centre
     return RowRange(low, high, measure.columns)
@@ -126,7 +126,7 @@ def range_within_bits(bits: int, columns: tuple[str, ...] | None = None) -> RowR
 
 
 @dataclass(frozen=True)
-class Statistic:
+class LayoutStatistic:
     """Consecutive numbers of a sum with one meaning.
 
     Attributes:
@@ -192,22 +192,22 @@ class Statistic:
         return numbers.reshape(self.shape)
 
 
-def number(
+def layout_number(
     key: str,
     unit: Fraction = ONE,
     bits: int = COUNT_BITS,
     row_range: RowRange | None = None,
-) -> Statistic:
-    return array(key, (), unit, bits, row_range)
+) -> LayoutStatistic:
+    return layout_array(key, (), unit, bits, row_range)
 
 
-def array(
+def layout_array(
     key: str,
     shape: int | tuple[int, ...],
     unit: Fraction = ONE,
     bits: int = COUNT_BITS,
     row_range: RowRange | None = None,
-) -> Statistic:
+) -> LayoutStatistic:
     """Return an array of numbers with one unit; by default counts of rows.
 
     Args:
@@ -223,20 +223,20 @@ def array(
         row_range = COUNTED
     size = prod(whole)
     ranges = () if row_range is None else (row_range,) * size
-    return Statistic(key, whole, (unit,) * size, bits, ranges=ranges)
+    return LayoutStatistic(key, whole, (unit,) * size, bits, ranges=ranges)
 
 
-def vector(
+def layout_vector(
     key: str, units: Sequence[Fraction], bits: int, ranges: Sequence[RowRange] = ()
-) -> Statistic:
-    return Statistic(key, (len(units),), tuple(units), bits, ranges=tuple(ranges))
+) -> LayoutStatistic:
+    return LayoutStatistic(key, (len(units),), tuple(units), bits, ranges=tuple(ranges))
 
 
-def symmetric(
+def layout_symmetric(
     key: str, units: Sequence[Fraction], bits: int, ranges: Sequence[RowRange] = ()
-) -> Statistic:
+) -> LayoutStatistic:
     side, both = len(units), tuple(units_of_products(units))
-    return Statistic(
+    return LayoutStatistic(
         *(key, (side, side), both, bits),
         symmetric=True,
         ranges=ranges_of_products(ranges),
@@ -252,16 +252,16 @@ def ranges_of_products(ranges: Sequence[RowRange]) -> tuple[RowRange, ...]:
     return tuple(found)
 
 
-def padding(size: int) -> Statistic:
+def layout_padding(size: int) -> LayoutStatistic:
     """Return numbers that are always 0."""
-    return Statistic(PADDING, (size,), (ONE,) * size, 1)
+    return LayoutStatistic(PADDING, (size,), (ONE,) * size, 1)
 
 
 @dataclass(frozen=True)
-class Layout:
+class NumberLayout:
     """The statistics of one sum, in the order in which their numbers travel."""
 
-    statistics: tuple[Statistic, ...]
+    statistics: tuple[LayoutStatistic, ...]
 
     def __post_init__(self) -> None:
         keys = [each.key for each in self.statistics if each.key != PADDING]
@@ -270,8 +270,8 @@ class Layout:
                 f"a layout has every key once, found {keys}", code="duplicate-key"
             )
 
-    def __add__(self, other: Layout) -> Layout:
-        return Layout((*self.statistics, *other.statistics))
+    def __add__(self, other: NumberLayout) -> NumberLayout:
+        return NumberLayout((*self.statistics, *other.statistics))
 
     @cached_property
     def size(self) -> int:
@@ -283,14 +283,14 @@ class Layout:
         return max((each.bits for each in self.statistics), default=1)
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> UnitCounts:
         """Units, width and moduli, as masks and plans need them."""
         units = tuple(unit for each in self.statistics for unit in each.units)
         if all(each.modulus is None for each in self.statistics):
-            return Counts(units, self.bits)
+            return UnitCounts(units, self.bits)
         whole = 64 * -(-self.bits // 64)
         fields = [(each.size, each.modulus or whole) for each in self.statistics]
-        return Counts(units, self.bits, tuple(one for one in fields if one[0]))
+        return UnitCounts(units, self.bits, tuple(one for one in fields if one[0]))
 
     @cached_property
     def released(self) -> dict[str, int]:
@@ -334,19 +334,21 @@ class Layout:
             start += each.size
         return found
 
-    def with_residues(self, bits: Sequence[int]) -> Layout:
+    def with_residues(self, bits: Sequence[int]) -> NumberLayout:
         """Return the layout with the released bits of each number; 0 if it is whole."""
         found, start = [], 0
         for each in self.statistics:
             residues = tuple(bits[start : start + each.size])
             found.append(replace(each, residues=residues))
             start += each.size
-        return Layout(tuple(found))
+        return NumberLayout(tuple(found))
 
-    def padded(self, size: int) -> Layout:
+    def padded(self, size: int) -> NumberLayout:
         """Return the layout with as much padding as a sum of this size needs."""
         return (
-            replace(self, statistics=(*self.statistics, padding(size - self.size)))
+            replace(
+                self, statistics=(*self.statistics, layout_padding(size - self.size))
+            )
             if size > self.size
             else self
         )

@@ -2,12 +2,13 @@
 
 A number of an array has w limbs and is read in two's complement, modulo 2^(64 w). Its
 type is `limb_type(w)`, on which numpy's own arithmetic is refused: sums have carries.
-`add`, `subtract`, `total` and `combine` also take all other arrays, as numpy adds them.
-A `Moduli` says modulo which powers of two consecutive fields of a vector are, and how
-they travel: each field with as many limbs as it needs.
+`add_wide_integers`, `subtract_wide_integers`, `total_of_wide_integers` and
+`combine_wide_integers` also take all other arrays, as numpy adds them. A `LimbModuli`
+says modulo which powers of two consecutive fields of a vector are, and how they travel:
+each field with as many limbs as it needs.
 
->>> pair = from_integers(np.array([2**64 - 1, -1], dtype=object), 2)
->>> to_integers(add(pair, pair)).tolist()
+>>> pair = limbs_from_integers(np.array([2**64 - 1, -1], dtype=object), 2)
+>>> limbs_to_integers(add(pair, pair)).tolist()
 [36893488147419103230, -2]
 """
 
@@ -46,19 +47,21 @@ def limb_type(words: int) -> np.dtype[Any]:
     return np.dtype([("limbs", np.uint64, (words,))])
 
 
-def is_wide(numbers: Array[Any] | np.dtype[Any]) -> bool:
+def is_wide_integer_type(numbers: Array[Any] | np.dtype[Any]) -> bool:
     """Say whether an array, or its type, consists of limbs."""
     kind = numbers if isinstance(numbers, np.dtype) else numbers.dtype
     return kind.names == ("limbs",) and kind["limbs"].ndim == 1
 
 
-def type_name(kind: np.dtype[Any]) -> str:
+def limb_type_name(kind: np.dtype[Any]) -> str:
     """Return the name of a type in plans: numpy's, or the number of limbs.
 
-    >>> type_name(limb_type(2)), type_name(np.dtype(np.uint64))
+    >>> limb_type_name(limb_type(2)), limb_type_name(np.dtype(np.uint64))
     ('2 limbs', 'uint64')
     """
-    return f"{kind['limbs'].shape[0]} limbs" if is_wide(kind) else str(kind)
+    return (
+        f"{kind['limbs'].shape[0]} limbs" if is_wide_integer_type(kind) else str(kind)
+    )
 
 
 def limbs_of(numbers: Numbers) -> Limbs:
@@ -73,7 +76,7 @@ def from_limbs(limbs: Limbs) -> Numbers:
 # Python integers
 
 
-def narrowed(whole: Numbers) -> Numbers:
+def narrow_wide_integers(whole: Numbers) -> Numbers:
     """Return Python integers as int64 if all of them fit; other arrays as they are."""
     if whole.dtype.kind == "O":
         with suppress(OverflowError):
@@ -81,25 +84,25 @@ def narrowed(whole: Numbers) -> Numbers:
     return whole
 
 
-def ends_of(whole: Numbers) -> tuple[int, int]:
+def ends_of_whole_numbers(whole: Numbers) -> tuple[int, int]:
     """Return the least and the largest of whole numbers; 0 and 0 of none.
 
-    >>> ends_of(np.array([3, -(2**70)], dtype=object))
+    >>> ends_of_whole_numbers(np.array([3, -(2**70)], dtype=object))
     (-1180591620717411303424, 3)
     """
     if not whole.size:
         return 0, 0
-    whole = narrowed(whole)
+    whole = narrow_wide_integers(whole)
     if whole.dtype.kind == "O":
         plain = whole.ravel().tolist()
         return min(plain), max(plain)
     return int(whole.min()), int(whole.max())
 
 
-def from_integers(whole: Numbers, words: int) -> Numbers:
-    whole = narrowed(whole)
+def limbs_from_integers(whole: Numbers, words: int) -> Numbers:
+    whole = narrow_wide_integers(whole)
     if whole.dtype.kind == "O":
-        return _from_wide(whole, words)
+        return _integers_from_limbs(whole, words)
     found = np.empty((*whole.shape, words), dtype=np.uint64)
     found[..., 0] = whole if whole.dtype.kind == "u" else whole.view(np.uint64)
     upper = 0 if whole.dtype.kind == "u" else (whole >> 63).view(np.uint64)[..., None]
@@ -107,15 +110,15 @@ def from_integers(whole: Numbers, words: int) -> Numbers:
     return from_limbs(found)
 
 
-def _from_wide(whole: Numbers, words: int) -> Numbers:
+def _integers_from_limbs(whole: Numbers, words: int) -> Numbers:
     full, size = (1 << LIMB_BITS * words) - 1, 8 * words
     plain = [(one & full).to_bytes(size, "little") for one in whole.ravel().tolist()]
     limbs = np.frombuffer(b"".join(plain), dtype="<u8").astype(np.uint64)
     return from_limbs(limbs.reshape(*whole.shape, words))
 
 
-def to_integers(numbers: Numbers) -> Numbers:
-    if not is_wide(numbers):
+def limbs_to_integers(numbers: Numbers) -> Numbers:
+    if not is_wide_integer_type(numbers):
         return numbers
     limbs = limbs_of(numbers)
     lowest = np.ascontiguousarray(limbs[..., 0]).view(np.int64)
@@ -134,20 +137,20 @@ def to_integers(numbers: Numbers) -> Numbers:
 # Arithmetic modulo 2^(64 w)
 
 
-def add(one: Array[Any], other: Array[Any]) -> Array[Any]:
-    if not is_wide(one):
+def add_wide_integers(one: Array[Any], other: Array[Any]) -> Array[Any]:
+    if not is_wide_integer_type(one):
         return np.asarray(one + other)
-    return _with_carries(limbs_of(one), limbs_of(other), 0)
+    return _limbs_with_carries(limbs_of(one), limbs_of(other), 0)
 
 
-def subtract(one: Array[Any], other: Array[Any]) -> Array[Any]:
-    if not is_wide(one):
+def subtract_wide_integers(one: Array[Any], other: Array[Any]) -> Array[Any]:
+    if not is_wide_integer_type(one):
         return np.asarray(one - other)
     # -b is the complement of b, plus 1.
-    return _with_carries(limbs_of(one), ~limbs_of(other), 1)
+    return _limbs_with_carries(limbs_of(one), ~limbs_of(other), 1)
 
 
-def _with_carries(
+def _limbs_with_carries(
     one: Array[np.uint64], other: Array[np.uint64], first: int
 ) -> Array[Any]:
     found = np.empty(np.broadcast_shapes(one.shape, other.shape), dtype=np.uint64)
@@ -161,36 +164,36 @@ def _with_carries(
     return from_limbs(found)
 
 
-def total(rows: Shaped[Array[Any], "n *batch p"]) -> Numbers:
-    if not is_wide(rows):
+def total_of_wide_integers(rows: Shaped[Array[Any], "n *batch p"]) -> Numbers:
+    if not is_wide_integer_type(rows):
         return np.asarray(rows.sum(axis=0))
-    return _settled(_halves(rows).sum(axis=0))
+    return _carry_limb_halves(_halves_of_limbs(rows).sum(axis=0))
 
 
-def combine(
+def combine_wide_integers(
     matrix: Sparse, rows: Shaped[Array[Any], "e p"]
 ) -> Shaped[Array[Any], "n p"]:
     """Return matrix @ rows for a sparse matrix of small whole numbers."""
     if rows.dtype == np.float64:
         return np.asarray(matrix @ rows)
     whole = matrix.astype(np.int64)
-    if is_wide(rows):
-        halves = _halves(rows)
+    if is_wide_integer_type(rows):
+        halves = _halves_of_limbs(rows)
         found = whole @ halves.reshape(len(rows), -1)
-        return _settled(found.reshape(-1, *halves.shape[1:]))
+        return _carry_limb_halves(found.reshape(-1, *halves.shape[1:]))
     # Without a sign every sum wraps around, and its bits are those of one with it.
     words = rows.view(f"u{rows.itemsize}")
     return np.asarray(whole.astype(words.dtype) @ words).view(rows.dtype)
 
 
-def _halves(numbers: Numbers) -> Shaped[Array[np.int64], "*batch p w 2"]:
+def _halves_of_limbs(numbers: Numbers) -> Shaped[Array[np.int64], "*batch p w 2"]:
     """Return 32 bits of each limb at a time, of which 2^31 can be added up."""
     limbs = limbs_of(numbers)
     both = (limbs & _HALF, limbs >> np.uint64(_HALF_BITS))
     return np.stack(both, axis=-1).view(np.int64)
 
 
-def _settled(halves: Shaped[Array[np.int64], "*batch p w 2"]) -> Numbers:
+def _carry_limb_halves(halves: Shaped[Array[np.int64], "*batch p w 2"]) -> Numbers:
     """Return the numbers whose halves these are, after all carries."""
     shape = halves.shape[:-1]
     plain = halves.reshape(*shape[:-1], 2 * shape[-1])
@@ -208,7 +211,7 @@ def _settled(halves: Shaped[Array[np.int64], "*batch p w 2"]) -> Numbers:
 
 
 @dataclass(frozen=True)
-class Moduli:
+class LimbModuli:
     """Consecutive fields of a vector, each modulo a power of two of its own.
 
     In memory all numbers have as many limbs as the widest field needs. On the wire
@@ -260,7 +263,10 @@ class Moduli:
     @cached_property
     def _masks(self) -> Array[np.uint64]:
         """The largest residue of each number, limb by limb, (p, w)."""
-        rows = [[_mask(bits, k) for k in range(self.words)] for _, bits in self.fields]
+        rows = [
+            [_limb_bit_mask(bits, k) for k in range(self.words)]
+            for _, bits in self.fields
+        ]
         table = np.array(rows, dtype=np.uint64).reshape(-1, self.words)
         return np.repeat(table, [count for count, _ in self.fields], axis=0)
 
@@ -273,7 +279,7 @@ class Moduli:
 
     def encode(self, whole: Numbers) -> Numbers:
         """Return the residues of whole numbers: Python integers, int64 or uint64."""
-        found = from_integers(whole, self.words)
+        found = limbs_from_integers(whole, self.words)
         return self.residues(limbs_of(found)[..., 0] if self.words == 1 else found)
 
     def decode(self, residues: Numbers) -> Numbers:
@@ -284,7 +290,7 @@ class Moduli:
             top[:, :-1][self._masks[:, 1:] != 0] = 0
             negative = ((limbs & top) != 0).any(axis=-1, keepdims=True)
             limbs = np.where(negative, limbs | ~self._masks, limbs & self._masks)
-        return to_integers(from_limbs(limbs))
+        return limbs_to_integers(from_limbs(limbs))
 
     # The wire
 
@@ -345,6 +351,6 @@ def _limbs_for(bits: int) -> int:
     return -(-bits // LIMB_BITS)
 
 
-def _mask(bits: int, limb: int) -> int:
+def _limb_bit_mask(bits: int, limb: int) -> int:
     left = min(max(bits - LIMB_BITS * limb, 0), LIMB_BITS)
     return (1 << left) - 1

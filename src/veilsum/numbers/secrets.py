@@ -42,11 +42,11 @@ def hide_secrets_in_errors() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        _forget_variables(error)
+        _forget_secret_variables(error)
         raise
 
 
-def _forget_variables(error: BaseException | None) -> None:
+def _forget_secret_variables(error: BaseException | None) -> None:
     """Empty the calls that an error, and those before it, passed through."""
     while error is not None:
         clear_frames(error.__traceback__)

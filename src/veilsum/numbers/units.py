@@ -2,9 +2,9 @@
 
 A total of numbers that each party rounded for itself carries every party's rounding
 errors, and names its givers. So every private number becomes, where it enters, a whole
-number of a public unit (`Measure.whole`), what a row contributes is whole too, and sums
-over rows are exact (`GramSum`, `CrossSum`, `total_of_counts`): they do not depend on
-who has which row, on the order of rows, on blocks or on threads.
+number of a public unit (`UnitMeasure.whole`), what a row contributes is whole too, and
+sums over rows are exact (`GramSum`, `CrossSum`, `total_of_counts`): they do not depend
+on who has which row, on the order of rows, on blocks or on threads.
 
 Whole numbers travel in float64 arrays as long as they are below 2^53, where float64
 has every one of them, and beyond that as Python integers. A product of matrices is left
@@ -27,9 +27,9 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from veilsum.errors import InvalidInputError, RangeError
-from veilsum.numbers.arrays import Array, FloatArray, is_number
-from veilsum.numbers.compiled import compiled
-from veilsum.numbers.limbs import ends_of, narrowed
+from veilsum.numbers.arrays import Array, FloatArray, is_real_number
+from veilsum.numbers.compiled import compiled_or_plain
+from veilsum.numbers.limbs import ends_of_whole_numbers, narrow_wide_integers
 from veilsum.numbers.shapes import Shaped
 
 T = TypeVar("T")
@@ -68,12 +68,12 @@ _UNIT = re.compile(
 _BLOCKS = 512
 
 
-def unit_of(given: object, *, what: str = "unit", more: str = "") -> Fraction:
+def numeric_unit_of(given: object, *, what: str = "unit", more: str = "") -> Fraction:
     """Return a unit as it was written: 1, 0.01, "1/8" or "2 decimals".
 
     A float stands for the shortest decimal that is this float: 0.01 is a hundredth.
 
-    >>> unit_of(0.01), unit_of("1/8"), unit_of("2 decimals")
+    >>> numeric_unit_of(0.01), numeric_unit_of("1/8"), numeric_unit_of("2 decimals")
     (Fraction(1, 100), Fraction(1, 8), Fraction(1, 100))
     """
     ways = f'a number above 0, "1/8" or "2 decimals"{more}'
@@ -85,7 +85,7 @@ def unit_of(given: object, *, what: str = "unit", more: str = "") -> Fraction:
             decimals = read["decimals"]
             written = read["number"]
             unit = Fraction(1, 10 ** int(decimals)) if decimals else Fraction(written)
-        elif is_number(given) and isfinite(given):
+        elif is_real_number(given) and isfinite(given):
             unit = (
                 Fraction(repr(float(given)))
                 if given != int(given)
@@ -106,7 +106,7 @@ def unit_of(given: object, *, what: str = "unit", more: str = "") -> Fraction:
 
 
 @dataclass(frozen=True)
-class Measure:
+class UnitMeasure:
     """One private number of a row, as all parties agree to count it.
 
     Attributes:
@@ -153,7 +153,7 @@ class Measure:
         unit: Fraction | None = None,
         *,
         bits: int = BITS,
-    ) -> Measure:
+    ) -> UnitMeasure:
         """Return the measure of a range; without a unit it keeps so many bits of it.
 
         >>> Measure.of(0, 100).unit
@@ -162,11 +162,11 @@ class Measure:
         bottom, top = Fraction(low), Fraction(high)
         made = unit is None
         if unit is None:
-            unit = power_unit(top - bottom or abs(top) or Fraction(1), bits)
+            unit = power_of_two_unit(top - bottom or abs(top) or Fraction(1), bits)
             largest = max(abs(bottom), abs(top))
             if bits <= FLOAT_BITS and largest:
                 # Far from 0 float64 has not got so many bits of the range.
-                unit = max(unit, power_unit(largest, FLOAT_BITS + 1))
+                unit = max(unit, power_of_two_unit(largest, FLOAT_BITS + 1))
         return cls(unit, floor(bottom / unit), ceil(top / unit), made=made)
 
     @property
@@ -185,11 +185,11 @@ class Measure:
     @property
     def bits(self) -> int:
         """The least b with no count beyond 2^b, the centre taken off."""
-        return bits_of(self.reach)
+        return bits_of_reach(self.reach)
 
     @property
     def limbs(self) -> int:
-        return limbs_of(self.bits)
+        return limbs_of_bits(self.bits)
 
     @property
     def rounds(self) -> bool:
@@ -208,7 +208,7 @@ class Measure:
         """Whether float64 does not have all counts."""
         return max(abs(self.least), abs(self.most)) > 2 ** (FLOAT_BITS + 1)
 
-    def centred(self) -> Measure:
+    def centred(self) -> UnitMeasure:
         """Return the measure with the middle of its range taken off."""
         return replace(self, centre=(self.least + self.most) // 2)
 
@@ -221,7 +221,7 @@ class Measure:
             RangeError: a value is beyond the range; the owner alone is shown it.
         """
         if self.wide:
-            found = _exact_counts(values, self.unit)
+            found = _exact_unit_counts(values, self.unit)
         else:
             top, bottom = float(self.unit.numerator), float(self.unit.denominator)
             # Fractions of a design with a wide column, too, as `RowMeasures` has them.
@@ -267,10 +267,10 @@ class Measure:
         return int(np.count_nonzero(self.rounded(values) != values))
 
 
-def power_unit(span: Fraction | float, bits: int = BITS) -> Fraction:
+def power_of_two_unit(span: Fraction | float, bits: int = BITS) -> Fraction:
     """Return the power of two of which a range of this length has at most 2^bits.
 
-    >>> power_unit(100, 7)
+    >>> power_of_two_unit(100, 7)
     Fraction(1, 1)
     """
     length = Fraction(span)
@@ -281,12 +281,12 @@ def power_unit(span: Fraction | float, bits: int = BITS) -> Fraction:
     return Fraction(2) ** (exponent - bits)
 
 
-def decimal_unit(values: FloatArray) -> Fraction | None:
+def decimal_unit_of_numbers(values: FloatArray) -> Fraction | None:
     """Return the largest power of ten of which all values are whole numbers, if any.
 
     For simulations, where one computer has all parties' values.
 
-    >>> decimal_unit(np.array([0.25, 3.1]))
+    >>> decimal_unit_of_numbers(np.array([0.25, 3.1]))
     Fraction(1, 100)
     """
     decimals = 0
@@ -307,34 +307,34 @@ def decimal_unit(values: FloatArray) -> Fraction | None:
     return Fraction(1, 10**decimals)
 
 
-def few_decimals(values: FloatArray) -> Fraction | None:
+def few_decimals_unit(values: FloatArray) -> Fraction | None:
     """Return the decimal unit of all values if it leaves them 39 bits, else None."""
-    found = decimal_unit(values)
+    found = decimal_unit_of_numbers(values)
     if found is None or not values.size:
         return None
     return found if np.abs(values).max() < float(found * 2 ** (BITS - 1)) else None
 
 
-def inferred_measure(values: FloatArray) -> Measure:
+def inferred_unit_measure(values: FloatArray) -> UnitMeasure:
     """Return a measure for all parties' values, as only a simulation can.
 
     Decimals where all values have a few and their range fits 40 bits, however far it is
     from 0; else a power of two that leaves 40 bits.
     """
     if not values.size:
-        return Measure(Fraction(1), 0, 0)
+        return UnitMeasure(Fraction(1), 0, 0)
     low, high = float(values.min()), float(values.max())
     if not (isfinite(low) and isfinite(high)):
         raise InvalidInputError(
             "only finite numbers can be counted, found nan or inf", code="not-finite"
         )
-    found = decimal_unit(values)
+    found = decimal_unit_of_numbers(values)
     if found is not None and high - low >= float(found * 2**BITS):
         found = None
-    return Measure.of(Fraction(low), Fraction(high), found)
+    return UnitMeasure.of(Fraction(low), Fraction(high), found)
 
 
-def _exact_counts(values: Array[Any], unit: Fraction) -> Array[Any]:
+def _exact_unit_counts(values: Array[Any], unit: Fraction) -> Array[Any]:
     flat = np.asarray(values).ravel().tolist()
     counts = np.empty(len(flat), dtype=object)
     for place, value in enumerate(flat):
@@ -349,19 +349,19 @@ def _exact_counts(values: Array[Any], unit: Fraction) -> Array[Any]:
 # Sums over rows
 
 
-def bits_of(reach: int) -> int:
+def bits_of_reach(reach: int) -> int:
     """Return the least b with reach <= 2^b.
 
-    >>> bits_of(0), bits_of(1), bits_of(8), bits_of(9)
+    >>> bits_of_reach(0), bits_of_reach(1), bits_of_reach(8), bits_of_reach(9)
     (0, 0, 3, 4)
     """
     return max(reach - 1, 0).bit_length()
 
 
-def limbs_of(bits: int) -> int:
+def limbs_of_bits(bits: int) -> int:
     """Return how many limbs hold every whole number up to 2^bits, of either sign.
 
-    >>> limbs_of(20), limbs_of(21), limbs_of(40)
+    >>> limbs_of_bits(20), limbs_of_bits(21), limbs_of_bits(40)
     (1, 2, 2)
     """
     return max(1, -(-bits // LIMB_BITS))
@@ -392,14 +392,14 @@ def split_into_limbs(
     return [one.astype(np.float64, copy=False) for one in parts]
 
 
-def _split_into(room: FloatArray, rows: WholeRows) -> list[FloatArray]:
+def _split_into_reused_limbs(room: FloatArray, rows: WholeRows) -> list[FloatArray]:
     """Return limbs as `split_into_limbs` does, in reused memory; the last is spare."""
     limbs = len(room) - 1
     if rows.dtype == object or limbs == 1:
         return split_into_limbs(rows, limbs)
     found = [one[: len(rows)] for one in room[:-1]]
     rest, spare = rows, room[-1, : len(rows)]
-    quick = compiled(_two_limbs, rows.size) if limbs == 2 else None
+    quick = compiled_or_plain(_two_limbs_of_integers, rows.size) if limbs == 2 else None
     if quick is not None:
         quick(rows, np.empty((0, len(rows))), *found, spare)
         return found
@@ -411,7 +411,9 @@ def _split_into(room: FloatArray, rows: WholeRows) -> list[FloatArray]:
     return found
 
 
-def _two_limbs(rows: Any, beside: Any, lower: Any, upper: Any, both: Any) -> None:
+def _two_limbs_of_integers(
+    rows: Any, beside: Any, lower: Any, upper: Any, both: Any
+) -> None:
     # All of it is exact, so that a compiler may do it in any order.
     n, p = rows.shape
     for i in range(n):
@@ -478,7 +480,9 @@ class GramSum:
             by: what each row is taken times.
             factors: what each column is then; powers of two.
         """
-        quick = compiled(_limbs_of_scaled, rows.size) if self.limbs == 2 else None
+        quick = (
+            compiled_or_plain(_limbs_of_scaled, rows.size) if self.limbs == 2 else None
+        )
         if quick is None:
             scaled = np.multiply(rows, by[:, None], out=self._beside[: len(rows)])
             scaled *= factors
@@ -493,13 +497,13 @@ class GramSum:
         quick = (
             None
             if self.limbs != 2 or rows.dtype == object
-            else compiled(_two_limbs, rows.size)
+            else compiled_or_plain(_two_limbs_of_integers, rows.size)
         )
         pieces: list[Array[Any]] = []
         if right is not None:
             pieces = split_into_limbs(right, self._n_pieces, LIMB_BITS * self.limbs)
         if quick is None:
-            limbs = _split_into(self._room, self._joined(rows, pieces))
+            limbs = _split_into_reused_limbs(self._room, self._joined(rows, pieces))
         else:  # in one pass, the sum of both limbs too
             limbs = [one[: len(rows)] for one in self._room[:-1]]
             beside = np.stack(pieces) if pieces else np.empty((0, len(rows)))
@@ -529,7 +533,10 @@ class GramSum:
         found = self._beside[: len(rows)]
         if any(one.dtype == object for one in (rows, *pieces)):
             found = np.empty(found.shape, dtype=object)
-            rows, pieces = as_integers(rows), [as_integers(one) for one in pieces]
+            rows, pieces = (
+                as_whole_integers(rows),
+                [as_whole_integers(one) for one in pieces],
+            )
         found[:, : self._n] = rows
         for m, piece in enumerate(pieces):
             found[:, self._n + m] = piece
@@ -573,7 +580,7 @@ class GramSum:
         return LIMB_BITS * self.limbs
 
 
-def as_integers(whole: Array[Any]) -> Array[Any]:
+def as_whole_integers(whole: Array[Any]) -> Array[Any]:
     return np.array([int(one) for one in whole.ravel().tolist()], dtype=object).reshape(
         whole.shape
     )
@@ -593,7 +600,7 @@ class CrossSum:
         for start in range(0, len(rows), BLOCK_ROWS):
             piece = slice(start, start + BLOCK_ROWS)
             others = np.stack(split_into_limbs(right[piece], self._sums.shape[1]))
-            for j, left in enumerate(_split_into(self._room, rows[piece])):
+            for j, left in enumerate(_split_into_reused_limbs(self._room, rows[piece])):
                 self._sums[j] += (others @ left).astype(np.int64)
             self._blocks += 1
             if self._blocks == _BLOCKS:
@@ -615,7 +622,7 @@ class CrossSum:
 def total_of_counts(whole: WholeColumn, bits: int) -> int:
     found = 0
     for start in range(0, len(whole), BLOCK_ROWS):
-        parts = split_into_limbs(whole[start : start + BLOCK_ROWS], limbs_of(bits))
+        parts = split_into_limbs(whole[start : start + BLOCK_ROWS], limbs_of_bits(bits))
         for place, limb in enumerate(parts):
             found += int(limb.sum()) << (LIMB_BITS * place)
     return found
@@ -659,7 +666,7 @@ def square_of_triangle(numbers: Integers, n: int) -> Integers:
 
 
 @dataclass(frozen=True)
-class Counts:
+class UnitCounts:
     """What the numbers of a vector count, known to all before anybody looks at data.
 
     Attributes:
@@ -685,7 +692,7 @@ class Counts:
     def words(self) -> int:
         return max(1, -(-self.bits // 64))
 
-    def of_places(self, places: Sequence[int]) -> Counts:
+    def of_places(self, places: Sequence[int]) -> UnitCounts:
         """Return what some of the numbers count, each as often as it is named."""
         units = tuple(self.units[place] for place in places)
         bits = [bits for count, bits in self.fields for _ in range(count)]
@@ -720,8 +727,8 @@ def runs_of_equal_objects(objects: Sequence[T]) -> list[tuple[T, int, int]]:
 
 def _in_units(whole: Integers, unit: Fraction) -> FloatArray:
     top, bottom = unit.numerator, unit.denominator
-    whole = narrowed(whole)
-    largest = max(map(abs, ends_of(whole))) * top
+    whole = narrow_wide_integers(whole)
+    largest = max(map(abs, ends_of_whole_numbers(whole))) * top
     if max(largest, top, bottom) <= _EXACT:
         return np.asarray((whole * top) / float(bottom))
     # Python divides whole numbers with one rounding.

@@ -26,14 +26,14 @@ from veilsum.party.own_rules import OwnRules, read_own_rules
 from veilsum.party.run import (
     ConsentError,
     Consenting,
-    Halting,
-    Inputs,
     Joined,
+    PartyInputs,
+    PartyRunHalting,
 )
 from veilsum.party.run_status import Listener, RunEvent
 from veilsum.party.studying import JoinedStudy, prepare_party
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.reading import check_keys
+from veilsum.reading import check_read_keys
 from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.sums.running import guarantee_before_sums
 
@@ -171,7 +171,7 @@ def join(
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _call(consortium, identity, consent, options)()
+        return _prepare_join_call(consortium, identity, consent, options)()
     raise LocalProtocolError(
         "join waits for the others, and an event loop runs here that would stand still "
         "meanwhile (a notebook has one): await veilsum.join_async(...) instead",
@@ -217,8 +217,10 @@ async def join_async(
     stops as if its process had been: the same call goes on, unless the others'
     deadlines have passed by then.
     """
-    here, halting = asyncio.get_running_loop(), Halting()
-    call = partial(_call(consortium, identity, consent, options), looping=halting.run)
+    here, halting = asyncio.get_running_loop(), PartyRunHalting()
+    call = partial(
+        _prepare_join_call(consortium, identity, consent, options), looping=halting.run
+    )
     if (listener := options.get("on_event")) is not None:
 
         def tell(event: RunEvent) -> None:
@@ -245,14 +247,14 @@ NOBODY = (
 )
 
 
-def _call(
+def _prepare_join_call(
     agreed: Consortium | AgreedStudy | str | Path,
     identity: Identity | str | Path,
     consent: Consenting | str | None,
     options: JoinOptions,
 ) -> Callable[..., Joined | JoinedStudy]:
     """Return the call that these arguments stand for; its files are read first."""
-    check_keys(options, JoinOptions.__annotations__, "join")
+    check_read_keys(options, JoinOptions.__annotations__, "join")
     own: dict[str, Any] = {**options}
     how = {key: own.pop(key) for key in WRITTEN if key in own}
     for key, made in MADE.items():
@@ -262,8 +264,10 @@ def _call(
     file = Path(agreed) if isinstance(agreed, str | Path) else None
     read = read_agreement(agreed) if isinstance(agreed, str | Path) else agreed
     who = identity if isinstance(identity, Identity) else read_identity(identity)
-    inputs = Inputs(how=how, without=without, again=True, file=file, **own)
-    asked = consent if callable(consent) else partial(_agreed_beforehand, consent)
+    inputs = PartyInputs(how=how, without=without, again=True, file=file, **own)
+    asked = (
+        consent if callable(consent) else partial(_consent_agreed_beforehand, consent)
+    )
 
     def take_part(**more: Any) -> Joined | JoinedStudy:
         return prepare_party(read, who, inputs).run(
@@ -273,7 +277,7 @@ def _call(
     return take_part
 
 
-def _agreed_beforehand(digest: str | None, page: Consent) -> bool:
+def _consent_agreed_beforehand(digest: str | None, page: Consent) -> bool:
     if digest is None:
         raise ConsentError(NOBODY.format(page.digest), page, code="nobody-asked")
     if digest.replace(" ", "").lower() != page.digest:

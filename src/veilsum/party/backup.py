@@ -20,12 +20,12 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from veilsum.consortium.consortium import Consortium, check_name
+from veilsum.consortium.consortium import Consortium, check_member_name
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError, printable
 from veilsum.files.consortiums import read_consortium
 from veilsum.files.ledger import copy_ledger, open_ledger, read_ledger
 from veilsum.files.output import write_files
-from veilsum.files.safe_read import contents
+from veilsum.files.safe_read import read_file_contents
 from veilsum.files.sqlite import files_beside
 from veilsum.net.receipt import Receipt, read_receipt
 from veilsum.net.relay_tokens import TOKEN_FILE
@@ -51,7 +51,7 @@ _FILES = (".toml", ".veil")
 CHECKSUMS = "SHA256SUMS"
 
 
-def _wanted(name: str) -> tuple[str, ...]:
+def _party_files_to_back_up(name: str) -> tuple[str, ...]:
     """Return the files of a party, in the order in which they are copied."""
     pairs = (f"{name}{stem}" for stem in ("", ".former"))
     keys = (f"{stem}{suffix}" for stem in pairs for suffix in (".key", ".crt"))
@@ -69,7 +69,7 @@ def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:
         )
     found: dict[str, bytes] = {}
     copying = {f"{name}.ledger": copy_ledger, STORE: copy_store}
-    for file in _wanted(name):
+    for file in _party_files_to_back_up(name):
         path = folder / file
         if not path.exists():
             continue
@@ -83,7 +83,7 @@ def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:
         raise InvalidInputError(
             f"{folder} has no {name}.key: nothing was written", code="missing-key"
         )
-    found[CHECKSUMS] = _checksums(found)
+    found[CHECKSUMS] = _party_backup_checksums(found)
     packed = io.BytesIO()
     plain = tarfile.GNU_FORMAT  # a name in any letters is one header
     with tarfile.open(
@@ -97,20 +97,20 @@ def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:
     return tuple(one for one in found if one != CHECKSUMS)
 
 
-def _checksums(files: Mapping[str, bytes]) -> bytes:
+def _party_backup_checksums(files: Mapping[str, bytes]) -> bytes:
     lines = (f"{sha256(files[one]).hexdigest()}  {one}\n" for one in sorted(files))
     return "".join(lines).encode()
 
 
 def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
     """Put back what is in a backup, all of it or nothing; overwrite nothing."""
-    raw = contents(backup, MOST_BYTES, InvalidInputError)
+    raw = read_file_contents(backup, MOST_BYTES, InvalidInputError)
     try:
-        found = _unpacked(raw)
+        found = _unpack_party_backup(raw)
         sums = found.pop(CHECKSUMS, None)
         keys = [one.removesuffix(".key") for one in found if one.endswith(".key")]
-        name = check_name(next(iter(keys), ""))
-        if odd := [one for one in found if one not in _wanted(name)]:
+        name = check_member_name(next(iter(keys), ""))
+        if odd := [one for one in found if one not in _party_files_to_back_up(name)]:
             raise InvalidInputError(
                 f"it holds {listed_names([printable(one) for one in odd])}",
                 code="backup-of-other-content",
@@ -126,7 +126,7 @@ def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
             "of veilsum that made it",
             code="wrong-format",
         )
-    if sums != _checksums(found):
+    if sums != _party_backup_checksums(found):
         raise InvalidInputError(
             f"{backup} is damaged (its files do not fit {CHECKSUMS} in it); nothing "
             "was put back: use another copy",
@@ -143,14 +143,14 @@ def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     ledger = f"{name}.ledger"
     if ledger in found:
-        found[ledger] = _marked(found[ledger], folder)
+        found[ledger] = _mark_ledger_as_backup_copy(found[ledger], folder)
     if STORE in found:
-        found[STORE] = _marked_store(found[STORE], folder)
+        found[STORE] = _mark_survey_store_as_copy(found[STORE], folder)
     write_files(folder, found, private=True)
     return tuple(found)
 
 
-def _unpacked(raw: bytes) -> dict[str, bytes]:
+def _unpack_party_backup(raw: bytes) -> dict[str, bytes]:
     """Return the files of an archive as `make_backup` writes it, and of no other.
 
     Archives can do much more: links, files with holes that unpack to any size, headers
@@ -168,14 +168,14 @@ def _unpacked(raw: bytes) -> dict[str, bytes]:
                 code="backup-not-plain-files",
             )
         found[entry.name] = raw[start : start + entry.size]
-        if len(found) > len(_wanted("")) + 1:
+        if len(found) > len(_party_files_to_back_up("")) + 1:
             raise InvalidInputError(
                 "it holds more than a party's files", code="backup-has-more-files"
             )
     return found
 
 
-def _marked(ledger: bytes, folder: Path) -> bytes:
+def _mark_ledger_as_backup_copy(ledger: bytes, folder: Path) -> bytes:
     """Return a ledger that knows that it is a copy, though somebody took that out."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".veilsum-") as aside:
         (path,) = write_files(Path(aside), {"ledger": ledger}, private=True)
@@ -185,7 +185,7 @@ def _marked(ledger: bytes, folder: Path) -> bytes:
         return (Path(aside) / "copy").read_bytes()
 
 
-def _marked_store(store: bytes, folder: Path) -> bytes:
+def _mark_survey_store_as_copy(store: bytes, folder: Path) -> bytes:
     """Return a store without keys that knows that it is a copy, whatever it was."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".veilsum-") as aside:
         (path,) = write_files(Path(aside), {"store": store}, private=True)
@@ -193,7 +193,7 @@ def _marked_store(store: bytes, folder: Path) -> bytes:
         return (Path(aside) / "copy").read_bytes()
 
 
-def resume_surveys(
+def resume_party_surveys(
     store: Path, closed: Sequence[Path] = (), uncounted: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Use a store that was put back, if all surveys that are known of are in it.
@@ -207,14 +207,16 @@ def resume_surveys(
         closed: folders, each with a closed file and its submissions.
         uncounted: runs that nobody has these of any more.
     """
-    given = [_answered(folder) for folder in closed]
-    here = {one.digest.hex(): one for one in _closed_files(store.parent)}
+    given = [_answered_survey_in_backup(folder) for folder in closed]
+    here = {
+        one.digest.hex(): one for one in _closed_survey_files_of_party(store.parent)
+    }
     for shown, _ in given:
         check_roster_in_copy(store, survey_terms(shown))
         here[shown.digest.hex()] = shown
     known = known_in_copy(store) | {(one.survey, one.set) for _, one in given}
     missing = []
-    for receipt in _receipts_near(store):
+    for receipt in _receipts_near_party_file(store):
         if not any(release.get("guests") for release in receipt.released):
             continue
         file = here.get(receipt.consortium)
@@ -255,9 +257,9 @@ def _check_same_set(
             )
 
 
-def _answered(folder: Path) -> tuple[Consortium, AnsweredSurvey]:
+def _answered_survey_in_backup(folder: Path) -> tuple[Consortium, AnsweredSurvey]:
     """Return a survey as a store keeps it, from what its host has handed out."""
-    found = list(_closed_files(folder, places=1))
+    found = list(_closed_survey_files_of_party(folder, places=1))
     if len(found) != 1:
         raise InvalidInputError(
             f"{folder} must hold one closed file of a survey and its {SUBMISSIONS}, "
@@ -266,12 +268,14 @@ def _answered(folder: Path) -> tuple[Consortium, AnsweredSurvey]:
         )
     terms = survey_terms(found[0])
     most = (longest_submission(terms) + 1) * len(terms.guests)
-    content = contents(folder / SUBMISSIONS, most, InvalidInputError)
+    content = read_file_contents(folder / SUBMISSIONS, most, InvalidInputError)
     chosen = closed_survey_set(terms, read_submissions(content, terms))
     return found[0], survey_to_answer(terms, chosen)
 
 
-def _closed_files(folder: Path, *, places: int = len(_PLACES)) -> Iterator[Consortium]:
+def _closed_survey_files_of_party(
+    folder: Path, *, places: int = len(_PLACES)
+) -> Iterator[Consortium]:
     patterns = [f"{place}*{end}" for place in _PLACES[:places] for end in _FILES]
     for path in sorted({one for each in patterns for one in folder.glob(each)}):
         with suppress(VeilsumError):  # another kind of file
@@ -299,7 +303,11 @@ def resume_party_ledger(
         history = kept.history()
         known = {one.run for one in history.reservations}
         known |= {one.run for one in history.releases}
-        near = {one.run for one in _receipts_near(ledger) if one.party == ledger.stem}
+        near = {
+            one.run
+            for one in _receipts_near_party_file(ledger)
+            if one.party == ledger.stem
+        }
         missing = sorted(near - known - {*uncounted})
         if missing:
             raise InvalidInputError(
@@ -312,7 +320,7 @@ def resume_party_ledger(
         kept.resume(statement, uncounted=uncounted)
 
 
-def _receipts_near(path: Path) -> Iterator[Receipt]:
+def _receipts_near_party_file(path: Path) -> Iterator[Receipt]:
     for place in _PLACES:
         for one in path.parent.glob(f"{place}*.json"):
             with suppress(InvalidInputError):  # another kind of file

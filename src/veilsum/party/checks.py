@@ -13,22 +13,22 @@ from functools import partial
 from typing import Any, NoReturn
 
 from veilsum.consortium.consortium import Consortium
-from veilsum.drivers.driver import Assignment
+from veilsum.drivers.driver import DriverAssignment
 from veilsum.errors import BudgetError, InvalidInputError, VeilsumError
-from veilsum.files.ledger import Ledger, Wanted
+from veilsum.files.ledger import Ledger, LedgerRequest
 from veilsum.locale import phrase
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
-from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, OwnTable
+from veilsum.party.inputs import TABLE_AND_LEDGER, OwnPart, PartyTableInput
 from veilsum.party.own_rules import OwnRules
-from veilsum.party.short_page import Part
-from veilsum.privacy.accountant import accounts
+from veilsum.party.short_page import ConsentPart
+from veilsum.privacy.accountant import accounts_of_data_sets
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.sums.kinds import agreed_job
-from veilsum.sums.prices import AskedTable, ReleasePrice, own_influence
-from veilsum.sums.recipes import PartyWork, release_of_residues
+from veilsum.sums.kinds import agreed_sum_job
+from veilsum.sums.prices import AskedTable, ReleasePrice, own_influence_on_sums
+from veilsum.sums.recipes import SumPartyWork, release_of_residues
 from veilsum.sums.releases import SUM_LIMITS
-from veilsum.sums.table_job import SchemaJob
+from veilsum.sums.table_job import SchemaTableJob
 from veilsum.tables.rules import Rules
 
 _say = partial(phrase, "consent")
@@ -42,11 +42,11 @@ class AtHomeError(Exception):
         assignment: what the run begins with.
     """
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: DriverAssignment) -> None:
         super().__init__("checked at home, and nothing was sent")
         self.assignment = assignment
 
-    def wanted(self, party: str) -> Wanted:
+    def wanted(self, party: str) -> LedgerRequest:
         """Return what the run would ask of a party's ledger."""
         assert self.assignment.wanted is not None
         return self.assignment.wanted(party)
@@ -63,7 +63,7 @@ class HomeDriver(Secret):
     party: str
     asks: bool = False
 
-    def carry_out(self, assignment: Assignment) -> NoReturn:
+    def carry_out(self, assignment: DriverAssignment) -> NoReturn:
         """Ask the party's ledger, then stop."""
         if self.asks and assignment.check is not None:
             assignment.check(self.party)
@@ -85,7 +85,7 @@ class FoundAtHome(Secret):
     refusals: Mapping[str, str]
     passed: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    assignment: Assignment | None = None
+    assignment: DriverAssignment | None = None
 
     @property
     def good(self) -> bool:
@@ -116,15 +116,15 @@ def check_question_at_home(
     except BudgetError as error:
         return FoundAtHome(refusals={books: str(error)}, passed=(data, *names))
     except InvalidInputError as error:
-        first = {_rule(error, data): str(error)}
+        first = {_rule_that_party_refuses_by(error, data): str(error)}
     if part.rules is None:
         return FoundAtHome(refusals=first)
-    assert isinstance(part, OwnTable)
+    assert isinstance(part, PartyTableInput)
     return _one_by_one(part, party, part.rules, first)
 
 
 def checks_passed_at_home(
-    part: OwnPart, ledger: Ledger | None, task: Assignment
+    part: OwnPart, ledger: Ledger | None, task: DriverAssignment
 ) -> FoundAtHome:
     """Return what was found where a run has got as far as to an assignment."""
     names, (data, books) = () if part.rules is None else RULES, part.checks
@@ -133,7 +133,7 @@ def checks_passed_at_home(
 
 
 def _one_by_one(
-    part: OwnTable, party: str, rules: Rules, first: Mapping[str, str]
+    part: PartyTableInput, party: str, rules: Rules, first: Mapping[str, str]
 ) -> FoundAtHome:
     """Return which rules refuse: each is asked by itself, after the table."""
 
@@ -147,7 +147,7 @@ def _one_by_one(
         raise AssertionError("a run at home never comes to an answer")
 
     if (wrong := refusal()) is not None:
-        rule = _rule(wrong)
+        rule = _rule_that_party_refuses_by(wrong)
         left = tuple(name for name in RULES if name != rule)
         return FoundAtHome(refusals={rule: str(wrong)}, unknown=left)
     found = {name: refusal(**{name: getattr(rules, name)}) for name in RULES}
@@ -158,20 +158,22 @@ def _one_by_one(
     return FoundAtHome(refusals=refused, passed=kept)
 
 
-def _rule(error: InvalidInputError, data: str = "table") -> str:
+def _rule_that_party_refuses_by(error: InvalidInputError, data: str = "table") -> str:
     """Return the rule that refuses; what is brought if it is none of a policy's."""
     rule = getattr(error, "rule", None)
     return rule if rule in RULES else data
 
 
-def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[str, ...]:
+def party_ledger_lines(
+    ledger: Ledger | None, task: DriverAssignment, most: int
+) -> tuple[str, ...]:
     """Return what a ledger knows of the data before a run, and at most after it."""
     (work,) = task.works.values()
-    assert isinstance(work, PartyWork)
+    assert isinstance(work, SumPartyWork)
     if ledger is None:
         return (_say("ledger.none"),)
     known = ledger.data(work.contribution.data)
-    found = accounts(ledger.history().of(known.data))
+    found = accounts_of_data_sets(ledger.history().of(known.data))
     numbers = found[0].numbers + found[0].reserved if found else 0
     left = found[0].numbers_left if found else None
     spent = found[0].total.epsilon if found else 0.0
@@ -214,7 +216,10 @@ ASKED_BEFORE = "asked_before"
 def files_asked_before(consortium: Consortium, ledger: Ledger) -> tuple[str, ...]:
     """Return which files asked the same of the same members, within other bounds."""
     history = ledger.history()
-    now, refused = _leaves(consortium.bounds), {one.file for one in history.refusals}
+    now, refused = (
+        _leaves_of_party_bounds(consortium.bounds),
+        {one.file for one in history.refusals},
+    )
     lines = []
     for one in history.inquiries:
         if (
@@ -222,7 +227,7 @@ def files_asked_before(consortium: Consortium, ledger: Ledger) -> tuple[str, ...
             or one.bounds == consortium.bounds
         ):
             continue
-        then = _leaves(one.bounds)
+        then = _leaves_of_party_bounds(one.bounds)
         missing = _say("checks.not_said")
         differences = [
             _say(
@@ -242,7 +247,7 @@ def files_asked_before(consortium: Consortium, ledger: Ledger) -> tuple[str, ...
     return _say("checks.warning", n=len(lines)), *lines[-MOST_SHOWN:]
 
 
-def _leaves(bounds: str) -> dict[str, str]:
+def _leaves_of_party_bounds(bounds: str) -> dict[str, str]:
     """Return every value in nested tables by the way to it, as text."""
     found: dict[str, str] = {}
     open_ = [("", json.loads(bounds))]
@@ -261,7 +266,7 @@ def consent_parts_for_party(
     own: OwnRules,
     ledger: Ledger | None,
     most: int,
-) -> tuple[Part, ...]:
+) -> tuple[ConsentPart, ...]:
     """Return the half of a page that is for one party's eyes.
 
     Args:
@@ -273,32 +278,36 @@ def consent_parts_for_party(
     """
     before = () if ledger is None else files_asked_before(part.consortium, ledger)
     parts = [
-        *([Part(ASKED_BEFORE, before)] if before else []),
-        Part("your_data", tuple(part.lines)),
-        Part("your_checks", found.lines),
-        Part("your_rules", own.lines),
+        *([ConsentPart(ASKED_BEFORE, before)] if before else []),
+        ConsentPart("your_data", tuple(part.lines)),
+        ConsentPart("your_checks", found.lines),
+        ConsentPart("your_rules", own.lines),
     ]
     task = found.assignment
     if task is not None:
         promise = guarantee_for_consent(task)
         books: tuple[str, ...] = (_say("ledger.not_charged"),)
         if own_data := part.checks == TABLE_AND_LEDGER:
-            books = ledger_lines(ledger, task, most)
-        parts.append(Part("your_ledger", books))
-        parts.append(Part("guarantee", (*_guarantee(promise, own_data=own_data),)))
+            books = party_ledger_lines(ledger, task, most)
+        parts.append(ConsentPart("your_ledger", books))
+        parts.append(
+            ConsentPart(
+                "guarantee", (*_party_guarantee_lines(promise, own_data=own_data),)
+            )
+        )
     return tuple(parts)
 
 
-def consent_price_part(part: OwnPart, party: str) -> Part | None:
+def consent_price_part(part: OwnPart, party: str) -> ConsentPart | None:
     """Return the price of a question and the influence of one's own rows.
 
     Both are for the owner's screen and belong to no page that is recorded. Sums are
     those of the party's own rows, since others' are not known.
     """
-    if not isinstance(part, OwnTable):
+    if not isinstance(part, PartyTableInput):
         return None
-    job, consortium = agreed_job(part.consortium), part.consortium
-    if not isinstance(job, SchemaJob):
+    job, consortium = agreed_sum_job(part.consortium), part.consortium
+    if not isinstance(job, SchemaTableJob):
         return None
     table = job.schema.check(party, part.table)
     members, tolerate = len(consortium.members), consortium.rules.tolerate or 0
@@ -313,16 +322,16 @@ def consent_price_part(part: OwnPart, party: str) -> Part | None:
         ]
         requests = [recipe.request(one) for one in before]
     except VeilsumError:
-        return Part("price", (phrase("sums", "price.not_alone"),))
+        return ConsentPart("price", (phrase("sums", "price.not_alone"),))
     honest = max(1, rows * (members - tolerate) // members)
     dropped = rows + table.n_dropped * members
     price = ReleasePrice.from_releases(releases, job.schema, dropped, honest)
     lines = [] if price is None else [price.line()]
-    lines.append(own_influence([AskedTable(job, table, requests)], rows).line())
-    return Part("price", (*lines, phrase("sums", "price.estimate")))
+    lines.append(own_influence_on_sums([AskedTable(job, table, requests)], rows).line())
+    return ConsentPart("price", (*lines, phrase("sums", "price.estimate")))
 
 
-def guarantee_for_consent(task: Assignment) -> Guarantee:
+def guarantee_for_consent(task: DriverAssignment) -> Guarantee:
     """Return a promise for the screen: what everybody learns, then what colluders do.
 
     Colluders know what they gave themselves, and so the sum of the others.
@@ -334,7 +343,7 @@ def guarantee_for_consent(task: Assignment) -> Guarantee:
     return replace(promise, released=(*task.shown, *view))
 
 
-def _guarantee(promise: Guarantee, *, own_data: bool) -> Iterator[str]:
+def _party_guarantee_lines(promise: Guarantee, *, own_data: bool) -> Iterator[str]:
     worst = promise.worst
     no_bound = promise.epsilon is None
     epsilon = _say("guarantee.no_epsilon") if no_bound else f"{promise.epsilon:.6g}"

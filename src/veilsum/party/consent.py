@@ -19,15 +19,15 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from veilsum.consortium.consortium import Consortium, canonical
+from veilsum.consortium.consortium import Consortium, canonical_agreement_json
 from veilsum.errors import printable
-from veilsum.files.output import as_json, write_files
-from veilsum.locale import label, meaning, phrase, round_name
+from veilsum.files.output import as_strict_json, write_files
+from veilsum.locale import phrase, round_name_phrase, statistic_label, statistic_meaning
 from veilsum.net.identity import fingerprint_in_groups
 from veilsum.party.own_rules import (
     Value,
-    columns_asked,
-    constants_asked,
+    columns_own_rules_meet,
+    constants_own_rules_meet,
     derived_columns_asked,
     own_rule_allowing_constants,
     relaxed_rules,
@@ -35,20 +35,25 @@ from veilsum.party.own_rules import (
 )
 from veilsum.party.short_page import (
     WIDTH,
-    Part,
+    ConsentPart,
     Standing,
     answers,
     short_page,
     times_in_words,
 )
-from veilsum.showing import Items, Renderable, Rendering, counted
+from veilsum.showing import Renderable, Rendering, ShownItems, counted_words
 from veilsum.sums.kinds import Asked, question_kind_of, resolve_agreed_question
-from veilsum.sums.presence import FEW_VALUES, Screened, Varying, merge_axes_of
-from veilsum.sums.recipes import Guarded, open_limits
+from veilsum.sums.presence import (
+    FEW_VALUES,
+    PresenceScreenedRecipe,
+    PresenceVaryingColumns,
+    merge_axes_of,
+)
+from veilsum.sums.recipes import GuardedRecipe, open_limits_of_recipe
 from veilsum.sums.releases import BY_PARTY
 from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 from veilsum.tables.columns import Column
-from veilsum.tables.dictionaries import column_line
+from veilsum.tables.dictionaries import dictionary_column_line
 
 # A digest of facts is for that, and for no other use.
 CONTEXT = b"veilsum consent\0"
@@ -71,9 +76,9 @@ class Consent(Renderable):
         standing: whether the party may take part; None where nothing was looked at.
     """
 
-    shared: tuple[Part, ...]
+    shared: tuple[ConsentPart, ...]
     facts: Mapping[str, Any]
-    own: tuple[Part, ...] = ()
+    own: tuple[ConsentPart, ...] = ()
     asked: Any = field(default=None, compare=False)
     questions: Mapping[str, Consent] = field(default_factory=dict, compare=False)
     standing: Standing | None = field(default=None, compare=False)
@@ -89,7 +94,9 @@ class Consent(Renderable):
 
         Facts have the digest of the consortium file, from which everything follows.
         """
-        return hashlib.sha256(CONTEXT + canonical(self.facts)).hexdigest()
+        return hashlib.sha256(
+            CONTEXT + canonical_agreement_json(self.facts)
+        ).hexdigest()
 
     def showing(self) -> Rendering:
         """Return the half that all members have alike; `text` has one's own as well."""
@@ -99,7 +106,7 @@ class Consent(Renderable):
         own = [_say("page.own_half")] if self.own else []
         return Rendering(
             _say(key, run=run, digest=self.digest),
-            [Items(first.heading, first.lines), *own],
+            [ShownItems(first.heading, first.lines), *own],
             {one.heading: one.lines for one in rest},
         )
 
@@ -130,20 +137,20 @@ class Consent(Renderable):
         """Return plain values for JSON; `own` is for the owner only."""
         return {
             "digest": self.digest,
-            "shared": {**self.facts, "page": _plain(self.shared)},
-            "own": _plain(self.own),
+            "shared": {**self.facts, "page": _consent_as_plain_json(self.shared)},
+            "own": _consent_as_plain_json(self.own),
         }
 
     def write(self, folder: Path) -> list[Path]:
         """Write consent.txt and consent.json, which only their owner may read."""
         files = {
             "consent.txt": self.text(long=True).encode(),
-            PAGE: (as_json(self.to_dict()) + "\n").encode(),
+            PAGE: (as_strict_json(self.to_dict()) + "\n").encode(),
         }
         return write_files(folder, files, private=True)
 
 
-def _plain(parts: Iterable[Part]) -> list[dict[str, Any]]:
+def _consent_as_plain_json(parts: Iterable[ConsentPart]) -> list[dict[str, Any]]:
     return [
         {
             "key": one.key,
@@ -154,7 +161,9 @@ def _plain(parts: Iterable[Part]) -> list[dict[str, Any]]:
     ]
 
 
-def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consent:
+def consent_to(
+    consortium: Consortium, *own: ConsentPart, drawn: bool = True
+) -> Consent:
     """Return what a consortium asks, and what comes of it.
 
     Args:
@@ -165,30 +174,30 @@ def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consen
     Raises:
         InvalidInputError: nobody could take part in it.
     """
-    return replace(_shared(consortium, drawn=drawn), own=own)
+    return replace(_shared_consent_half(consortium, drawn=drawn), own=own)
 
 
 @lru_cache(16)  # a party asks for the page, and at the end for its digest
-def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
+def _shared_consent_half(consortium: Consortium, *, drawn: bool) -> Consent:
     """Return the half that all members have alike."""
     found = resolve_agreed_question(consortium)
-    rounds = _rounds(found)
+    rounds = _consent_rounds(found)
     room = PageRoom()
-    head = tuple(_head(consortium, room, drawn=drawn))
-    asked = tuple(_asked(found, room))
-    known = tuple(_known(found, room))
+    head = tuple(_consent_head_lines(consortium, room, drawn=drawn))
+    asked = tuple(_consent_question_lines(found, room))
+    known = tuple(_consent_known_lines(found, room))
     shared = (
-        Part("run", head),
-        Part("first", tuple(_first(found, room))),
-        Part("asked", asked),
-        Part("amount", tuple(_how_much(found, rounds))),
-        Part("known", known),
-        Part("who", tuple(_who(found))),
-        Part(
+        ConsentPart("run", head),
+        ConsentPart("first", tuple(_consent_first_lines(found, room))),
+        ConsentPart("asked", asked),
+        ConsentPart("amount", tuple(_consent_how_much_lines(found, rounds))),
+        ConsentPart("known", known),
+        ConsentPart("who", tuple(_consent_who_learns_lines(found))),
+        ConsentPart(
             "rules_without_tables" if found.rules is None else "rules",
-            tuple(_checks(found)),
+            tuple(_consent_check_lines(found)),
         ),
-        Part("open", tuple(_open(found, drawn=drawn))),
+        ConsentPart("open", tuple(_consent_open_lines(found, drawn=drawn))),
     )
     (question,) = consortium.questions
     relays = () if consortium.relays is None else consortium.relays.places
@@ -200,8 +209,8 @@ def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
         "members": list(consortium.topology.parties),
         "relays": list(map(str, relays)),
         "question": question.heading,
-        "columns": list(columns_asked(consortium)),
-        "constants": list(constants_asked(consortium)),
+        "columns": list(columns_own_rules_meet(consortium)),
+        "constants": list(constants_own_rules_meet(consortium)),
         "rules": rules_in_force(consortium),
         "relaxed": list(relaxed_rules(consortium)),
         "rounds": [rounds.least, rounds.most],
@@ -219,7 +228,9 @@ def _shared(consortium: Consortium, *, drawn: bool) -> Consent:
 # The head, and what a reader must not miss
 
 
-def _head(consortium: Consortium, room: PageRoom, *, drawn: bool) -> Iterator[str]:
+def _consent_head_lines(
+    consortium: Consortium, room: PageRoom, *, drawn: bool
+) -> Iterator[str]:
     title = consortium.title
     if title:
         yield _say("head.title", title=quoted_for_release(title))
@@ -245,7 +256,7 @@ def _head(consortium: Consortium, room: PageRoom, *, drawn: bool) -> Iterator[st
         yield _say("head.organiser", organiser=consortium.organiser)
 
 
-def _first(found: Asked, room: PageRoom) -> Iterator[str]:
+def _consent_first_lines(found: Asked, room: PageRoom) -> Iterator[str]:
     weaker = relaxed_rules(found.consortium)
     kind = question_kind_of(found.consortium.questions[0])
     if found.rules is None and kind.input != "folder":
@@ -253,7 +264,7 @@ def _first(found: Asked, room: PageRoom) -> Iterator[str]:
     elif found.rules is not None and found.rules.maximum_rows == 1:
         yield _say("first.one_row")
     yield from kind.warnings(found)
-    if aimed := constants_asked(found.consortium):
+    if aimed := constants_own_rules_meet(found.consortium):
         quoted = [quoted_for_release(one) for one in aimed]
         yield _say(
             "first.constants",
@@ -270,7 +281,7 @@ def _first(found: Asked, room: PageRoom) -> Iterator[str]:
                 name=name,
                 value=exact_number_words(value),
                 usual=exact_number_words(usual),
-                meaning=_meaning(name, value, found),
+                meaning=_consent_flag_meaning(name, value, found),
             )
     yield _say("first.ask_why" if weaker else "first.usual")
     yield from (_say("first.too_long", line=line) for line in room.left_out)
@@ -279,23 +290,23 @@ def _first(found: Asked, room: PageRoom) -> Iterator[str]:
 # What is asked
 
 
-def _asked(found: Asked, room: PageRoom) -> Iterator[str]:
+def _consent_question_lines(found: Asked, room: PageRoom) -> Iterator[str]:
     yield from question_kind_of(found.consortium.questions[0]).describe(found, room)
     schema = found.consortium.schema
     if schema is None:
         return
-    names = columns_asked(found.consortium)
+    names = columns_own_rules_meet(found.consortium)
     yield _say("asked.columns", n=len(names))
     lines = [
         _say(
             "asked.column",
             name=quoted_for_release(name),
-            described=_column(schema.column(name), room),
+            described=_consent_column_words(schema.column(name), room),
         )
         for name in names
     ]
     lines += [
-        _say("asked.derived", line=printable(column_line(one)))
+        _say("asked.derived", line=printable(dictionary_column_line(one)))
         for one in derived_columns_asked(found.consortium)
     ]
     yield from room.lines(_say("lists.columns"), lines)
@@ -303,11 +314,11 @@ def _asked(found: Asked, room: PageRoom) -> Iterator[str]:
     yield _say("asked.missing_dropped" if drop else "asked.missing_refused")
 
 
-def _end(value: float | str) -> str:
+def _consent_range_end(value: float | str) -> str:
     return value if isinstance(value, str) else exact_number_words(value)
 
 
-def _column(column: Column, room: PageRoom) -> str:
+def _consent_column_words(column: Column, room: PageRoom) -> str:
     """Return what a column may hold; a number to its last digit, it may be aimed."""
     if column.is_category:
         levels = [quoted_for_release(one) for one in column.categories]
@@ -316,7 +327,7 @@ def _column(column: Column, room: PageRoom) -> str:
         found = _say("column.category", n=len(levels), levels=shown)
         return _with_words(found, column, room)
     ends = {
-        name: _end(column.written(end))
+        name: _consent_range_end(column.written(end))
         for name, end in (("least", column.minimum), ("most", column.maximum))
         if end is not None
     }
@@ -353,7 +364,7 @@ def _with_words(described: str, column: Column, room: PageRoom) -> str:
 
 
 @dataclass(frozen=True)
-class Amount:
+class ConsentAmount:
     """How many rounds there are, and how many numbers in all of them."""
 
     least: int
@@ -362,7 +373,7 @@ class Amount:
     most_numbers: int
 
 
-def _rounds(found: Asked) -> Amount:
+def _consent_rounds(found: Asked) -> ConsentAmount:
     """Return the least and the most; a ledger reserves what fills sums up as well."""
     kinds = [(one, one.numbers) for one in found.recipe.foreseen]
     least = sum(one.least for one, _ in kinds)
@@ -372,10 +383,10 @@ def _rounds(found: Asked) -> Amount:
     for one, size in (kinds[0], *sorted(kinds[1:], key=lambda kind: -kind[1])):
         taken = min(left, one.most)
         left, numbers = left - taken, numbers + taken * size
-    return Amount(least, most, sum(k.least * size for k, size in kinds), numbers)
+    return ConsentAmount(least, most, sum(k.least * size for k, size in kinds), numbers)
 
 
-def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
+def _consent_how_much_lines(found: Asked, rounds: ConsentAmount) -> Iterator[str]:
     one = rounds.least == rounds.most == 1
     most = {"rounds": rounds.most, "numbers": rounds.most_numbers}
     if one:
@@ -383,7 +394,7 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
     elif rounds.least == rounds.most:
         yield _say("amount.rounds", **most)
     else:
-        least = counted(rounds.least, "round")
+        least = counted_words(rounds.least, "round")
         yield _say("amount.least", rounds=least, numbers=rounds.least_numbers)
         yield _say("amount.most", **most)
     if not one:
@@ -395,33 +406,37 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
 # What it is that becomes known
 
 
-def _known(found: Asked, room: PageRoom) -> Iterator[str]:
+def _consent_known_lines(found: Asked, room: PageRoom) -> Iterator[str]:
     kind = question_kind_of(found.consortium.questions[0])
     whose = kind.summands(found)
     if found.rules is not None:
         whose = _say("known.or_members", whose=whose)
-    recipe = found.recipe.inner if isinstance(found.recipe, Guarded) else found.recipe
+    recipe = (
+        found.recipe.inner if isinstance(found.recipe, GuardedRecipe) else found.recipe
+    )
     inner = getattr(recipe, "inner", recipe)
     if getattr(inner, "wording", None) is BY_PARTY and found.rules is not None:
         whose = _say("known.by_party")
     yield _say("known.over", whose=whose)
     yield _say("known.exactly")
-    counting = isinstance(found.recipe, Screened)
+    counting = isinstance(found.recipe, PresenceScreenedRecipe)
     schema = found.consortium.schema
     drop = schema is not None and schema.missing == "drop"
     for place, later in enumerate(found.recipe.foreseen):
-        when = round_name(later.when, counting=counting)
+        when = round_name_phrase(later.when, counting=counting)
         n = sum(later.statistics.values())
         yield _say("known.round", when=when, times=times_in_words(later), n=n)
-        if not place and isinstance(found.recipe, Screened):
+        if not place and isinstance(found.recipe, PresenceScreenedRecipe):
             groups = [quoted_for_release(one.name) for one in found.recipe.groups]
             names = room.names(_say("lists.groups"), groups)
             yield _say("known.groups", names=names)
         first = later.when == "first"
         for key, count in later.statistics.items():
             if count:
-                text = meaning(key, first=first, zero=not drop)
-                yield _say("known.statistic", label=label(key), n=count, meaning=text)
+                text = statistic_meaning(key, first=first, zero=not drop)
+                yield _say(
+                    "known.statistic", label=statistic_label(key), n=count, meaning=text
+                )
         if not place and counting and {"holders", "varying"} & later.statistics.keys():
             yield _say("known.ends_there")
     yield from kind.consequences(found, room)
@@ -433,7 +448,7 @@ def _known(found: Asked, room: PageRoom) -> Iterator[str]:
 # Who can compute what
 
 
-def _who(found: Asked) -> Iterator[str]:
+def _consent_who_learns_lines(found: Asked) -> Iterator[str]:
     terms, n = found.terms, found.terms.topology.n_parties
     own = tuple(question_kind_of(found.consortium.questions[0]).who(found))
     if own:
@@ -459,10 +474,10 @@ def _who(found: Asked) -> Iterator[str]:
 # What is checked
 
 
-def _meaning(name: str, value: Value, found: Asked) -> str:
+def _consent_flag_meaning(name: str, value: Value, found: Asked) -> str:
     if name == "site_terms" and not value:
-        key = "within" if _varying(found) else "false"
-        return _say(f"flags.site_terms.{key}", holders=_holders(found))
+        key = "within" if _consent_varying_columns(found) else "false"
+        return _say(f"flags.site_terms.{key}", holders=_consent_holders_words(found))
     if isinstance(value, bool):
         return _say(f"flags.{name}.{exact_number_words(value)}")
     off = {} if found.rules is None else found.rules.off
@@ -475,17 +490,17 @@ def _meaning(name: str, value: Value, found: Asked) -> str:
     return _say(f"meanings.{name}", value=exact_number_words(value))
 
 
-def _varying(found: Asked) -> list[Varying]:
+def _consent_varying_columns(found: Asked) -> list[PresenceVaryingColumns]:
     """Return how members are counted in which columns vary, if they are."""
     groups = getattr(found.recipe, "groups", ())
-    return [one for one in groups if isinstance(one, Varying)]
+    return [one for one in groups if isinstance(one, PresenceVaryingColumns)]
 
 
-def _holders(found: Asked) -> str:
+def _consent_holders_words(found: Asked) -> str:
     """Say what the first round asks about, if there is one that counts members."""
-    if not isinstance(found.recipe, Screened):
+    if not isinstance(found.recipe, PresenceScreenedRecipe):
         return _say("holders.none", few=FEW_VALUES)
-    least, varying = found.recipe.least, _varying(found)
+    least, varying = found.recipe.least, _consent_varying_columns(found)
     lead = "" if varying else _say("holders.lead")
     counts = _say("holders.counted", few=FEW_VALUES, least=least)
     also = "".join(
@@ -497,7 +512,7 @@ def _holders(found: Asked) -> str:
     return f"{lead}{counts}{also}"
 
 
-def _checks(found: Asked) -> Iterator[str]:
+def _consent_check_lines(found: Asked) -> Iterator[str]:
     rules = rules_in_force(found.consortium)
     weaker = relaxed_rules(found.consortium)
     kind = question_kind_of(found.consortium.questions[0])
@@ -510,7 +525,7 @@ def _checks(found: Asked) -> Iterator[str]:
             "rules.weaker_line" if name in weaker else "rules.line",
             name=name,
             value=exact_number_words(value),
-            meaning=_meaning(name, value, found),
+            meaning=_consent_flag_meaning(name, value, found),
         )
     yield from more
     if found.rules is not None:
@@ -522,7 +537,7 @@ def _checks(found: Asked) -> Iterator[str]:
 # What is left open
 
 
-def _between(consortium: Consortium, *, drawn: bool) -> Iterator[str]:
+def _consent_between_lines(consortium: Consortium, *, drawn: bool) -> Iterator[str]:
     """Say what whoever is between members sees, if the file puts somebody there."""
     if consortium.relays is not None:
         places = ", ".join(map(str, consortium.relays.places))
@@ -531,25 +546,27 @@ def _between(consortium: Consortium, *, drawn: bool) -> Iterator[str]:
         yield _say("open.letters")
 
 
-def _open(found: Asked, *, drawn: bool) -> Iterator[str]:
+def _consent_open_lines(found: Asked, *, drawn: bool) -> Iterator[str]:
     yield _say("open.totals")
     if found.rules is None:
         yield _say("open.changes")
     else:
         fewest = _say("open.fewest_1")
-        if isinstance(found.recipe, Screened):
+        if isinstance(found.recipe, PresenceScreenedRecipe):
             fewest = _say("open.fewest", least=found.recipe.least)
         yield _say("open.every_row")
         yield _say("open.few_members", fewest=fewest)
         yield _say("open.passes")
     yield _say("open.here")
     yield _say("open.connected")
-    yield from _between(found.consortium, drawn=drawn)
+    yield from _consent_between_lines(found.consortium, drawn=drawn)
     yield _say("open.false_numbers")
     yield _say("open.computer")
     yield _say("open.members")
     kind = question_kind_of(found.consortium.questions[0])
     if kind.input != "folder":
         yield _say("open.next")
-    yield from (_say("open.limit", line=line) for line in open_limits(found.recipe))
+    yield from (
+        _say("open.limit", line=line) for line in open_limits_of_recipe(found.recipe)
+    )
     yield from (f"- {line}" for line in kind.limits(found))

@@ -27,14 +27,14 @@ from veilsum.files.cuts import (
     has_rows,
     register_cut,
 )
-from veilsum.files.ledger import Known, Ledger, difference_words
+from veilsum.files.ledger import Ledger, LedgerDataKey, difference_words
 from veilsum.locale import phrase
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import DataCut
-from veilsum.sums.kinds import agreed_job
-from veilsum.tables.asked import Question
-from veilsum.tables.fingerprints import Difference, Fingerprints, Source
+from veilsum.sums.kinds import agreed_sum_job
+from veilsum.tables.asked import TableQuestion
+from veilsum.tables.fingerprints import Difference, FingerprintSource, TableFingerprints
 from veilsum.tables.frames import Frame
 from veilsum.tables.schema import Schema
 
@@ -70,7 +70,7 @@ class _Candidate(Secret):
     """A table that a question may be asked of, and its cut, if it is one already."""
 
     frame: Frame
-    known: Known
+    known: LedgerDataKey
     cut: DataCut | None
 
 
@@ -188,7 +188,9 @@ class CutChooser(Secret):
     def _candidate(self, frame: Frame, cut: DataCut | None = None) -> _Candidate:
         columns = () if self.schema is None else self.schema.names
         asked = tuple(name for name in columns if name in frame.columns)
-        source = Source(frame, asked, self.id_column if cut is None else None)
+        source = FingerprintSource(
+            frame, asked, self.id_column if cut is None else None
+        )
         known = self.ledger.data(source, new_data=self.new_data)
         if cut is None:
             named = reversed(self.ledger.history().cuts)
@@ -242,8 +244,8 @@ class CutChooser(Secret):
         return None
 
     def _asked_before(
-        self, known: Known
-    ) -> Iterator[tuple[DataCut, tuple[Question, ...]]]:
+        self, known: LedgerDataKey
+    ) -> Iterator[tuple[DataCut, tuple[TableQuestion, ...]]]:
         """Yield other cuts of the same people, with rows, and what was asked."""
         history = self.ledger.history()
         runs = {one.run for one in self.asked}
@@ -261,15 +263,15 @@ class CutChooser(Secret):
                 and one.run not in runs
             )
             if texts:
-                yield cuts[other], tuple(map(Question.of_text, texts))
+                yield cuts[other], tuple(map(TableQuestion.of_text, texts))
 
-    def _questions(self) -> tuple[Question, ...]:
-        jobs = (agreed_job(one) for one in self.asked)
+    def _questions(self) -> tuple[TableQuestion, ...]:
+        jobs = (agreed_sum_job(one) for one in self.asked)
         made = (None if job is None else job.question for job in jobs)
         return tuple(one for one in made if one is not None)
 
-    def _prints(self, frame: Frame) -> Fingerprints:
-        prints = self.ledger.data(Source(frame, (), None)).prints
+    def _prints(self, frame: Frame) -> TableFingerprints:
+        prints = self.ledger.data(FingerprintSource(frame, (), None)).prints
         assert prints is not None
         return prints
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from veilsum.consortium.consortium import (
+    AgreedMinimisation,
     Consortium,
-    Minimisation,
-    canonical,
-    plain,
+    canonical_agreement_json,
+    plain_agreement_value,
 )
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.files.cuts import TableSource
 from veilsum.files.ledger import Ledger
-from veilsum.files.scenarios import read_toml
+from veilsum.files.scenarios import read_toml_file
 from veilsum.files.tables import agreed_table
 from veilsum.locale import phrase
 from veilsum.minimise.party_cost import PartyCost
@@ -29,8 +29,8 @@ from veilsum.numbers.secrets import Secret, hide_secrets_in_errors
 from veilsum.party.cuts import ChosenCut, CutChooser
 from veilsum.questions.job_file import JobFile, question_job_of
 from veilsum.sums.kinds import agreed_question_of
-from veilsum.sums.running import JobResult
-from veilsum.tables.fingerprints import Source
+from veilsum.sums.running import SumJobResult
+from veilsum.tables.fingerprints import FingerprintSource
 from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import changed_values_lines
@@ -45,7 +45,7 @@ TABLE_AND_LEDGER = ("table", "ledger")
 @contextmanager
 def count_party_refusals(
     consortium: Consortium,
-    source: Source | tuple[bytes, ...],
+    source: FingerprintSource | tuple[bytes, ...],
     ledger: Ledger | None,
     *,
     new_data: bool = False,
@@ -66,7 +66,7 @@ def count_party_refusals(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class OwnTable(Secret):
+class PartyTableInput(Secret):
     """A party's table for a job.
 
     Attributes:
@@ -94,7 +94,7 @@ class OwnTable(Secret):
 
     def on_cut(
         self, ledger: Ledger | None, party: str, asked: Sequence[Consortium] = ()
-    ) -> OwnTable:
+    ) -> PartyTableInput:
         """Return the same with the rows of the data cut that may be asked about.
 
         Args:
@@ -147,7 +147,7 @@ class OwnTable(Secret):
 
     @property
     def lines(self) -> Iterator[str]:
-        yield from _lines(self)
+        yield from _party_input_lines(self)
         yield from () if self.chosen is None else self.chosen.lines
 
     @property
@@ -171,7 +171,7 @@ class OwnTable(Secret):
     @hide_secrets_in_errors()
     def run(
         self, driver: Driver, ledger: Ledger | None, *, rules: Rules | None = None
-    ) -> JobResult:
+    ) -> SumJobResult:
         """Check the table against what was agreed, then take part.
 
         `rules` are others than those, to see what each of them says; they are in the
@@ -181,14 +181,14 @@ class OwnTable(Secret):
         assert party is not None
         ledgers = {} if ledger is None else {party: ledger}
         other = {} if rules is None else {"rules": rules}
-        source, new = Source(self.table, ()), self.new_data
+        source, new = FingerprintSource(self.table, ()), self.new_data
         with count_party_refusals(self.consortium, source, ledger, new_data=new):
             job = self.job(party, driver=driver, ledgers=ledgers, new_data=new)
             return job.run(**other)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class OwnCost(Secret):
+class PartyCostInput(Secret):
     """A party's cost.
 
     Attributes:
@@ -205,13 +205,13 @@ class OwnCost(Secret):
     @property
     def words(self) -> str:
         (question,) = self.consortium.questions
-        assert isinstance(question, Minimisation)
+        assert isinstance(question, AgreedMinimisation)
         kind, unit = question.cost.kind, self._part.unit
         return phrase("consent", "data.cost", name=self.name, kind=kind, unit=unit)
 
     @property
     def lines(self) -> Iterator[str]:
-        yield from _lines(self)
+        yield from _party_input_lines(self)
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -225,7 +225,9 @@ class OwnCost(Secret):
     @hide_secrets_in_errors()
     def run(self, driver: Driver, ledger: Ledger | None) -> Minimised:
         """Check the cost against what was agreed, then take part."""
-        content = (canonical(plain(self.entries, "cost")),)
+        content = (
+            canonical_agreement_json(plain_agreement_value(self.entries, "cost")),
+        )
         with count_party_refusals(
             self.consortium, content, ledger, new_data=self.new_data
         ):
@@ -236,19 +238,19 @@ class OwnCost(Secret):
         return PartyCost.of(self.consortium, self.entries)
 
 
-def _lines(part: OwnTable | OwnCost) -> Iterator[str]:
+def _party_input_lines(part: PartyTableInput | PartyCostInput) -> Iterator[str]:
     yield part.words
     yield from part.changes
     yield phrase("consent", "data.never_sent")
 
 
 # What a party may bring.
-OwnPart: TypeAlias = "OwnTable | OwnCost | OwnSurvey"
+OwnPart: TypeAlias = "PartyTableInput | PartyCostInput | OwnSurvey"
 
 
 def on_cut(part: OwnPart, ledger: Ledger | None, party: str) -> OwnPart:
     """Return what a party brings; of a table, the data cut that may be asked about."""
-    return part.on_cut(ledger, party) if isinstance(part, OwnTable) else part
+    return part.on_cut(ledger, party) if isinstance(part, PartyTableInput) else part
 
 
 @hide_secrets_in_errors()
@@ -285,7 +287,7 @@ def party_contribution(
     given: Any = cost if on_cost else data
     wanted = "--cost" if on_cost else "--data"
     if given is None and cut is not None and not on_cost and cost is None:
-        return OwnTable(consortium=consortium, name=cut, table=None, cut=cut)
+        return PartyTableInput(consortium=consortium, name=cut, table=None, cut=cut)
     if on_cost and (id is not None or cut is not None):
         raise InvalidInputError(
             "--id and --cut are about tables, and this consortium asks for a cost: "
@@ -309,13 +311,13 @@ def party_contribution(
             code="format-option-unused",
         )
     if on_cost:
-        entries = read_toml(Path(given)) if is_file else given
-        return OwnCost(
+        entries = read_toml_file(Path(given)) if is_file else given
+        return PartyCostInput(
             consortium=consortium, name=name, entries=entries, new_data=new_data
         )
     schema = consortium.schema
     table = agreed_table(given, schema, **how) if is_file else as_frame(given)
-    return OwnTable(
+    return PartyTableInput(
         consortium=consortium,
         name=name,
         table=table,

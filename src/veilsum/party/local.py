@@ -28,18 +28,18 @@ from veilsum.consortium.addresses import Address
 from veilsum.consortium.consortium import Consortium, question_heading
 from veilsum.consortium.costs import OWN
 from veilsum.consortium.sections import GraphSection, ScenarioFile
-from veilsum.consortium.study import AgreedStudy, runs_of
+from veilsum.consortium.study import AgreedStudy, runs_of_agreement
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import draft_consortium, write_consortium
-from veilsum.files.scenarios import graphs_beside, read_scenario_file
+from veilsum.files.scenarios import graph_files_beside_scenario, read_scenario_file
 from veilsum.net.identity import new_identity
 from veilsum.net.relay_tokens import TOKEN_FILE, new_token, read_token
 from veilsum.numbers.secrets import Secret
-from veilsum.party.own_rules import FILE_NAME, constants_asked, relaxed_rules
+from veilsum.party.own_rules import FILE_NAME, constants_own_rules_meet, relaxed_rules
 from veilsum.party.processes import party_process_context
-from veilsum.questions.job_file import read_data
+from veilsum.questions.job_file import read_data_of_job_file
 from veilsum.surveys.terms import SurveySpec
-from veilsum.tables.columns import category_level
+from veilsum.tables.columns import category_level_of_cell
 
 # Seconds for a process that was asked to end, and between two looks at all of them.
 GRACE, LOOK_SECONDS = 5.0, 0.05
@@ -49,7 +49,7 @@ DOORS = range(12_000, 32_000)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Seat(Secret):
+class LocalPartySeat(Secret):
     """One party's place: its folder, and what it takes part with."""
 
     name: str
@@ -74,7 +74,7 @@ class Seat(Secret):
 
 
 @dataclass(eq=False, repr=False)
-class LocalRun(Secret):
+class LocalPartyRun(Secret):
     """The parties of one run; as a context manager it leaves no process behind.
 
     Attributes:
@@ -83,7 +83,7 @@ class LocalRun(Secret):
     """
 
     consortium: Consortium | AgreedStudy
-    seats: Mapping[str, Seat]
+    seats: Mapping[str, LocalPartySeat]
     left_out: tuple[str, ...]
     _processes: dict[str, BaseProcess] = field(default_factory=dict)
 
@@ -92,13 +92,15 @@ class LocalRun(Secret):
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes.values():
-            _end(process)
+            _end_local_party_process(process)
 
     def start(self, name: str) -> BaseProcess:
         """Start a party, or start it again after it was killed."""
         seat = self.seats[name]
         process = party_process_context().Process(
-            target=_party, args=(seat.command, str(seat.folder)), name=name
+            target=_run_local_party_process,
+            args=(seat.command, str(seat.folder)),
+            name=name,
         )
         # First: to start it takes a while, in which a person may change their mind.
         self._processes[name] = process
@@ -135,18 +137,18 @@ class LocalRun(Secret):
         return (self.words(name) or ["nothing in its log"])[-1]
 
 
-def _party(command: list[str], folder: str) -> None:
+def _run_local_party_process(command: list[str], folder: str) -> None:
     """Be a party's process: its folder, its output, its command, nothing inherited."""
     try:
-        _settle(folder)
+        _settle_in_party_folder(folder)
     except FileNotFoundError:
         return  # whoever started this has gone, and taken the folder along
-    threading.Thread(target=_watch_over, daemon=True).start()
+    threading.Thread(target=_watch_over_local_party, daemon=True).start()
     sys.argv = command
     runpy.run_module("veilsum", run_name="__main__")
 
 
-def _settle(folder: str) -> None:
+def _settle_in_party_folder(folder: str) -> None:
     """Work in a folder, and speak into files there."""
     os.chdir(folder)
     for number, name, mode in (
@@ -157,7 +159,7 @@ def _settle(folder: str) -> None:
         os.dup2(os.open(name, mode, 0o600), number)
 
 
-def _watch_over() -> None:
+def _watch_over_local_party() -> None:
     """End with whoever started this: no party stays behind alone."""
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -171,7 +173,7 @@ def local_run(
     *,
     relays: Collection[str] = (),
     dial_only: Collection[str] = (),
-) -> LocalRun:
+) -> LocalPartyRun:
     """Prepare a folder for every party of a scenario; nothing runs yet.
 
     Args:
@@ -189,7 +191,7 @@ def local_run(
             "its delegates join the run of the closed file",
             code="survey-not-local",
         )
-    parts = _own_parts(file, scenario)
+    parts = _own_parts_of_local_parties(file, scenario)
     if folder.exists() and any(folder.iterdir()):
         raise InvalidInputError(
             f"{folder} is not empty, and holds perhaps another run's keys: give an "
@@ -212,58 +214,61 @@ def local_run(
         if relays
         else None,
     )
-    seats = dict[str, Seat]()
+    seats = dict[str, LocalPartySeat]()
     first = folder / next(iter(parts)) / "consortium.toml"
     write_consortium(first, consortium)
     for name, write in parts.items():
         place = folder / name
         if place != first.parent:
             shutil.copyfile(first, place / first.name)
-        _agree_beforehand(place, consortium)
+        _agree_beforehand_for_local_party(place, consortium)
         if relays:
-            with _private(place / TOKEN_FILE) as stream:
+            with _open_private_party_file(place / TOKEN_FILE) as stream:
                 stream.write(read_token(folder / TOKEN_FILE))
-        seats[name] = Seat(name, place, write(place))
-    return LocalRun(consortium, seats, left_out)
+        seats[name] = LocalPartySeat(name, place, write(place))
+    return LocalPartyRun(consortium, seats, left_out)
 
 
-def _agree_beforehand(place: Path, agreed: Consortium | AgreedStudy) -> None:
+def _agree_beforehand_for_local_party(
+    place: Path, agreed: Consortium | AgreedStudy
+) -> None:
     """Write own rules that allow the constants and the weaker rules of this plan.
 
     Nobody is asked in a run of one's own, and whoever starts it has written the plan.
     """
     import tomli_w
 
-    runs = runs_of(agreed)
+    runs = runs_of_agreement(agreed)
     weaker = {name: value for name, (value, _) in relaxed_rules(runs[0]).items()}
     rules: dict[str, Any] = {}
-    if any(map(constants_asked, runs)):
+    if any(map(constants_own_rules_meet, runs)):
         rules["constants"] = [runs[0].members_digest]
     if weaker:
         rules["floors"] = weaker
     if rules:
-        with _private(place / FILE_NAME) as stream:
+        with _open_private_party_file(place / FILE_NAME) as stream:
             stream.write(tomli_w.dumps(rules))
 
 
 Write = Callable[[Path], tuple[str, str]]
 
 
-def _own_parts(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
+def _own_parts_of_local_parties(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
     if file.question is None and question_heading(file.given()) == "cost":
-        return _own_costs(file, scenario)
+        return _own_costs_of_local_parties(file, scenario)
     schema = None if file.schema is None else file.schema.schema
     codes = () if schema is None else schema.categorical
-    frames = read_data(file.data, scenario.parent, schema)
+    frames = read_data_of_job_file(file.data, scenario.parent, schema)
 
     def writer(frame: Any) -> Write:
         # As people write codes: 1, and not 1.0.
         written = {
-            code: frame[code].map(category_level, na_action="ignore") for code in codes
+            code: frame[code].map(category_level_of_cell, na_action="ignore")
+            for code in codes
         }
 
         def write(place: Path) -> tuple[str, str]:
-            with _private(place / "data.csv") as stream:
+            with _open_private_party_file(place / "data.csv") as stream:
                 stream.write(frame.assign(**written).to_csv(index=False))
             return "--data", "data.csv"
 
@@ -272,7 +277,7 @@ def _own_parts(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
     return {name: writer(frame) for name, frame in frames.items()}
 
 
-def _own_costs(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
+def _own_costs_of_local_parties(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
     """Return what writes each party's entries of [cost]."""
     import tomli_w
 
@@ -280,11 +285,11 @@ def _own_costs(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
     entries = {key: getattr(file.cost, key) for key in OWN[file.cost.kind]}
     names = None if file.parties is None else file.parties.names
     graph = file.graph or GraphSection()
-    parties = graph.topology(names, graphs_beside(scenario)).parties
+    parties = graph.topology(names, graph_files_beside_scenario(scenario)).parties
 
     def writer(position: int) -> Write:
         def write(place: Path) -> tuple[str, str]:
-            with _private(place / "cost.toml") as stream:
+            with _open_private_party_file(place / "cost.toml") as stream:
                 own = {key: rows[position] for key, rows in entries.items()}
                 stream.write(tomli_w.dumps(own))
             return "--cost", "cost.toml"
@@ -294,7 +299,7 @@ def _own_costs(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
     return {name: writer(k) for k, name in enumerate(parties)}
 
 
-def _private(path: Path) -> IO[str]:
+def _open_private_party_file(path: Path) -> IO[str]:
     """Open a new file that only its owner may read."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     return os.fdopen(handle, "w", encoding="utf-8")
@@ -312,7 +317,7 @@ def free_ports_for_parties(count: int) -> list[int]:
     return found
 
 
-def _end(process: BaseProcess) -> None:
+def _end_local_party_process(process: BaseProcess) -> None:
     if process.pid is None:
         return  # it was never started, or ends as soon as it finds itself alone
     if process.is_alive():

@@ -15,40 +15,45 @@ from typing import Any, TypeAlias
 from veilsum.consortium.addresses import Address
 from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import (
-    Assignment,
+    DriverAssignment,
+    DriverOutput,
     GivenUpError,
-    Released,
     rounds_of_a_sum,
 )
-from veilsum.drivers.tap import Tap
+from veilsum.drivers.tap import MachineTap
 from veilsum.errors import NotReadyError, StoreError
 from veilsum.files.ledger import Ledger
 from veilsum.masks.masking import SystemStreams
-from veilsum.net.drop import KEY, Drop, DropFolder, unacknowledged_letters
+from veilsum.net.drop import (
+    KEY,
+    DropFolder,
+    NetworkFileDrop,
+    unacknowledged_drop_letters,
+)
 from veilsum.net.evidence import Evidence, make_evidence
-from veilsum.net.handshake import Limits
+from veilsum.net.handshake import ConnectionLimits
 from veilsum.net.identity import Identity, PartyKeys
-from veilsum.net.links import Network
+from veilsum.net.links import SocketNetwork
 from veilsum.net.relay_tokens import TOKEN_FILE
 from veilsum.net.runner import (
     TRIED,
-    Ending,
-    Links,
+    NeighbourLinks,
+    NetworkRunner,
     Recording,
-    Runner,
-    erase_secrets,
+    RunnerEnding,
+    erase_secrets_of_run_store,
     run_ending_of,
 )
-from veilsum.net.store import RunStore, run_store_has_begun
-from veilsum.net.trust import check_identity
+from veilsum.net.store import NetworkRunStore, run_store_has_begun
+from veilsum.net.trust import check_certified_identity
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.effects import Persist
 from veilsum.protocol.machine import Machine
-from veilsum.protocol.plan import Plan
+from veilsum.protocol.plan import ProtocolPlan
 from veilsum.sums.kinds import question_kind_of
-from veilsum.sums.recipes import PartyWork
+from veilsum.sums.recipes import SumPartyWork
 from veilsum.sums.running import all_epochs_charged, any_epoch_charged
 from veilsum.tables.fingerprints import table_mark
 
@@ -57,7 +62,7 @@ LOG = logging.getLogger("veilsum.net")
 # The key in a run's store of what its data are known by.
 DATA = "data"
 # Runs a coroutine to its end in an event loop of its own.
-Looping: TypeAlias = Callable[[Coroutine[Any, Any, Ending]], Ending]
+Looping: TypeAlias = Callable[[Coroutine[Any, Any, RunnerEnding]], RunnerEnding]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -71,14 +76,14 @@ class EndedRun(Secret):
         was_over: whether the run had ended before this start.
     """
 
-    plan: Plan
-    ending: Ending
+    plan: ProtocolPlan
+    ending: RunnerEnding
     evidence: tuple[Evidence, ...]
     was_over: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Networked(Secret):
+class NetworkedParty(Secret):
     """Takes part in one run of a consortium for the owner of an identity.
 
     Attributes:
@@ -106,7 +111,7 @@ class Networked(Secret):
     drop: DropFolder | None = None
     token: str | None = None
     later: frozenset[str] = frozenset()
-    confirm: Callable[[Assignment], None] | None = None
+    confirm: Callable[[DriverAssignment], None] | None = None
     watch: Callable[[Machine], None] | None = None
     record: Recording | None = None
     looping: Looping = asyncio.run
@@ -115,7 +120,7 @@ class Networked(Secret):
     ledger: Ledger | None = None
 
     def __post_init__(self) -> None:
-        check_identity(self.identity, self.consortium.certificates)
+        check_certified_identity(self.identity, self.consortium.certificates)
         if self.consortium.by_files and self.drop is None:
             raise NotReadyError(
                 "no member of this consortium has an address: all meet through files; "
@@ -138,7 +143,7 @@ class Networked(Secret):
         """Whose part it is."""
         return self.identity.name
 
-    def carry_out(self, assignment: Assignment) -> Released:
+    def carry_out(self, assignment: DriverAssignment) -> DriverOutput:
         """Take part to the end; return what everybody knows then.
 
         Raises:
@@ -147,7 +152,7 @@ class Networked(Secret):
         plan = assignment.plan
         weights = plan.topology.weights
         plan.law.check_deployable(least_weight=float(weights.min()))
-        store = RunStore.open(
+        store = NetworkRunStore.open(
             self.state,
             plan=plan.digest,
             party=self.party,
@@ -165,7 +170,9 @@ class Networked(Secret):
         end = EndedRun(plan=plan, ending=ending, evidence=evidence, was_over=was_over)
         return self._released(end)
 
-    def _ending(self, assignment: Assignment, store: RunStore) -> tuple[Ending, bool]:
+    def _ending(
+        self, assignment: DriverAssignment, store: NetworkRunStore
+    ) -> tuple[RunnerEnding, bool]:
         """Return how the run ended, and whether it had before; else take part first."""
         stored = store.read()
         so_far = run_ending_of(assignment.plan, stored)
@@ -175,10 +182,12 @@ class Networked(Secret):
             LOG.warning(LEDGER_GONE, extra={"ledger": str(self.ledger.path)})
         self._check_way(stored)
         if "closed" in stored:
-            erase_secrets(store)  # it may have been killed before that was done
+            erase_secrets_of_run_store(
+                store
+            )  # it may have been killed before that was done
             if self.drop is not None:
                 self.drop.put(
-                    unacknowledged_letters(store)
+                    unacknowledged_drop_letters(store)
                 )  # somebody may have lost one
             return so_far, True
         _ = assignment.promise  # a search, made while nobody waits for this party
@@ -196,14 +205,14 @@ class Networked(Secret):
             store.write([Persist(DATA, mark)])
         if self.keep is None:
             return self.looping(self._runner(assignment, store).run()), False
-        tap = Tap(assignment.plan, self.party, earlier=self.earlier)
+        tap = MachineTap(assignment.plan, self.party, earlier=self.earlier)
         tap.resume(store.read())
         try:
             return self.looping(self._runner(assignment, store, tap).run()), False
         finally:
             self.keep(tap.transcript())
 
-    def _mark(self, assignment: Assignment) -> bytes:
+    def _mark(self, assignment: DriverAssignment) -> bytes:
         """Return what this party's data are known by during a run, and by nobody else.
 
         What a sum is about is bound to its masks. That is not enough: between two sums
@@ -214,7 +223,7 @@ class Networked(Secret):
         keyed = partial(hmac.digest, key, digest="sha256")
         return (
             table_mark(work.contribution.data, keyed)
-            if isinstance(work, PartyWork)
+            if isinstance(work, SumPartyWork)
             else b""
         )
 
@@ -232,7 +241,7 @@ class Networked(Secret):
                 code="way-changed",
             )
 
-    def _before(self, assignment: Assignment) -> None:
+    def _before(self, assignment: DriverAssignment) -> None:
         """Ask the ledger, then its owner: a refusal now is nobody else's loss."""
         if assignment.check is not None:
             assignment.check(self.party)
@@ -242,18 +251,24 @@ class Networked(Secret):
             assignment.reserve(self.party)
 
     def _runner(
-        self, assignment: Assignment, store: RunStore, tap: Tap | None = None
-    ) -> Runner:
+        self,
+        assignment: DriverAssignment,
+        store: NetworkRunStore,
+        tap: MachineTap | None = None,
+    ) -> NetworkRunner:
         plan, charge = assignment.plan, assignment.charge
         keys = PartyKeys(self.identity, self.consortium.certificates)
         work, record = assignment.works[self.party], self.record
-        if isinstance(work, PartyWork):
+        if isinstance(work, SumPartyWork):
             # The same at every start of this run, for nobody may object twice.
             key = self.identity.derived(b"objections")
             work = replace(work, secret=hmac.digest(key, plan.digest, "sha256"))
         if tap is not None:
-            work, record = tap.on(work), partial(_told, (tap.note, record))
-        return Runner(
+            work, record = (
+                tap.on(work),
+                partial(_tell_party_listeners, (tap.note, record)),
+            )
+        return NetworkRunner(
             machine=Machine(
                 plan,
                 self.party,
@@ -270,16 +285,20 @@ class Networked(Secret):
             record=record,
         )
 
-    def _links(self, plan: Plan, store: RunStore) -> Callable[..., Links]:
+    def _links(
+        self, plan: ProtocolPlan, store: NetworkRunStore
+    ) -> Callable[..., NeighbourLinks]:
         who = self.identity, self.consortium
         if self.drop is not None:
-            return partial(Drop, *who, plan=plan, store=store, folder=self.drop)
-        limits = Limits(max_frame=plan.codec.max_frame)
+            return partial(
+                NetworkFileDrop, *who, plan=plan, store=store, folder=self.drop
+            )
+        limits = ConnectionLimits(max_frame=plan.codec.max_frame)
         limits = limits.within(plan.policy.deadline)
         if self.consortium.study:
             limits = limits.among_questions()
         return partial(
-            Network,
+            SocketNetwork,
             *who,
             plan=plan.digest,
             limits=limits,
@@ -288,16 +307,16 @@ class Networked(Secret):
             later=self.later,
         )
 
-    def _released(self, end: EndedRun) -> Released:
+    def _released(self, end: EndedRun) -> DriverOutput:
         ending = end.ending
         if ending.finish is None:
-            reason = _reason(ending, self._shown(ending))
+            reason = _reason_party_run_ended(ending, self._shown(ending))
             assert ending.abort is not None
             code = ending.abort.code or "given-up"
             raise GivenUpError({self.party: reason}, ending.sums, end=end, code=code)
         sums = len(ending.sums)
         rounds = int(ending.notes["rounds"]) or sums * rounds_of_a_sum(end.plan)
-        return Released(
+        return DriverOutput(
             sums=ending.sums,
             answer=ending.finish.result,
             members=ending.finish.parties,
@@ -307,7 +326,7 @@ class Networked(Secret):
             end=end,
         )
 
-    def _shown(self, ending: Ending) -> str:
+    def _shown(self, ending: RunnerEnding) -> str:
         """Say whether anything masked left this party, as far as that is known here."""
         ledger = self.ledger
         if ending.charged:
@@ -320,7 +339,7 @@ class Networked(Secret):
         return UNKNOWN if ending.abort.reason == "stale" else NOTHING_SHOWN
 
 
-def _told(
+def _tell_party_listeners(
     whom: Iterable[Recording | None], what: str, detail: Any, peer: str | None
 ) -> None:
     """Tell all who want to know what happens."""
@@ -375,7 +394,7 @@ LEFT = {
 }
 
 
-def _reason(ending: Ending, shown: str) -> tuple[str, str]:
+def _reason_party_run_ended(ending: RunnerEnding, shown: str) -> tuple[str, str]:
     """Return why a run ended without an answer, what that means, and what to do."""
     abort = ending.abort
     assert abort is not None

@@ -25,14 +25,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta
 
 from veilsum.consortium.consortium import Consortium
-from veilsum.consortium.kinds import headings
+from veilsum.consortium.kinds import question_section_headings
 from veilsum.consortium.sections import PolicySection, RulesSection
 from veilsum.errors import InvalidInputError, InvalidScenarioError
-from veilsum.files.scenarios import read_toml
+from veilsum.files.scenarios import read_toml_file
 from veilsum.locale import phrase
 from veilsum.numbers.arrays import listed_names, nearest_name
-from veilsum.reading import Names, Section, Whole, read
-from veilsum.sums.kinds import agreed_job, agreed_question_of
+from veilsum.reading import Names, Section, Whole, read_section
+from veilsum.sums.kinds import agreed_question_of, agreed_sum_job
 from veilsum.sums.wording import exact_number_words
 from veilsum.surveys.terms import MINIMUM_GUESTS
 from veilsum.tables.derived import FORMS, DerivedColumn
@@ -43,7 +43,7 @@ FILE_NAME = "veilsum.toml"
 MOST_BYTES = 1 << 20
 
 KNOWN: Mapping[str, Callable[[], tuple[str, ...]]] = {
-    "jobs": headings,
+    "jobs": question_section_headings,
     "functions": lambda: FORMS,
 }
 
@@ -183,8 +183,8 @@ class OwnRules:
         asked: dict[str, tuple[str, ...]] = {
             "jobs": (question.heading,),
             "organisers": (consortium.organiser,),
-            "columns": columns_asked(consortium),
-            "functions": functions_asked(consortium),
+            "columns": columns_own_rules_meet(consortium),
+            "functions": functions_asked_of_party(consortium),
         }
         for key, found in asked.items():
             allowed = getattr(self, key)
@@ -214,7 +214,7 @@ class OwnRules:
         return f"{found} ({self.source or f'no {FILE_NAME}'})"
 
     def _on_constants(self, consortium: Consortium) -> Iterator[str]:
-        aimed = constants_asked(consortium)
+        aimed = constants_own_rules_meet(consortium)
         if not aimed or self.allows_constants(consortium):
             return
         yield (
@@ -229,7 +229,7 @@ class OwnRules:
         floors = {**(usual_own_rules() if alone else {}), **self.floors}
         for name, value in rules_in_force(consortium).items():
             if name in floors and is_rule_weaker(name, value, floors[name]):
-                bound = _bound(name, floors[name])
+                bound = _own_rule_bound_words(name, floors[name])
                 if name in self.floors:
                     yield (
                         f"{name} is {bound} by [floors]; this file has "
@@ -275,7 +275,11 @@ class OwnRules:
             ),
             constants,
             *(
-                say("own_rules.floor", name=name, bound=_bound(name, value))
+                say(
+                    "own_rules.floor",
+                    name=name,
+                    bound=_own_rule_bound_words(name, value),
+                )
                 for name, value in self.floors.items()
             ),
         )
@@ -288,9 +292,9 @@ def read_own_rules(path: str | Path) -> OwnRules:
         InvalidScenarioError: it cannot be read: a rule that nobody understands would
             be a rule that nobody keeps.
     """
-    table = read_toml(Path(path), most_bytes=MOST_BYTES)
+    table = read_toml_file(Path(path), most_bytes=MOST_BYTES)
     try:
-        file = read(table, OwnFile, "the file of own rules")
+        file = read_section(table, OwnFile, "the file of own rules")
         for key, names in KNOWN.items():
             known = names()
             for name in getattr(file, key) or ():
@@ -315,14 +319,14 @@ def own_rules_in(folder: Path, given: Path | None = None) -> OwnRules:
     return read_own_rules(path)
 
 
-def columns_asked(consortium: Consortium) -> tuple[str, ...]:
-    job = agreed_job(consortium)
+def columns_own_rules_meet(consortium: Consortium) -> tuple[str, ...]:
+    job = agreed_sum_job(consortium)
     return () if job is None else job.schema.names
 
 
 def derived_columns_asked(consortium: Consortium) -> tuple[DerivedColumn, ...]:
     """Return the derived columns that a question uses."""
-    job = agreed_job(consortium)
+    job = agreed_sum_job(consortium)
     return () if job is None else job.schema.derived
 
 
@@ -335,19 +339,19 @@ def own_rule_allowing_constants(consortium: Consortium) -> str:
     )
 
 
-def constants_asked(consortium: Consortium) -> tuple[str, ...]:
+def constants_own_rules_meet(consortium: Consortium) -> tuple[str, ...]:
     """Return recodings of numbers among the columns of a question."""
-    job = agreed_job(consortium)
+    job = agreed_sum_job(consortium)
     asked = None if job is None else job.question
     return () if asked is None else asked.constants
 
 
-def functions_asked(consortium: Consortium) -> tuple[str, ...]:
+def functions_asked_of_party(consortium: Consortium) -> tuple[str, ...]:
     """Return the forms of the derived columns that a question uses, each once."""
     return tuple(dict.fromkeys(one.form for one in derived_columns_asked(consortium)))
 
 
-def _bound(name: str, value: Value) -> str:
+def _own_rule_bound_words(name: str, value: Value) -> str:
     if isinstance(value, bool):
         return "true or false" if value else "false"
     return f"{STRICTER[name]} {exact_number_words(value)}"

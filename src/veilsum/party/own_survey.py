@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from veilsum.consortium.consortium import Consortium
-from veilsum.drivers.driver import Assignment, Driver, GivenUpError, Released
+from veilsum.drivers.driver import Driver, DriverAssignment, DriverOutput, GivenUpError
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
-from veilsum.files.safe_read import contents
+from veilsum.files.safe_read import read_file_contents
 from veilsum.locale import phrase
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret, hide_secrets_in_errors
 from veilsum.protocol.effects import Emission
 from veilsum.sums.kinds import resolve_agreed_question
-from veilsum.surveys.delegate import DelegateStore, masked_sums
+from veilsum.surveys.delegate import SurveyDelegateStore, survey_masked_sums
 from veilsum.surveys.question import SurveyRecipe, SurveyResult
-from veilsum.surveys.submission import Submission, longest_submission
+from veilsum.surveys.submission import SurveySubmission, longest_submission
 from veilsum.surveys.survey_set import SurveySet, closed_survey_set, read_submissions
 from veilsum.surveys.terms import SurveyTerms, survey_terms
 from veilsum.surveys.words import guest_names_in_words, guests_by_member
@@ -37,7 +37,7 @@ STORE, SUBMISSIONS = "surveys.store", "submissions.jsonl"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Bound(Secret):
+class OwnSurveyDriver(Secret):
     """A driver that commits a delegate to a set before masked numbers leave it.
 
     By then all members hold the same file, and so the same set: a delegate that learns
@@ -56,7 +56,7 @@ class Bound(Secret):
     def party(self) -> str | None:
         return self.inner.party
 
-    def carry_out(self, assignment: Assignment) -> Released:
+    def carry_out(self, assignment: DriverAssignment) -> DriverOutput:
         """Go through to the end; raise where the set cannot be written down."""
 
         def charge(party: str, emission: Emission, sums: Sequence[Array[Any]]) -> None:
@@ -93,7 +93,7 @@ class OwnSurvey(Secret):
         return survey_terms(self.consortium)
 
     @cached_property
-    def submissions(self) -> tuple[Submission, ...]:
+    def submissions(self) -> tuple[SurveySubmission, ...]:
         """What the host has handed out; each of them is whole and its guest's own."""
         survey, path = self.survey, self.folder / SUBMISSIONS
         if survey.set is None:
@@ -103,7 +103,9 @@ class OwnSurvey(Secret):
                 code="survey-still-open",
             )
         most = (longest_submission(survey) + 1) * len(survey.guests)
-        return read_submissions(contents(path, most, InvalidInputError), survey)
+        return read_submissions(
+            read_file_contents(path, most, InvalidInputError), survey
+        )
 
     @cached_property
     def set(self) -> SurveySet:
@@ -148,10 +150,10 @@ class OwnSurvey(Secret):
             own = asked.recipe.contribution(
                 party,
                 shares=lambda: store.add_up(survey, party, self.submissions),
-                masked=masked_sums(survey, self.submissions),
+                masked=survey_masked_sums(survey, self.submissions),
             )
 
-            bound = Bound(
+            bound = OwnSurveyDriver(
                 driver,
                 bind=lambda: store.commit(survey, party, self.submissions),
                 finish=lambda: store.finish(survey),
@@ -159,7 +161,7 @@ class OwnSurvey(Secret):
             terms = replace(asked.terms, driver=bound)
             return asked.recipe.run({party: own}, terms)
 
-    def _store(self) -> DelegateStore:
+    def _store(self) -> SurveyDelegateStore:
         path = self.folder / STORE
         if not path.exists():
             raise InvalidInputError(
@@ -168,9 +170,9 @@ class OwnSurvey(Secret):
                 "made it",
                 code="survey-store-missing",
             )
-        return DelegateStore.open(path)
+        return SurveyDelegateStore.open(path)
 
-    def _examine(self, store: DelegateStore, party: str) -> None:
+    def _examine(self, store: SurveyDelegateStore, party: str) -> None:
         """Make every check at home; one that joins again is told how it ended."""
         known = (self.survey.digest, self.set.digest)
         over = known in {(one.survey, one.set) for one in store.answered()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 
-from veilsum.consortium.kinds import BUILT_IN, headings
+from veilsum.consortium.kinds import BUILT_IN, question_section_headings
 from veilsum.locale import catalogue
 
 LOADED = (
@@ -26,4 +26,4 @@ for module in LOADED:
         import_module(module)
 for part in ("sums", "consent"):
     catalogue("en", part)
-headings()  # looks up what other distributions offer
+question_section_headings()  # looks up what other distributions offer

@@ -22,13 +22,13 @@ def party_process_context() -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     multiprocessing.set_forkserver_preload(["veilsum.party.preloaded"])
-    with _deaf():
+    with _start_party_deaf_to_ctrl_c():
         forkserver.ensure_running()  # it loads while others prepare what to run
     return multiprocessing.get_context("forkserver")
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _start_party_deaf_to_ctrl_c() -> Iterator[None]:
     """Let processes be made that Ctrl-C says nothing to: who made them ends them.
 
     A terminal tells all of them, also those that have loaded half of what they need.

@@ -21,28 +21,28 @@ import numpy as np
 
 from veilsum import __version__
 from veilsum.consortium.consortium import Consortium
-from veilsum.drivers.driver import Assignment, Released
+from veilsum.drivers.driver import DriverAssignment, DriverOutput
 from veilsum.errors import InvalidInputError, VeilsumError
-from veilsum.files.output import as_json
-from veilsum.locale import without_words
+from veilsum.files.output import as_strict_json
+from veilsum.locale import values_without_locale_words
 from veilsum.net.receipt import (
-    Finding,
     Receipt,
+    ReceiptFinding,
     check_receipt_fields,
     finding_for_each_receipt,
-    keyed_digest,
+    keyed_receipt_digest,
     read_signed_file_as,
+    receipt_sums_digest,
     receipts_agree,
     receipts_promise_alike,
-    sums_digest,
 )
 from veilsum.numbers.arrays import Array, Vector, listed_names
 from veilsum.party.checks import AtHomeError, HomeDriver
 from veilsum.party.consent import consent_to
-from veilsum.protocol.plan import Plan
+from veilsum.protocol.plan import ProtocolPlan
 from veilsum.sums.kinds import Asked, agreed_question_of, resolve_agreed_question
 from veilsum.sums.recipes import next_request
-from veilsum.sums.running import JobResult
+from veilsum.sums.running import SumJobResult
 
 # The file of sums that join keeps beside a result, for members alone.
 SUMS, SUMS_FORMAT = "sums.json", "veilsum sums 1"
@@ -60,21 +60,21 @@ def replay_sums_file(sums: Sequence[Array[Any]]) -> bytes:
         else numbers.tolist()
         for numbers in sums
     ]
-    return (as_json({"format": SUMS_FORMAT, "sums": plain}) + "\n").encode()
+    return (as_strict_json({"format": SUMS_FORMAT, "sums": plain}) + "\n").encode()
 
 
 def read_sums_to_replay(path: Path) -> tuple[Array[Any], ...]:
-    return read_signed_file_as(path, "a file of sums", _sums_from)
+    return read_signed_file_as(path, "a file of sums", _replayed_sums_from)
 
 
-def _sums_from(table: Any) -> tuple[Array[Any], ...]:
+def _replayed_sums_from(table: Any) -> tuple[Array[Any], ...]:
     fields = {"sums": (lambda value: isinstance(value, list), "a list of sums")}
     return tuple(
-        map(_numbers, check_receipt_fields(table, SUMS_FORMAT, fields)["sums"])
+        map(_replayed_numbers, check_receipt_fields(table, SUMS_FORMAT, fields)["sums"])
     )
 
 
-def _numbers(given: Any) -> Array[Any]:
+def _replayed_numbers(given: Any) -> Array[Any]:
     kinds = set(map(type, given)) if isinstance(given, list) else {None}
     if kinds == {str}:
         return np.array([int(one) for one in given], dtype=object)
@@ -87,10 +87,10 @@ def _numbers(given: Any) -> Array[Any]:
 
 def read_plain_result(path: Path) -> dict[str, Any]:
     """Return all that a result file says."""
-    return read_signed_file_as(path, "a result", _plain_from)
+    return read_signed_file_as(path, "a result", _replayed_result_from)
 
 
-def _plain_from(table: Any) -> dict[str, Any]:
+def _replayed_result_from(table: Any) -> dict[str, Any]:
     seal = table.get("seal") if isinstance(table, dict) else None
     if not isinstance(seal, str) or len(seal) != 128:
         raise InvalidInputError(
@@ -102,13 +102,13 @@ def _plain_from(table: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Replayed:
+class PartyReplayDriver:
     """A driver that hands out what was released before."""
 
-    released: Released
+    released: DriverOutput
     party: str = "nobody"
 
-    def carry_out(self, assignment: Assignment) -> Released:
+    def carry_out(self, assignment: DriverAssignment) -> DriverOutput:
         """Return what is known, if it could have come of this."""
         size = assignment.plan.size
         for number, one in enumerate(self.released.sums, start=1):
@@ -121,13 +121,13 @@ class Replayed:
         return self.released
 
 
-def replay(
+def replay_released_sums(
     consortium: Consortium,
     *,
     sums: tuple[Array[Any], ...],
     members: tuple[str, ...],
     answer: Vector | None = None,
-) -> JobResult:
+) -> SumJobResult:
     """Return what the sums of a run come to.
 
     Args:
@@ -156,18 +156,21 @@ def replay(
         raise InvalidInputError(
             "there is no sum, and the answer follows from sums", code="no-sums"
         )
-    released = Released(
+    released = DriverOutput(
         sums=sums, answer=answer, members=members, rounds=0, bytes=0, sum_of_masks=None
     )
     _, kind = agreed_question_of(consortium)
-    return kind.run_without_data(asked, Replayed(released))
+    return kind.run_without_data(asked, PartyReplayDriver(released))
 
 
 def agreed_findings(
     receipts: Sequence[Receipt], consortium: Consortium
-) -> Iterator[Finding]:
+) -> Iterator[ReceiptFinding]:
     """Yield whether receipts say what follows from the consortium file alone."""
-    asked, members = resolve_agreed_question(consortium), _members(receipts, consortium)
+    asked, members = (
+        resolve_agreed_question(consortium),
+        _replayed_members(receipts, consortium),
+    )
     plan = plan_to_replay(consortium, asked)
     wrong = (one.party for one in receipts if one.plan != plan.digest.hex())
     yield finding_for_each_receipt("the plan is the file's", receipts, wrong)
@@ -183,11 +186,11 @@ def agreed_findings(
     first = asked.recipe.release(())
     times = 0 if asked.recipe.round_size else len(receipts[0].epochs)
     promise = asked.recipe.stated(asked.terms.promise(members), [first] * times)
-    told = _numbers_of(_json(promise))
+    told = _replayed_guarantee_numbers(_replayed_guarantee_json(promise))
     wrong = (
         one.party
         for one in receipts
-        if not receipts_promise_alike(_numbers_of(one.guarantee), told)
+        if not receipts_promise_alike(_replayed_guarantee_numbers(one.guarantee), told)
     )
     yield finding_for_each_receipt("the guarantee is the file's", receipts, wrong)
     shown = asked.recipe.shown(members, [first] * times)
@@ -203,7 +206,7 @@ def agreed_findings(
     )
 
 
-def _members(
+def _replayed_members(
     receipts: Sequence[Receipt], consortium: Consortium
 ) -> tuple[str, ...] | None:
     """Return who took part, in the file's order; None if they could not have."""
@@ -212,7 +215,7 @@ def _members(
     return found if consortium.refusal(frozenset(found)) is None else None
 
 
-def plan_to_replay(consortium: Consortium, asked: Asked) -> Plan:
+def plan_to_replay(consortium: Consortium, asked: Asked) -> ProtocolPlan:
     try:
         _, kind = agreed_question_of(consortium)
         kind.run_without_data(asked, HomeDriver("nobody"))
@@ -221,11 +224,11 @@ def plan_to_replay(consortium: Consortium, asked: Asked) -> Plan:
     raise AssertionError("a run at home never comes to an answer")
 
 
-def _json(promise: Any) -> dict[str, Any]:
-    return without_words(json.loads(as_json(promise.to_dict())))
+def _replayed_guarantee_json(promise: Any) -> dict[str, Any]:
+    return values_without_locale_words(json.loads(as_strict_json(promise.to_dict())))
 
 
-def _numbers_of(promise: Mapping[str, Any]) -> dict[str, Any]:
+def _replayed_guarantee_numbers(promise: Mapping[str, Any]) -> dict[str, Any]:
     """Return a guarantee without what each sum was about: that follows from sums."""
     return {k: one for k, one in promise.items() if k not in {"released", "limits"}}
 
@@ -236,7 +239,7 @@ def result_findings(
     *,
     result: Mapping[str, Any],
     sums: tuple[Array[Any], ...],
-) -> Iterator[Finding]:
+) -> Iterator[ReceiptFinding]:
     """Yield whether all that a member's result file says follows from signed sums.
 
     Args:
@@ -248,26 +251,28 @@ def result_findings(
     seal = bytes.fromhex(result["seal"])
     if sums:
         signed = [one for one in receipts if one.sums]
-        digest = sums_digest(sums, seal)
+        digest = receipt_sums_digest(sums, seal)
         wrong = [one.party for one in signed or receipts if one.sums != digest]
         yield finding_for_each_receipt(
             "the sums are the signed ones", signed or receipts, wrong
         )
         if wrong:
             return  # nobody has to find anything in these
-    members = _members(receipts, consortium)
+    members = _replayed_members(receipts, consortium)
     if members is None:
         return
     try:
         answer = None if sums else np.array(result.get("minimiser"), dtype=np.float64)
-        found = replay(consortium, sums=sums, members=members, answer=answer)
-        again = json.loads(as_json(found.to_dict()))
+        found = replay_released_sums(
+            consortium, sums=sums, members=members, answer=answer
+        )
+        again = json.loads(as_strict_json(found.to_dict()))
         shown = found.shown
     except UNSOUND as error:
         words = "a result follows from the sums and the file"
-        yield Finding(words, good=False, detail=str(error))
+        yield ReceiptFinding(words, good=False, detail=str(error))
         return
-    digest = keyed_digest(found.answer, seal)
+    digest = keyed_receipt_digest(found.answer, seal)
     wrong = [one.party for one in receipts if one.result != digest]
     yield finding_for_each_receipt(
         "the answer that follows is the signed one", receipts, wrong
@@ -278,14 +283,16 @@ def result_findings(
     wrong = [
         one.party
         for one in receipts
-        if not receipts_promise_alike(one.guarantee, without_words(again["guarantee"]))
+        if not receipts_promise_alike(
+            one.guarantee, values_without_locale_words(again["guarantee"])
+        )
     ]
     yield finding_for_each_receipt("the guarantee is what follows", receipts, wrong)
     keys = sorted((again.keys() | result.keys()) - OWN)
-    odd = [key for key in keys if not _equal(key, again, result)]
+    odd = [key for key in keys if not _replayed_answers_equal(key, again, result)]
     version = sorted({one.version for one in receipts} - {__version__})
     hint = f" (written by version {listed_names(version)}, this is {__version__})"
-    yield Finding(
+    yield ReceiptFinding(
         "everything in the result file follows from the sums",
         good=not odd,
         detail=f"not {listed_names(odd)}{hint if version else ''}"
@@ -294,11 +301,13 @@ def result_findings(
     )
 
 
-def _equal(key: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _replayed_answers_equal(
+    key: str, one: Mapping[str, Any], other: Mapping[str, Any]
+) -> bool:
     if key not in one or key not in other:
         return False
     if key == "guarantee":
         return receipts_promise_alike(
-            *(without_words(each[key]) for each in (one, other))
+            *(values_without_locale_words(each[key]) for each in (one, other))
         )
     return receipts_agree(one[key], other[key])

@@ -1,9 +1,9 @@
 """Taking part in a run: prepared first, then carried out.
 
-`prepare_run` reads, checks and resolves everything that the consortium file and the
-party's own files determine, and sends nothing. `PreparedRun.run` shows the page, and
-takes part once somebody has agreed. The command, Python, a party that stays up and a
-study all go this way.
+`prepare_party_run` reads, checks and resolves everything that the consortium file and
+the party's own files determine, and sends nothing. `PreparedRun.run` shows the page,
+and takes part once somebody has agreed. The command, Python, a party that stays up and
+a study all go this way.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from typing import Any, TypeAlias
 from veilsum import __version__
 from veilsum.consortium.addresses import Address
 from veilsum.consortium.consortium import Consortium
-from veilsum.drivers.driver import Assignment, GivenUpError
+from veilsum.drivers.driver import DriverAssignment, GivenUpError
 from veilsum.errors import InvalidInputError, OutputError, WaitingError
 from veilsum.files.consortiums import read_agreement, write_consortium
 from veilsum.files.ledger import Ledger, open_ledger
-from veilsum.files.output import as_json, prepare_folder, write_files
-from veilsum.files.safe_read import contents
+from veilsum.files.output import as_strict_json, prepare_output_folder, write_files
+from veilsum.files.safe_read import read_file_contents
 from veilsum.locale import phrase
 from veilsum.net.drop import DropFolder
 from veilsum.net.evidence import Evidence
 from veilsum.net.identity import Identity
 from veilsum.net.receipt import (
     Receipt,
-    keyed_digest,
+    keyed_receipt_digest,
     make_receipt,
     read_receipt,
-    sums_digest,
+    receipt_sums_digest,
 )
 from veilsum.net.relay_tokens import own_token
-from veilsum.net.runner import Ending
+from veilsum.net.runner import RunnerEnding
 from veilsum.net.transcript_file import earlier_transcript, write_transcript
 from veilsum.numbers.secrets import Secret
 from veilsum.party.checks import (
@@ -53,20 +53,20 @@ from veilsum.party.cuts import ChosenCut
 from veilsum.party.inputs import (
     TABLE_AND_LEDGER,
     OwnPart,
-    OwnTable,
+    PartyTableInput,
     party_contribution,
 )
-from veilsum.party.networked import EndedRun, Looping, Networked
+from veilsum.party.networked import EndedRun, Looping, NetworkedParty
 from veilsum.party.own_rules import OwnRules, own_rules_in
 from veilsum.party.replay import SUMS, replay_sums_file
 from veilsum.party.run_status import ENDING, EventFeed, Listener, RunStatus, StatusFile
-from veilsum.party.short_page import Part, Standing
+from veilsum.party.short_page import ConsentPart, Standing
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.messages import Quit
 from veilsum.protocol.phases import ABORTED, FINISHED
 from veilsum.showing import Renderable, Rendering
-from veilsum.sums.running import JobResult
+from veilsum.sums.running import SumJobResult
 
 _say = partial(phrase, "consent")
 # Shown the page; returns True, and nothing else that is true, to take part.
@@ -107,7 +107,7 @@ class Joined(Renderable):
             file and no receipt.
     """
 
-    result: JobResult
+    result: SumJobResult
     receipt: Receipt
     evidence: tuple[Evidence, ...]
     seal: bytes
@@ -127,7 +127,7 @@ class Joined(Renderable):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Inputs(Secret):
+class PartyInputs(Secret):
     """A party's own side of a run, or of a study.
 
     Attributes:
@@ -177,13 +177,13 @@ class Inputs(Secret):
         self, identity: Identity, agreed: Consortium
     ) -> AbstractContextManager[Ledger]:
         default = identity.key_file.with_name(f"{identity.name}.ledger")
-        return own_ledger(self.ledger or default, agreed)
+        return own_party_ledger(self.ledger or default, agreed)
 
 
-def prepare_run(
+def prepare_party_run(
     consortium: Consortium,
     identity: Identity,
-    inputs: Inputs,
+    inputs: PartyInputs,
     *,
     page: Consent | None = None,
     later: frozenset[str] = frozenset(),
@@ -195,13 +195,13 @@ def prepare_run(
         identity: of the party.
         inputs: the party's own side.
         page: the shared half of the page, where it is known; by default made here.
-        later: runs of later questions of the same study; see `Networked`.
+        later: runs of later questions of the same study; see `NetworkedParty`.
 
     Raises:
         InvalidInputError: this party cannot take part with these inputs.
     """
     if inputs.out is not None:
-        _check_out(prepare_folder(inputs.out), consortium, identity)
+        _check_party_out_folder(prepare_output_folder(inputs.out), consortium, identity)
     own = inputs.rules_of(identity)
     own.check(consortium, alone=inputs.alone)
     part = party_contribution(
@@ -211,7 +211,7 @@ def prepare_run(
     if consortium.relays is not None and inputs.drop is None:
         beside = identity.key_file.parent
         token = own_token(consortium.relays, inputs.relay_token, beside)
-    driver = Networked(
+    driver = NetworkedParty(
         identity=identity,
         consortium=consortium,
         state=inputs.state or run_state_file(identity, consortium.run),
@@ -242,11 +242,11 @@ class PreparedRun(Secret):
         inputs: everything else that the party chose.
     """
 
-    driver: Networked
+    driver: NetworkedParty
     part: OwnPart
     own: OwnRules
     page: Consent
-    inputs: Inputs
+    inputs: PartyInputs
 
     def run(
         self,
@@ -272,7 +272,7 @@ class PreparedRun(Secret):
         """
         driver, inputs, out = self.driver, self.inputs, self.inputs.out
         agreed, identity = driver.consortium, driver.identity
-        if isinstance(self.part, OwnTable) and self.part.chosen is None:
+        if isinstance(self.part, PartyTableInput) and self.part.chosen is None:
             with inputs.open_ledger(identity, agreed) as ledger:
                 part = self.part.on_cut(ledger, identity.name)
                 inputs = replace(inputs, ledger=ledger)
@@ -291,7 +291,7 @@ class PreparedRun(Secret):
         listeners = (writer,) if on_event is None else (writer, on_event)
         feed = EventFeed(agreed.run, identity.name, *listeners)
 
-        def confirm(task: Assignment) -> None:
+        def confirm(task: DriverAssignment) -> None:
             page = self._page(task, charged)
             answer = consent(page)
             # Not what is merely true, as a coroutine is that nobody awaits.
@@ -322,15 +322,15 @@ class PreparedRun(Secret):
                 ledger=charged,
             )
             try:
-                with _warned(agreed, ledger):
+                with _warn_party_of_similar_files(agreed, ledger):
                     result = self.part.run(driver, ledger)
             except BaseException as error:
-                _tell_failure(error, feed, out)
+                _tell_party_run_failure(error, feed, out)
                 raise
-        found = conclude_run(driver, result, self.page, feed, out)
+        found = conclude_party_run(driver, result, self.page, feed, out)
         return replace(found, cut=getattr(self.part, "chosen", None))
 
-    def _page(self, task: Assignment, ledger: Ledger | None) -> Consent:
+    def _page(self, task: DriverAssignment, ledger: Ledger | None) -> Consent:
         """Return what its owner agrees to: all of it was checked by now."""
         agreed, name, plan = self.driver.consortium, self.driver.party, task.plan
         near = agreed.topology.neighbours(name)
@@ -349,11 +349,11 @@ class PreparedRun(Secret):
             ledger=ledger,
             most=self.page.facts["numbers"][1],
         )
-        own = Part("your_place", tuple(place)), *yours
+        own = ConsentPart("your_place", tuple(place)), *yours
         return replace(self.page, own=own, standing=Standing(looked=True))
 
 
-class Halting:
+class PartyRunHalting:
     """Runs a coroutine in an event loop of this thread; another thread may end it."""
 
     def __init__(self) -> None:
@@ -361,7 +361,7 @@ class Halting:
         self._halted = False
         self._cancel: Callable[[], object] | None = None
 
-    def run(self, work: Coroutine[Any, Any, Ending]) -> Ending:
+    def run(self, work: Coroutine[Any, Any, RunnerEnding]) -> RunnerEnding:
         """Run it to its end.
 
         Raises:
@@ -369,7 +369,9 @@ class Halting:
         """
         return asyncio.run(self._until_halted(work))
 
-    async def _until_halted(self, work: Coroutine[Any, Any, Ending]) -> Ending:
+    async def _until_halted(
+        self, work: Coroutine[Any, Any, RunnerEnding]
+    ) -> RunnerEnding:
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
         with self._lock:
             self._cancel = partial(loop.call_soon_threadsafe, task.cancel)
@@ -392,7 +394,9 @@ class Halting:
 
 
 @contextmanager
-def _warned(consortium: Consortium, ledger: Ledger) -> Iterator[None]:
+def _warn_party_of_similar_files(
+    consortium: Consortium, ledger: Ledger
+) -> Iterator[None]:
     """Add to a refusal which files differ from this one in bounds only."""
     try:
         yield
@@ -404,7 +408,9 @@ def _warned(consortium: Consortium, ledger: Ledger) -> Iterator[None]:
         raise
 
 
-def _tell_failure(error: BaseException, feed: EventFeed, out: Path | None) -> None:
+def _tell_party_run_failure(
+    error: BaseException, feed: EventFeed, out: Path | None
+) -> None:
     """Write down and report how a run ended without an answer, or stopped."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, GivenUpError):
@@ -414,14 +420,14 @@ def _tell_failure(error: BaseException, feed: EventFeed, out: Path | None) -> No
             awaited = error.names if isinstance(error, WaitingError) else ()
             feed.tell("stopped", names=awaited)
         return
-    _write_evidence(cause.end, feed, out)
+    _write_party_evidence(cause.end, feed, out)
     # The one word that the others are told.
     reason = cause.end.ending.abort.reason
     word = "refused" if reason in Quit.refusals else reason
     feed.tell("done", phase=ABORTED, reason=word)
 
 
-def _write_evidence(end: EndedRun, feed: EventFeed, out: Path | None) -> None:
+def _write_party_evidence(end: EndedRun, feed: EventFeed, out: Path | None) -> None:
     for found in end.evidence:
         path = ""
         if out is not None:
@@ -430,21 +436,21 @@ def _write_evidence(end: EndedRun, feed: EventFeed, out: Path | None) -> None:
         feed.tell("evidence", names=(found.party,), file=path)
 
 
-def conclude_run(
-    driver: Networked,
-    result: JobResult,
+def conclude_party_run(
+    driver: NetworkedParty,
+    result: SumJobResult,
     page: Consent,
     feed: EventFeed,
     out: Path | None,
 ) -> Joined:
     """Sign a receipt of a run that has an answer, and write everything down."""
     end: EndedRun = result.released.end
-    _write_evidence(end, feed, out)
+    _write_party_evidence(end, feed, out)
     finish = end.ending.finish
     assert finish is not None
     found = Joined(
         result=result,
-        receipt=receipt_of(driver, result, page),
+        receipt=receipt_of_party_run(driver, result, page),
         evidence=end.evidence,
         seal=finish.seal,
         signed_by=tuple(name for name in finish.parties if name in finish.signatures),
@@ -452,7 +458,7 @@ def conclude_run(
     )
     if out is not None:
         files = {
-            "result.json": as_json(found.to_dict()).encode(),
+            "result.json": as_strict_json(found.to_dict()).encode(),
             "receipt.json": found.receipt.to_json().encode(),
         }
         write_files(out, files)
@@ -462,14 +468,16 @@ def conclude_run(
     return found
 
 
-def receipt_of(driver: Networked, result: JobResult, page: Consent) -> Receipt:
+def receipt_of_party_run(
+    driver: NetworkedParty, result: SumJobResult, page: Consent
+) -> Receipt:
     """Return this party's signed receipt of a run that has an answer."""
     end: EndedRun = result.released.end
     ending, plan, finish = end.ending, end.plan, end.ending.finish
     assert finish is not None
     near = plan.topology.neighbours(driver.party)
     shown = [one.digest for one in end.evidence]
-    sums = sums_digest(ending.sums, finish.seal) if ending.sums else ""
+    sums = receipt_sums_digest(ending.sums, finish.seal) if ending.sums else ""
     return make_receipt(
         driver.identity,
         run=driver.consortium.run,
@@ -480,7 +488,7 @@ def receipt_of(driver: Networked, result: JobResult, page: Consent) -> Receipt:
         lost=list(ending.lost),
         epochs=list(ending.epochs),
         confirmed=[name for name in near if name in finish.parties],
-        result=keyed_digest(finish.result, finish.seal),
+        result=keyed_receipt_digest(finish.result, finish.seal),
         released=result.shown,
         guarantee=result.guarantee.to_dict(),
         started=ending.notes["began"],
@@ -496,11 +504,13 @@ def run_state_file(identity: Identity, run: str) -> Path:
     return identity.key_file.with_name(f"{identity.name}-{run[-8:]}.run")
 
 
-def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
+def _check_party_out_folder(
+    folder: Path, agreed: Consortium, identity: Identity
+) -> None:
     """Refuse a folder with another run's page or receipt: it would be overwritten."""
     path = folder / PAGE
     if path.exists():
-        text = contents(path, MOST_BYTES, OutputError)
+        text = read_file_contents(path, MOST_BYTES, OutputError)
         try:
             run = json.loads(text)["shared"]["run"]
         except (ValueError, KeyError, TypeError):
@@ -528,7 +538,7 @@ def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
         )
 
 
-def own_ledger(
+def own_party_ledger(
     given: Ledger | Path, agreed: Consortium
 ) -> AbstractContextManager[Ledger]:
     """Open this party's ledger; a new one keeps to what was agreed here first."""
@@ -547,7 +557,7 @@ def own_ledger(
 
 def keep_consortium_file(folder: Path, agreed: Consortium) -> Path:
     """Keep a copy of the consortium file beside the result, which needs it."""
-    file = prepare_folder(folder) / "consortium.toml"
+    file = prepare_output_folder(folder) / "consortium.toml"
     if file.exists() and read_agreement(file).digest != agreed.digest:
         file.unlink()  # of another file under this run's name
     if not file.exists():

@@ -25,11 +25,11 @@ import msgspec
 
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.output import write_files
-from veilsum.files.safe_read import contents
+from veilsum.files.safe_read import read_file_contents
 from veilsum.protocol.losing import withheld_words
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.phases import ABORTED, GREETING
-from veilsum.protocol.plan import Policy
+from veilsum.protocol.plan import ProtocolPolicy
 
 LOG = logging.getLogger("veilsum.net")
 
@@ -301,7 +301,7 @@ def read_run_status(path: Path) -> RunStatus:
     Raises:
         InvalidInputError: it is none.
     """
-    content = contents(path, MOST_BYTES, InvalidScenarioError)
+    content = read_file_contents(path, MOST_BYTES, InvalidScenarioError)
     try:
         return msgspec.json.decode(content, type=RunStatus)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -374,7 +374,7 @@ class StatusFile:
         self,
         path: Path,
         status: RunStatus,
-        policy: Policy,
+        policy: ProtocolPolicy,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -406,7 +406,7 @@ class StatusFile:
         meets = event.phase == GREETING and event.epoch == 0
         self._now = msgspec.structs.replace(
             status,
-            state=_state(event),
+            state=_state_of_party_run(event),
             phase=event.phase,
             epoch=event.epoch,
             round=event.round,
@@ -422,7 +422,7 @@ class StatusFile:
         )
 
 
-def _state(event: RunEvent) -> State:
+def _state_of_party_run(event: RunEvent) -> State:
     if event.what == "stopped":
         return "stopped"
     if event.what != "done":

@@ -26,7 +26,7 @@ import msgspec
 
 from veilsum.consortium.addresses import Address
 from veilsum.consortium.consortium import Consortium
-from veilsum.consortium.study import AgreedStudy, runs_of
+from veilsum.consortium.study import AgreedStudy, runs_of_agreement
 from veilsum.drivers.driver import GivenUpError
 from veilsum.errors import (
     BudgetError,
@@ -36,9 +36,9 @@ from veilsum.errors import (
     printable,
 )
 from veilsum.files.consortiums import read_agreement
-from veilsum.files.output import prepare_folder, write_files
-from veilsum.files.permissions import why_open
-from veilsum.files.safe_read import contents
+from veilsum.files.output import prepare_output_folder, write_files
+from veilsum.files.permissions import why_file_is_open_to_others
+from veilsum.files.safe_read import read_file_contents
 from veilsum.net.amendment import Agreement, check_amendment
 from veilsum.net.identity import Identity
 from veilsum.net.metrics import Metric
@@ -47,7 +47,12 @@ from veilsum.numbers.secrets import Secret
 from veilsum.party.checks import ASKED_BEFORE
 from veilsum.party.consent import Consent
 from veilsum.party.own_rules import FILE_NAME, OwnRules, own_rules_in
-from veilsum.party.run import ConsentError, Halting, Inputs, keep_consortium_file
+from veilsum.party.run import (
+    ConsentError,
+    PartyInputs,
+    PartyRunHalting,
+    keep_consortium_file,
+)
 from veilsum.party.run_status import (
     BEGUN,
     OVER,
@@ -107,7 +112,7 @@ SAME_WITHIN_OTHER_BOUNDS = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Household(Secret):
+class PartyHousehold(Secret):
     """What a party has at home, for whichever run.
 
     Attributes:
@@ -212,12 +217,12 @@ class Household(Secret):
 
     def _note(self, name: str, agreed: Agreement) -> None:
         """Keep a person's answer to a page."""
-        folder = prepare_folder(self.folder(agreed.run))
+        folder = prepare_output_folder(self.folder(agreed.run))
         digest = study_consent_page(agreed).digest
         # Twice: with one bit changed, a person's refusal would be about another page.
         content = f"{digest}\n{digest}\n".encode()
         (path,) = write_files(folder, {name: content}, private=True)
-        if (why := why_open(path, path.stat())) is not None:
+        if (why := why_file_is_open_to_others(path, path.stat())) is not None:
             path.unlink()
             raise InvalidInputError(
                 f"others could answer in your place: {why}", code="answers-exposed"
@@ -241,9 +246,12 @@ class Household(Secret):
     def _is_noted(self, name: str, run: str, digest: str) -> bool:
         path = self._answer(name, run)
         # A file that another user may have written is nobody's word.
-        if not path.exists() or why_open(path, path.stat()) is not None:
+        if (
+            not path.exists()
+            or why_file_is_open_to_others(path, path.stat()) is not None
+        ):
             return False
-        content = contents(path, MOST_BYTES, InvalidInputError)
+        content = read_file_contents(path, MOST_BYTES, InvalidInputError)
         first = content[: len(content) // 2]
         if content != first * 2:
             raise InvalidInputError(
@@ -255,11 +263,11 @@ class Household(Secret):
 
 
 @dataclass(eq=False, repr=False)
-class _Running(Secret):
+class _ServedPartyRun(Secret):
     """A run that goes on in a thread."""
 
     thread: threading.Thread
-    halting: Halting
+    halting: PartyRunHalting
     address: Address | None
     digest: bytes
 
@@ -276,14 +284,14 @@ class PartyServer(Secret):
     def __init__(
         self,
         folder: Path,
-        home: Household,
+        home: PartyHousehold,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.folder, self.home = folder, home
         self._clock, self._looked = clock, clock()
         self._read: dict[Path, tuple[object, Agreement | None]] = {}
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _ServedPartyRun] = {}
         self._said: dict[str, object] = {}
         self._pages: dict[bytes, str] = {}
         # Files that nobody joins without a person, whatever the rules say.
@@ -440,7 +448,7 @@ class PartyServer(Secret):
         place = self.home.folder(SET_ASIDE)
         name = f"{run_status_time(self._clock()).replace(':', '')}-{path.name}"
         try:
-            prepare_folder(place)
+            prepare_output_folder(place)
             path.rename(place / name)
             why = f"{reason}; send this file to the developers of veilsum\n"
             write_files(place, {f"{name}.reason": why.encode()}, private=True)
@@ -526,17 +534,19 @@ class PartyServer(Secret):
         self, path: Path, agreed: Agreement, rules: OwnRules, *, by_person: bool
     ) -> None:
         me = self.home.identity.name
-        address = self.home.listen or runs_of(agreed)[0].member(me).address
+        address = self.home.listen or runs_of_agreement(agreed)[0].member(me).address
         taken = {one.address for one in self._running.values()} - {None}
         if address in taken or len(self._running) >= MOST_AT_ONCE:
             known = self._known(agreed)
             if known is None or known.state == "pending":
                 self._write(agreed, path, "queued")
             return
-        halting = Halting()
+        halting = PartyRunHalting()
         work = partial(self._run, path, agreed, rules, halting, by_person=by_person)
         thread = threading.Thread(target=work, name=f"veilsum-{agreed.run[-8:]}")
-        self._running[agreed.run] = _Running(thread, halting, address, agreed.digest)
+        self._running[agreed.run] = _ServedPartyRun(
+            thread, halting, address, agreed.digest
+        )
         thread.start()
 
     # Taking part
@@ -546,7 +556,7 @@ class PartyServer(Secret):
         path: Path,
         agreed: Agreement,
         rules: OwnRules,
-        halting: Halting,
+        halting: PartyRunHalting,
         *,
         by_person: bool,
     ) -> None:
@@ -571,10 +581,13 @@ class PartyServer(Secret):
 
         write("queued")
         # For a study: a run keeps its own.
-        folder, policy = home.folder(agreed.run), runs_of(agreed)[0].rules.policy
+        folder, policy = (
+            home.folder(agreed.run),
+            runs_of_agreement(agreed)[0].rules.policy,
+        )
         begun = home.beginning(agreed, path, "running", out=str(folder.absolute()))
         keep = StatusFile(home.status(agreed.run), begun, policy)
-        inputs = Inputs(
+        inputs = PartyInputs(
             data=home.data_for(agreed),
             cost=None if survey_section_of(agreed) else home.cost,
             how=home.how,
@@ -716,7 +729,7 @@ class PartyServer(Secret):
 
 def survey_section_of(agreed: Agreement) -> SurveySpec | None:
     """Return what a file asks of guests, if it does."""
-    question = runs_of(agreed)[0].questions[0]
+    question = runs_of_agreement(agreed)[0].questions[0]
     return question if isinstance(question, SurveySpec) else None
 
 
@@ -735,7 +748,7 @@ def files_without_open_surveys(files: Files) -> list[tuple[Path, Agreement]]:
 
 def refusals_of_every_question(rules: OwnRules, agreed: Agreement) -> tuple[str, ...]:
     """Return why nobody can agree to a file: the rules refuse all that it asks."""
-    found = [rules.refusals(one, alone=False) for one in runs_of(agreed)]
+    found = [rules.refusals(one, alone=False) for one in runs_of_agreement(agreed)]
     return tuple(dict.fromkeys(sum(found, ()))) if all(found) else ()
 
 

@@ -20,11 +20,11 @@ from veilsum.locale import (
     Phrase,
     catalogue,
     in_language,
-    label,
+    number_with_language_signs,
     phrase,
     phrase_in,
-    round_name,
-    with_signs,
+    round_name_phrase,
+    statistic_label,
 )
 from veilsum.numbers.units import ROW_BITS
 from veilsum.sums.kinds import Asked, question_kind_of
@@ -52,7 +52,7 @@ OWN = (
 
 
 @dataclass(frozen=True)
-class Part:
+class ConsentPart:
     """Some lines of a page under one heading; a dash begins an item.
 
     Attributes:
@@ -115,10 +115,10 @@ class Page(Protocol):
     """A page of consent, as far as it is shortened here."""
 
     @property
-    def shared(self) -> tuple[Part, ...]: ...
+    def shared(self) -> tuple[ConsentPart, ...]: ...
 
     @property
-    def own(self) -> tuple[Part, ...]: ...
+    def own(self) -> tuple[ConsentPart, ...]: ...
 
     @property
     def facts(self) -> Mapping[str, Any]: ...
@@ -259,7 +259,7 @@ def _price_words(
 
     def many(count: int, noun: str) -> str:
         key = noun if count == 1 else f"{noun}s"
-        return say(f"price.{key}", n=with_signs(f"{count:,}", language))
+        return say(f"price.{key}", n=number_with_language_signs(f"{count:,}", language))
 
     values: dict[str, Any] = {
         "rounds": many(total.rounds, "round"),
@@ -267,7 +267,7 @@ def _price_words(
     }
     if total.bits is None:
         return say("price.unpriced", **values)
-    values["bits"] = with_signs(f"{total.bits:,.0f}", language)
+    values["bits"] = number_with_language_signs(f"{total.bits:,.0f}", language)
     if brief:
         return say("price.brief", **values)
     if asked.rules is None:
@@ -275,7 +275,8 @@ def _price_words(
         return say(f"price.{key}", **values)
     by_column = total.by_column
     each = [
-        f"{quoted_for_release(name)} {with_signs(f'{bits:,.0f}', language)}"
+        f"{quoted_for_release(name)} "
+        f"{number_with_language_signs(f'{bits:,.0f}', language)}"
         for name, bits in sorted(by_column.items(), key=lambda one: -one[1])
     ]
     some = [", ".join(each), say("price.most", column=each[0])]
@@ -429,14 +430,14 @@ def _known(page: Page, language: str, *, brief: bool = False) -> Iterator[str]:
         if later.when == "holders" and counting:
             yield "- " + say(
                 "lines.counting_ends" if ends else "lines.counting",
-                when=round_name("holders", counting=True, language=language),
+                when=round_name_phrase("holders", counting=True, language=language),
                 n=_numbers(sum(later.statistics.values()), language),
                 groups=groups,
             )
             continue
         yield "- " + say(
             "lines.round",
-            when=round_name(later.when, counting=counting, language=language),
+            when=round_name_phrase(later.when, counting=counting, language=language),
             times=times_in_words(later, language),
             n=_numbers(sum(later.statistics.values()), language),
             statistics=_statistics(later.statistics, language),
@@ -466,7 +467,7 @@ def _statistics(statistics: Mapping[str, int], language: str) -> str:
             language,
             "page",
             "lines.statistic",
-            label=label(key, language=language),
+            label=statistic_label(key, language=language),
             n=count,
         )
         for key, count in statistics.items()
@@ -476,7 +477,7 @@ def _statistics(statistics: Mapping[str, int], language: str) -> str:
 
 def _numbers(count: int, language: str) -> str:
     key = "price.number" if count == 1 else "price.numbers"
-    number = with_signs(f"{count:,}", language)
+    number = number_with_language_signs(f"{count:,}", language)
     return phrase_in(language, "page", key, n=number)
 
 
@@ -561,7 +562,7 @@ def _lines(page: Page, key: str) -> Iterator[str]:
 
 
 def _shortened(
-    parts: Iterable[Part], language: str, *, joined: bool = True
+    parts: Iterable[ConsentPart], language: str, *, joined: bool = True
 ) -> list[str]:
     """Return the lines of some parts in their shorter form, each once."""
     shorter = catalogue(language, "page")

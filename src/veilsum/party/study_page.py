@@ -18,15 +18,22 @@ from veilsum.net.identity import fingerprint_in_groups
 from veilsum.numbers.arrays import listed_names
 from veilsum.party.consent import Consent, consent_to
 from veilsum.party.own_rules import relaxed_rules
-from veilsum.party.short_page import Part
-from veilsum.privacy.composition import Charge, Exposure, Total, mobile_total
+from veilsum.party.short_page import ConsentPart
+from veilsum.privacy.composition import (
+    Charge,
+    CompositionTotal,
+    Exposure,
+    mobile_adversary_total,
+)
 from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.sums.wording import quoted_for_release
 
 _say = partial(phrase, "consent")
 
 
-def question_pages(study: AgreedStudy, *, drawn: bool = True) -> dict[str, Consent]:
+def consent_pages_of_questions(
+    study: AgreedStudy, *, drawn: bool = True
+) -> dict[str, Consent]:
     """Return the page of each question of a study, by its name."""
     return {name: consent_to(one, drawn=drawn) for name, one in study.questions.items()}
 
@@ -47,23 +54,23 @@ def consent_to_study(
     Raises:
         InvalidInputError: nobody could take part in one of its questions.
     """
-    pages = question_pages(study, drawn=drawn) if pages is None else pages
+    pages = consent_pages_of_questions(study, drawn=drawn) if pages is None else pages
     total = study_privacy_total(study, pages)
     shared = [
-        Part(
+        ConsentPart(
             "study_1" if len(pages) == 1 else "study",
-            tuple(_head(study, drawn=drawn)),
+            tuple(_study_page_head_lines(study, drawn=drawn)),
             {"n": len(pages)},
         ),
-        Part("first", tuple(_first(study))),
-        Part("together", tuple(_sum(pages, total))),
+        ConsentPart("first", tuple(_study_page_first_lines(study))),
+        ConsentPart("together", tuple(_study_page_sum_lines(pages, total))),
     ]
     for place, (name, page) in enumerate(pages.items(), start=1):
         lines = [_say("study.digest", digest=page.digest)]
         if name not in study.new:
             lines.append(_say("study.earlier"))
         about = {"place": place, "n": len(pages), "name": name}
-        shared += [Part("question", tuple(lines), about), *page.shared]
+        shared += [ConsentPart("question", tuple(lines), about), *page.shared]
     facts = {
         "run": study.run if drawn else None,
         "study": study.digest.hex() if drawn else None,
@@ -72,7 +79,9 @@ def consent_to_study(
         "members": list(study.first.topology.parties),
         "new": list(study.new),
         "epsilon": total.epsilon,
-        "numbers": [sum(_numbers(page)[k] for page in pages.values()) for k in (0, 1)],
+        "numbers": [
+            sum(_study_page_numbers(page)[k] for page in pages.values()) for k in (0, 1)
+        ],
         "questions": {
             name: {"digest": page.digest, **page.facts} for name, page in pages.items()
         },
@@ -89,7 +98,9 @@ def study_consent_page(
     return consent_to_study(agreed, drawn=drawn)
 
 
-def study_privacy_total(study: AgreedStudy, pages: Mapping[str, Consent]) -> Total:
+def study_privacy_total(
+    study: AgreedStudy, pages: Mapping[str, Consent]
+) -> CompositionTotal:
     """Return what masks hide in all questions together, as a ledger adds it up.
 
     Of each question the most sums that it may take count, each with fresh masks.
@@ -112,15 +123,15 @@ def study_privacy_total(study: AgreedStudy, pages: Mapping[str, Consent]) -> Tot
                     exposures=(exposure,),
                 )
             )
-    return mobile_total(charges)
+    return mobile_adversary_total(charges)
 
 
-def _numbers(page: Consent) -> tuple[int, int]:
+def _study_page_numbers(page: Consent) -> tuple[int, int]:
     least, most = page.facts["numbers"]
     return least, most
 
 
-def _head(study: AgreedStudy, *, drawn: bool) -> Iterator[str]:
+def _study_page_head_lines(study: AgreedStudy, *, drawn: bool) -> Iterator[str]:
     if study.title:
         yield _say("head.title", title=quoted_for_release(study.title))
     else:
@@ -148,7 +159,7 @@ def _head(study: AgreedStudy, *, drawn: bool) -> Iterator[str]:
         yield _say("head.no_organiser")
 
 
-def _first(study: AgreedStudy) -> Iterator[str]:
+def _study_page_first_lines(study: AgreedStudy) -> Iterator[str]:
     weaker = list(relaxed_rules(study.first))
     if weaker:
         yield _say("study.weaker", names=", ".join(weaker))
@@ -157,14 +168,16 @@ def _first(study: AgreedStudy) -> Iterator[str]:
     yield _say("study.staying_away")
 
 
-def _sum(pages: Mapping[str, Consent], total: Total) -> Iterator[str]:
+def _study_page_sum_lines(
+    pages: Mapping[str, Consent], total: CompositionTotal
+) -> Iterator[str]:
     columns: dict[str, None] = {}
     for page in pages.values():
         columns |= dict.fromkeys(page.facts["columns"])
     yield _say(
         "study.most",
         sums=sum(page.facts["rounds"][1] for page in pages.values()),
-        numbers=sum(_numbers(page)[1] for page in pages.values()),
+        numbers=sum(_study_page_numbers(page)[1] for page in pages.values()),
     )
     for name, page in pages.items():
         quoted = [quoted_for_release(one) for one in page.facts["columns"]]
@@ -172,7 +185,7 @@ def _sum(pages: Mapping[str, Consent], total: Total) -> Iterator[str]:
             "study.question",
             name=name,
             kind=page.facts["question"],
-            numbers=_numbers(page)[1],
+            numbers=_study_page_numbers(page)[1],
             columns=listed_names(quoted),
         )
     if total.epsilon is None:

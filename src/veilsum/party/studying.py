@@ -36,13 +36,13 @@ from veilsum.errors import (
     VeilsumError,
     WaitingError,
 )
-from veilsum.files.ledger import Ledger, Wanted
-from veilsum.files.output import as_json, prepare_folder, write_files
-from veilsum.files.safe_read import contents
+from veilsum.files.ledger import Ledger, LedgerRequest
+from veilsum.files.output import as_strict_json, prepare_output_folder, write_files
+from veilsum.files.safe_read import read_file_contents
 from veilsum.locale import phrase
 from veilsum.net.amendment import Agreement, check_amendment
 from veilsum.net.identity import Identity
-from veilsum.net.trust import check_identity
+from veilsum.net.trust import check_certified_identity
 from veilsum.numbers.arrays import listed_names, nearest_name
 from veilsum.numbers.secrets import Secret, hide_secrets_in_errors
 from veilsum.party.checks import (
@@ -54,7 +54,7 @@ from veilsum.party.checks import (
 )
 from veilsum.party.consent import Consent
 from veilsum.party.inputs import (
-    OwnTable,
+    PartyTableInput,
     count_party_refusals,
     party_contribution,
 )
@@ -63,21 +63,21 @@ from veilsum.party.own_rules import OwnRules
 from veilsum.party.run import (
     ConsentError,
     Consenting,
-    Inputs,
     Joined,
+    PartyInputs,
     PreparedRun,
     connection_consent_lines,
     keep_consortium_file,
-    prepare_run,
+    prepare_party_run,
     run_state_file,
 )
 from veilsum.party.run_status import FILLED_BYTES, Listener, RunEvent
-from veilsum.party.short_page import Part, Standing
-from veilsum.party.study_page import consent_to_study, question_pages
-from veilsum.reading import Section, Text, read
-from veilsum.showing import Renderable, Rendering, Table
+from veilsum.party.short_page import ConsentPart, Standing
+from veilsum.party.study_page import consent_pages_of_questions, consent_to_study
+from veilsum.reading import Section, Text, read_section
+from veilsum.showing import Renderable, Rendering, ShownTable
 from veilsum.sums.running import any_epoch_charged
-from veilsum.tables.fingerprints import Source
+from veilsum.tables.fingerprints import FingerprintSource
 from veilsum.tables.rules import DisclosureError
 
 _say = partial(phrase, "consent")
@@ -121,7 +121,7 @@ class StudyStatus(Section, frozen=True, kw_only=True):
     @property
     def stages(self) -> dict[str, QuestionStatus]:
         """Each question's, by name."""
-        found = [read(one, QuestionStatus, STATUS) for one in self.questions]
+        found = [read_section(one, QuestionStatus, STATUS) for one in self.questions]
         return {one.name: one for one in found}
 
     @property
@@ -154,7 +154,7 @@ class StudyStatus(Section, frozen=True, kw_only=True):
     def write(self, folder: Path) -> None:
         """Keep it, for its owner alone; nobody reads a reason off its length."""
         rows = [one.given() for one in self.stages.values()]
-        content = as_json({**self.given(), "questions": rows}).encode() + b"\n"
+        content = as_strict_json({**self.given(), "questions": rows}).encode() + b"\n"
         filled = content + b"\n" * (-len(content) % FILLED_BYTES)
         write_files(folder, {STATUS: filled}, private=True)
 
@@ -173,12 +173,12 @@ def read_study_status(folder: Path) -> StudyStatus:
             code="no-status",
         )
     try:
-        table = json.loads(contents(path, MOST_BYTES, InvalidInputError))
+        table = json.loads(read_file_contents(path, MOST_BYTES, InvalidInputError))
     except ValueError:
         raise InvalidInputError(
             f"{path} is no JSON, and not what join wrote", code="not-json"
         ) from None
-    found = read(table, StudyStatus, str(path))
+    found = read_section(table, StudyStatus, str(path))
     _ = found.stages  # refuses what no question can be
     return found
 
@@ -229,7 +229,7 @@ class StudyAtHome(Secret):
         left_out: questions that the owner does not want.
     """
 
-    wanted: Mapping[str, Wanted]
+    wanted: Mapping[str, LedgerRequest]
     begun: tuple[str, ...]
     refused: Mapping[str, str]
     left_out: tuple[str, ...]
@@ -257,7 +257,7 @@ TOGETHER = (
 @hide_secrets_in_errors()
 def study_at_home(
     study: AgreedStudy,
-    part: OwnTable,
+    part: PartyTableInput,
     party: str,
     ledger: Ledger,
     *,
@@ -288,7 +288,7 @@ def study_at_home(
             f"study has {', '.join(study.questions)}",
             code="unknown-question",
         )
-    wanted, begun, no = dict[str, Wanted](), list[str](), dict(refused or {})
+    wanted, begun, no = dict[str, LedgerRequest](), list[str](), dict(refused or {})
     wished = [name for name in asked if name not in without and name not in no]
     for name in wished:
         one = study.questions[name]
@@ -309,9 +309,9 @@ def study_at_home(
     if wanted:
         # To stay away from all of them is to stay away from the first.
         first = study.questions[next(iter(wanted))]
-        source = Source(part.table, ())
+        source = FingerprintSource(part.table, ())
         with count_party_refusals(first, source, ledger, new_data=part.new_data):
-            _checked(ledger, wanted)
+            _check_study_ledger(ledger, wanted)
     return StudyAtHome(
         wanted=wanted,
         begun=tuple(begun),
@@ -326,7 +326,7 @@ ALL_OR_NONE = (
 )
 
 
-def _checked(ledger: Ledger, wanted: Mapping[str, Wanted]) -> None:
+def _check_study_ledger(ledger: Ledger, wanted: Mapping[str, LedgerRequest]) -> None:
     try:
         ledger.check_all(wanted)
     except DisclosureError as error:
@@ -356,7 +356,7 @@ class JoinedStudy(Renderable):
         many = len(self.answers)
         return Rendering(
             f"Study {self.status.run}: {many} of {len(rows)} questions have a result",
-            [Table(("question", "stage"), rows)],
+            [ShownTable(("question", "stage"), rows)],
         )
 
 
@@ -365,18 +365,18 @@ Told: TypeAlias = Callable[[QuestionStatus, Joined | None], None]
 
 
 def prepare_study(
-    study: AgreedStudy, identity: Identity, inputs: Inputs
-) -> PreparedStudy:
+    study: AgreedStudy, identity: Identity, inputs: PartyInputs
+) -> PreparedPartyStudy:
     """Read, check and resolve all that a study needs; send nothing."""
-    check_identity(identity, study.first.certificates)
+    check_certified_identity(identity, study.first.certificates)
     own = inputs.rules_of(identity)
     part = party_contribution(
         study.first, data=inputs.data, cost=inputs.cost, **inputs.how
     )
-    assert isinstance(part, OwnTable)
-    pages = question_pages(study)
+    assert isinstance(part, PartyTableInput)
+    pages = consent_pages_of_questions(study)
     beside = identity.key_file.parent
-    return PreparedStudy(
+    return PreparedPartyStudy(
         study=study,
         identity=identity,
         part=part,
@@ -389,7 +389,7 @@ def prepare_study(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PreparedStudy(Secret):
+class PreparedPartyStudy(Secret):
     """A study that a party is ready for; nothing was sent yet.
 
     Attributes:
@@ -401,12 +401,12 @@ class PreparedStudy(Secret):
 
     study: AgreedStudy
     identity: Identity
-    part: OwnTable
+    part: PartyTableInput
     own: OwnRules
     pages: Mapping[str, Consent]
     page: Consent
     out: Path
-    inputs: Inputs
+    inputs: PartyInputs
 
     @hide_secrets_in_errors()
     def run(
@@ -446,7 +446,7 @@ class PreparedStudy(Secret):
                 return ready.run(consent, on_event=on_event, looping=looping, tell=tell)
             joining = partial(self._joined, ledger, on_event)
             status = begun_study_status(
-                prepare_folder(self.out), self.study, self.identity.name
+                prepare_output_folder(self.out), self.study, self.identity.name
             )
             self._give_back_former(ledger)
             left = [name for name, one in status.stages.items() if one.stage == "open"]
@@ -496,13 +496,13 @@ class PreparedStudy(Secret):
                 if tell is not None:
                     tell(status.stages[name], joined)
         if waits:
-            raise _all_waits(waits)
+            raise _study_waits(waits)
         return JoinedStudy(
             status=status,
             answers={one: answers[one] for one in status.stages if one in answers},
         )
 
-    def _own(self, home: StudyAtHome, ledger: Ledger) -> tuple[Part, ...]:
+    def _own(self, home: StudyAtHome, ledger: Ledger) -> tuple[ConsentPart, ...]:
         """Return what the page says to its owner alone: all of it was checked."""
         part = self.part
         away = [*home.refused, *home.left_out]
@@ -517,7 +517,9 @@ class PreparedStudy(Secret):
         known = len(ledger.history().releases)
         books = (
             _say("ledger.kept_for_study", file=ledger.path, n=known),
-            *ledger_people_lines(ledger, ledger.data(Source(part.table, ())).data),
+            *ledger_people_lines(
+                ledger, ledger.data(FingerprintSource(part.table, ())).data
+            ),
             _say("ledger.study", numbers=numbers),
         )
         agreed, name, inputs = self.study.first, self.identity.name, self.inputs
@@ -531,12 +533,14 @@ class PreparedStudy(Secret):
         if inputs.transcript is not None:
             place.append(_say("place.transcripts", file=inputs.transcript.name))
         return (
-            Part("your_place", tuple(place)),
-            *([Part(ASKED_BEFORE, before)] if before else []),
-            Part("your_data", (part.words, *part.changes, never_sent, *cut_lines)),
-            Part("your_checks", (*home.lines, *said)),
-            Part("your_rules", self.own.lines),
-            Part("your_ledger", books),
+            ConsentPart("your_place", tuple(place)),
+            *([ConsentPart(ASKED_BEFORE, before)] if before else []),
+            ConsentPart(
+                "your_data", (part.words, *part.changes, never_sent, *cut_lines)
+            ),
+            ConsentPart("your_checks", (*home.lines, *said)),
+            ConsentPart("your_rules", self.own.lines),
+            ConsentPart("your_ledger", books),
         )
 
     def _question(
@@ -550,7 +554,7 @@ class PreparedStudy(Secret):
         """Return how one question went: other questions do not depend on it."""
         agreed = self.study.questions[name]
         if name in home.left_out or name in ruled:
-            _give_back(ledger, agreed.run)
+            _give_back_study_reservation(ledger, agreed.run)
             stage: Stage = "left out" if name in home.left_out else "refused"
             return stage, ruled.get(name, "left out by its owner"), None
         if name in home.refused:
@@ -570,7 +574,7 @@ class PreparedStudy(Secret):
         except VeilsumError as error:
             if met:
                 return "failed", str(error), None
-            _give_back(ledger, agreed.run)
+            _give_back_study_reservation(ledger, agreed.run)
             return "refused", str(error), None
 
     def _joined(
@@ -586,7 +590,7 @@ class PreparedStudy(Secret):
         agreed, folder, kept = self.study.questions[name], self.out / name, None
         file = keep_consortium_file(folder, agreed)
         if self.inputs.transcript is not None:
-            kept = prepare_folder(self.inputs.transcript) / f"{name}.transcript"
+            kept = prepare_output_folder(self.inputs.transcript) / f"{name}.transcript"
 
         def listen(event: RunEvent) -> None:
             if event.what != "agreed":
@@ -604,7 +608,7 @@ class PreparedStudy(Secret):
             file=file,
             out=folder,
         )
-        return prepare_run(
+        return prepare_party_run(
             agreed,
             self.identity,
             inputs,
@@ -627,7 +631,12 @@ class PreparedStudy(Secret):
             ours = one.run == self.study.questions[name].run  # else of what it amends
             if over and ours and run_state_file(self.identity, one.run).exists():
                 with suppress(VeilsumError):  # it has failed, or its data are others
-                    found[name] = joining(name, [], _over, looping=_over)
+                    found[name] = joining(
+                        name,
+                        [],
+                        _refuse_question_that_is_over,
+                        looping=_refuse_question_that_is_over,
+                    )
         return found
 
     def _give_back_former(self, ledger: Ledger) -> None:
@@ -637,16 +646,18 @@ class PreparedStudy(Secret):
         runs = {one.run for one in self.study.questions.values()}
         for one in read_study_status(self.out).stages.values():
             if one.stage == "open" and one.run not in runs:
-                _give_back(ledger, one.run)
+                _give_back_study_reservation(ledger, one.run)
 
 
-def _give_back(ledger: Ledger, run: str) -> None:
+def _give_back_study_reservation(ledger: Ledger, run: str) -> None:
     """Free what a question has reserved of which nothing masked has left."""
     if not any_epoch_charged(ledger, run):
         ledger.settle(run)
 
 
-def _over(asked: Consent | Coroutine[Any, Any, Any]) -> NoReturn:
+def _refuse_question_that_is_over(
+    asked: Consent | Coroutine[Any, Any, Any],
+) -> NoReturn:
     """Neither ask nor meet anybody about a question that is over."""
     if not isinstance(asked, Consent):
         asked.close()
@@ -656,7 +667,7 @@ def _over(asked: Consent | Coroutine[Any, Any, Any]) -> NoReturn:
     )
 
 
-def _all_waits(waits: Mapping[str, WaitingError]) -> WaitingError:
+def _study_waits(waits: Mapping[str, WaitingError]) -> WaitingError:
     """Say of each question what it waits for; the first and last line are all's."""
     said = {name: str(one).split("\n  ") for name, one in waits.items()}
     rows = [f"{name}: {row}" for name, rows in said.items() for row in rows[1:-1]]
@@ -670,8 +681,8 @@ def _all_waits(waits: Mapping[str, WaitingError]) -> WaitingError:
 
 
 def prepare_party(
-    agreed: Agreement, identity: Identity, inputs: Inputs
-) -> PreparedRun | PreparedStudy:
+    agreed: Agreement, identity: Identity, inputs: PartyInputs
+) -> PreparedRun | PreparedPartyStudy:
     """Return a run, or a study, that a party is ready for; nothing is sent.
 
     Args:
@@ -696,7 +707,7 @@ def prepare_party(
                 "--without only applies to studies; this file asks a single question",
                 code="option-for-studies",
             )
-        return prepare_run(agreed, identity, inputs)
+        return prepare_party_run(agreed, identity, inputs)
     if inputs.state is not None:
         raise InvalidInputError(
             "--state names the file of one run, and a study has one for each "

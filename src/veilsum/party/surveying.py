@@ -17,14 +17,18 @@ from typing import Any
 
 from msgspec import structs
 
-from veilsum.consortium.consortium import Consortium, canonical
+from veilsum.consortium.consortium import Consortium, canonical_agreement_json
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.consortiums import draft_consortium
-from veilsum.files.output import as_json
-from veilsum.files.safe_read import contents
+from veilsum.files.output import as_strict_json
+from veilsum.files.safe_read import read_file_contents
 from veilsum.files.scenarios import read_scenario_file
 from veilsum.locale import catalogue
-from veilsum.net.identity import Identity, is_signature, public_key
+from veilsum.net.identity import (
+    Identity,
+    certificate_public_key,
+    is_signature_by_identity,
+)
 from veilsum.net.receipt import (
     Receipt,
     check_receipt_fields,
@@ -32,19 +36,19 @@ from veilsum.net.receipt import (
     read_signed_file_as,
     verify_receipts,
 )
-from veilsum.net.trust import check_identity
+from veilsum.net.trust import check_certified_identity
 from veilsum.numbers.arrays import listed_names
 from veilsum.party.replay import (
     SUMS,
     agreed_findings,
     read_plain_result,
     read_sums_to_replay,
-    replay,
+    replay_released_sums,
     result_findings,
 )
-from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.delegate import SurveyDelegateStore
 from veilsum.surveys.question import SurveyResult, survey_number_in_full
-from veilsum.surveys.submission import guest_key
+from veilsum.surveys.submission import survey_guest_key
 from veilsum.surveys.survey_set import SurveySet, submissions_digest
 from veilsum.surveys.terms import (
     MOST_GUESTS,
@@ -88,7 +92,7 @@ class SurveyPart:
     signature: str
 
     def to_json(self) -> str:
-        return as_json({**self.content, "signature": self.signature})
+        return as_strict_json({**self.content, "signature": self.signature})
 
     @property
     def content(self) -> dict[str, Any]:
@@ -101,7 +105,7 @@ class SurveyPart:
 
     @property
     def signed(self) -> bytes:
-        return b"veilsum survey part\0" + canonical(self.content)
+        return b"veilsum survey part\0" + canonical_agreement_json(self.content)
 
     def check(self, certificate: str) -> None:
         """Refuse a part that its member has not signed."""
@@ -109,7 +113,9 @@ class SurveyPart:
             signature = bytes.fromhex(self.signature)
         except ValueError:
             signature = b""
-        if not is_signature(public_key(certificate), self.signed, signature):
+        if not is_signature_by_identity(
+            certificate_public_key(certificate), self.signed, signature
+        ):
             raise InvalidInputError(
                 f"the part of {self.member!r} is not signed with the key of its "
                 "certificate: have it sent again",
@@ -127,7 +133,9 @@ def read_survey_part(path: Path) -> SurveyPart:
 def read_guest_names(path: Path) -> tuple[str, ...]:
     """Return the guests in a file, one a line."""
     try:
-        text = contents(path, MOST_BYTES, InvalidInputError).decode("utf-8-sig")
+        text = read_file_contents(path, MOST_BYTES, InvalidInputError).decode(
+            "utf-8-sig"
+        )
     except UnicodeDecodeError:
         raise InvalidInputError(
             f"{path} is no text in UTF-8: save it so", code="not-utf8"
@@ -147,7 +155,7 @@ def read_guest_names(path: Path) -> tuple[str, ...]:
 
 
 def make_survey_part(
-    identity: Identity, store: DelegateStore, names: Sequence[str]
+    identity: Identity, store: SurveyDelegateStore, names: Sequence[str]
 ) -> tuple[SurveyPart, dict[str, str]]:
     """Return a member's part of a new survey, and its guests' codes."""
     key = store.new_key()
@@ -155,7 +163,7 @@ def make_survey_part(
     unsigned = SurveyPart(
         member=identity.name,
         key=key.hex(),
-        guests={name: _public(code) for name, code in codes.items()},
+        guests={name: _public_key_of_guest_code(code) for name, code in codes.items()},
         signature="",
     )
     signature = identity.sign(unsigned.signed).hex()
@@ -219,12 +227,14 @@ def draft_survey(
 
 def invitation_codes_file(codes: Mapping[str, str]) -> bytes:
     """Return codes as a table, which is for the member's eyes and each guest's."""
-    return _csv(CODES, codes.items())
+    return _guest_codes_csv(CODES, codes.items())
 
 
 def read_invitation_codes(path: Path) -> dict[str, str]:
     """Return the codes in a file that `invitation_codes_file` made."""
-    text = contents(path, MOST_BYTES, InvalidInputError).decode("utf-8-sig", "replace")
+    text = read_file_contents(path, MOST_BYTES, InvalidInputError).decode(
+        "utf-8-sig", "replace"
+    )
     rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     if not rows or tuple(rows[0]) != CODES or any(len(row) != 2 for row in rows):
         raise InvalidInputError(
@@ -236,7 +246,7 @@ def read_invitation_codes(path: Path) -> dict[str, str]:
 
 
 def check_survey(
-    consortium: Consortium, identity: Identity, store: DelegateStore
+    consortium: Consortium, identity: Identity, store: SurveyDelegateStore
 ) -> SurveyTerms:
     """Return what an open survey says, if its file is true about this member.
 
@@ -246,7 +256,7 @@ def check_survey(
     Raises:
         InvalidInputError: certificate, key or guests are not as the member made them.
     """
-    check_identity(identity, consortium.certificates)
+    check_certified_identity(identity, consortium.certificates)
     terms = survey_terms(consortium)
     store.check_file(terms, identity.name)
     return terms
@@ -268,7 +278,10 @@ def survey_member_letters(
             invited, or other keys.
     """
     invited = {one.name: one.key for one in terms.guests if one.invited_by == member}
-    made = {name: bytes.fromhex(_public(code)) for name, code in codes.items()}
+    made = {
+        name: bytes.fromhex(_public_key_of_guest_code(code))
+        for name, code in codes.items()
+    }
     if odd := sorted(
         name
         for name in invited.keys() | made.keys()
@@ -304,7 +317,7 @@ def survey_member_letters(
         (name, code, words["text"].format(guest=name, code=code, **said))
         for name, code in codes.items()
     )
-    return _csv((*CODES, "letter"), rows)
+    return _guest_codes_csv((*CODES, "letter"), rows)
 
 
 def published_survey_run(
@@ -347,7 +360,7 @@ def published_survey_run(
             f"the result is not what was signed: {wrong[0].check}: {wrong[0].detail}",
             code="result-not-signed",
         )
-    found = replay(closed, sums=sums, members=tuple(names))
+    found = replay_released_sums(closed, sums=sums, members=tuple(names))
     assert isinstance(found, SurveyResult)
     survey, width = found.survey, len(found.survey.columns)
     if taken.digest != survey.set:
@@ -381,11 +394,11 @@ def published_survey_run(
     }
 
 
-def _public(code: str) -> str:
-    return guest_key(code).public_key().public_bytes_raw().hex()
+def _public_key_of_guest_code(code: str) -> str:
+    return survey_guest_key(code).public_key().public_bytes_raw().hex()
 
 
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
+def _guest_codes_csv(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
     made = io.StringIO(newline="")
     # Some spreadsheets split at semicolons or tabs: quoted, a cell stays one.
     writer = csv.writer(made, quoting=csv.QUOTE_ALL)

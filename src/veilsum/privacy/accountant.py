@@ -7,10 +7,10 @@
     a job                       reserves all numbers it may need before it begins
     sets of parties             refused where sums over them give a few parties away
 
-A decision is a value. Whoever keeps the history acts on it. `accounts` says what a
-history amounts to: for each data set what is spent and what is left. A data set is all
-data of a ledger, however they look, but for those that their owner declared to be about
-other people.
+A decision is a value. Whoever keeps the history acts on it. `accounts_of_data_sets`
+says what a history amounts to: for each data set what is spent and what is left. A data
+set is all data of a ledger, however they look, but for those that their owner declared
+to be about other people.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.numbers.arrays import listed_names
 from veilsum.privacy.composition import (
     Charge,
-    Total,
-    check_fingerprint,
-    check_name,
-    coalitions,
+    CompositionTotal,
+    charged_coalitions,
+    charged_party_set,
+    charged_total_against,
+    charges_without_resends,
+    check_charged_fingerprint,
+    check_charged_name,
     component_totals,
-    mobile_total,
-    party_set,
-    total_against,
-    without_resends,
-    worst_total,
+    mobile_adversary_total,
+    worst_charged_total,
 )
-from veilsum.privacy.spans import given_away
+from veilsum.privacy.spans import parties_given_away_by_sums
 
 Outcome = Literal["accepted", "already", "resent", "refused"]
 
@@ -146,7 +146,7 @@ class KnownSum:
     when: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        _check_accounted_numbers(self)
         object.__setattr__(self, "point", tuple(map(float, self.point)))
         if not all(map(isfinite, self.point)):
             raise InvalidInputError(
@@ -157,7 +157,7 @@ class KnownSum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
+class AccountReservation:
     """All numbers that a run may come to release, kept free before it begins.
 
     Attributes:
@@ -189,14 +189,14 @@ class Reservation:
     when: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        check_name(self.run, what="a run")
-        _check_numbers(self)
+        check_charged_name(self.run, what="a run")
+        _check_accounted_numbers(self)
 
 
-def _check_numbers(entry: KnownSum | Reservation) -> None:
-    check_name(entry.statistic, what="a statistic")
-    check_fingerprint(entry.data, what="data")
-    object.__setattr__(entry, "parties", party_set(entry.parties, least=1))
+def _check_accounted_numbers(entry: KnownSum | AccountReservation) -> None:
+    check_charged_name(entry.statistic, what="a statistic")
+    check_charged_fingerprint(entry.data, what="data")
+    object.__setattr__(entry, "parties", charged_party_set(entry.parties, least=1))
     object.__setattr__(entry, "columns", tuple(sorted(entry.columns)))
     if entry.numbers < 0:
         raise InvalidInputError(
@@ -206,7 +206,7 @@ def _check_numbers(entry: KnownSum | Reservation) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class AccountSettlement:
     """A run came to its end, and what it has not used of its reservation is free."""
 
     run: str
@@ -214,14 +214,14 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copied:
+class AccountCopied:
     """From here on a ledger is a copy: what its original recorded later is not here."""
 
     when: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
+class AccountResumed:
     """A copy took the place of its original, by its owner's word.
 
     Attributes:
@@ -235,7 +235,7 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class AccountTableVersion:
     """A table as it was at one time; see `tables.fingerprints`.
 
     Attributes:
@@ -274,7 +274,7 @@ class DataCut:
 
     Attributes:
         name: the party's word for it; never sent.
-        data: keyed fingerprint of its content, as for `Version`.
+        data: keyed fingerprint of its content, as for `AccountTableVersion`.
         n_rows: number of rows.
         columns: names of the columns.
         id_column: the column that says who a row is about; "" if there is none.
@@ -312,7 +312,7 @@ class NewData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inquiry:
+class AccountInquiry:
     """A file of others was held against this party's data.
 
     Attributes:
@@ -353,49 +353,49 @@ Entry: TypeAlias = (
     Charge
     | KnownSum
     | Budget
-    | Reservation
-    | Settlement
-    | Copied
-    | Resumed
-    | Version
+    | AccountReservation
+    | AccountSettlement
+    | AccountCopied
+    | AccountResumed
+    | AccountTableVersion
     | DataCut
     | ForgottenCut
     | NewData
-    | Inquiry
+    | AccountInquiry
     | RefusedFile
 )
 # What a ledger is asked about.
-Wish: TypeAlias = Charge | KnownSum | Reservation
+Wish: TypeAlias = Charge | KnownSum | AccountReservation
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class AccountHistory:
     """Everything that was recorded, oldest first."""
 
     charges: tuple[Charge, ...] = ()
     releases: tuple[KnownSum, ...] = ()
     budgets: tuple[Budget, ...] = ()
-    reservations: tuple[Reservation, ...] = ()
-    settlements: tuple[Settlement, ...] = ()
-    versions: tuple[Version, ...] = ()
+    reservations: tuple[AccountReservation, ...] = ()
+    settlements: tuple[AccountSettlement, ...] = ()
+    versions: tuple[AccountTableVersion, ...] = ()
     cuts: tuple[DataCut, ...] = ()
     forgotten: tuple[ForgottenCut, ...] = ()
     declared: tuple[NewData, ...] = ()
-    inquiries: tuple[Inquiry, ...] = ()
+    inquiries: tuple[AccountInquiry, ...] = ()
     refusals: tuple[RefusedFile, ...] = ()
-    copies: tuple[Copied | Resumed, ...] = ()
+    copies: tuple[AccountCopied | AccountResumed, ...] = ()
 
     @property
     def copied(self) -> str | None:
         """When this copy was made, if it is one whose owner has not said yet to use."""
         last = self.copies[-1] if self.copies else None
-        return (last.when or "") if isinstance(last, Copied) else None
+        return (last.when or "") if isinstance(last, AccountCopied) else None
 
     @property
     def budget(self) -> Budget:
         return self.budgets[-1] if self.budgets else Budget()
 
-    def plus(self, *entries: Entry) -> History:
+    def plus(self, *entries: Entry) -> AccountHistory:
         more: dict[str, list[Any]] = {}
         for entry in entries:
             more.setdefault(_PLACES[type(entry)], []).append(entry)
@@ -420,7 +420,7 @@ class History:
     @property
     def data_sets(self) -> tuple[str, ...]:
         """The first data of each data set, in order of appearance."""
-        entries: list[Version | Reservation | KnownSum | Charge] = [
+        entries: list[AccountTableVersion | AccountReservation | KnownSum | Charge] = [
             *self.versions,
             *self.reservations,
             *self.releases,
@@ -433,7 +433,7 @@ class History:
                 seen |= self.same_data(one.data)
         return tuple(first)
 
-    def of(self, data: str) -> History:
+    def of(self, data: str) -> AccountHistory:
         same = self.same_data(data)
         kept = {
             name: tuple(one for one in getattr(self, name) if one.data in same)
@@ -451,7 +451,7 @@ class History:
             + [one.data for one in self.reservations if one.run in pending]
         )
 
-    def of_run(self, run: str) -> Reservation | None:
+    def of_run(self, run: str) -> AccountReservation | None:
         """Return what a run has reserved, if it has."""
         return next((one for one in self.reservations if one.run == run), None)
 
@@ -479,21 +479,21 @@ _PLACES: dict[type[Any], str] = {
     Charge: "charges",
     KnownSum: "releases",
     Budget: "budgets",
-    Reservation: "reservations",
-    Settlement: "settlements",
-    Version: "versions",
+    AccountReservation: "reservations",
+    AccountSettlement: "settlements",
+    AccountTableVersion: "versions",
     DataCut: "cuts",
     ForgottenCut: "forgotten",
     NewData: "declared",
-    Inquiry: "inquiries",
+    AccountInquiry: "inquiries",
     RefusedFile: "refusals",
-    Copied: "copies",
-    Resumed: "copies",
+    AccountCopied: "copies",
+    AccountResumed: "copies",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AccountDecision:
     """What becomes of a charge or a release, and why.
 
     accepted  it is new and there is room for it
@@ -510,67 +510,80 @@ class Decision:
         return self.outcome in {"accepted", "resent"}
 
 
-def decide_charge(history: History, charge: Charge, budget: Budget) -> Decision:
+def decide_charge(
+    history: AccountHistory, charge: Charge, budget: Budget
+) -> AccountDecision:
     """Decide whether an epoch may begin to send.
 
     Idempotent: the epoch of a run that was interrupted is charged once.
     """
     # The epoch speaks first: it may itself have sent an earlier epoch's costs again.
-    for rule in (_same_epoch, _same_masks, _same_effective):
+    for rule in (_same_charged_epoch, _same_charged_masks, _same_charged_costs):
         for old in history.charges:
             decision = rule(old, charge)
             if decision is not None:
                 return decision
-    return _within(history.of(charge.data), charge, budget)
+    return _decide_charge_within_budget(history.of(charge.data), charge, budget)
 
 
-def decide_release(history: History, release: KnownSum, budget: Budget) -> Decision:
+def decide_release(
+    history: AccountHistory, release: KnownSum, budget: Budget
+) -> AccountDecision:
     """Decide whether an exact aggregate may become known."""
     known = history.of(release.data)
     if release in known.releases:
-        return Decision("already", f"{release.statistic!r} is known at this point")
+        return AccountDecision(
+            "already", f"{release.statistic!r} is known at this point"
+        )
     reserved = history.of_run(release.run) if release.run else None
     limits = budget if reserved is None else budget.stricter(reserved.limits)
-    if (reason := _given_away(known, release, limits)) is not None:
-        return Decision("refused", reason)
+    if (reason := _given_away_by_charges(known, release, limits)) is not None:
+        return AccountDecision("refused", reason)
     free = known.pending.get(release.run, 0)
     if release.numbers <= free:
         left = free - release.numbers
-        return Decision("accepted", f"{left} of the run's numbers are left")
-    return _room(known, release, release.numbers - free, limits)
+        return AccountDecision("accepted", f"{left} of the run's numbers are left")
+    return _decide_room_for_numbers(known, release, release.numbers - free, limits)
 
 
 def decide_reservation(
-    history: History, wanted: Reservation, budget: Budget
-) -> Decision:
+    history: AccountHistory, wanted: AccountReservation, budget: Budget
+) -> AccountDecision:
     """Decide whether a run may begin: there is room for all that it may release."""
     old = history.of_run(wanted.run)
     if old is not None and old == wanted:
-        return Decision("already", f"the run {wanted.run} has its numbers reserved")
+        return AccountDecision(
+            "already", f"the run {wanted.run} has its numbers reserved"
+        )
     if old is not None:
-        return Decision(
+        return AccountDecision(
             "refused",
             f"the run {wanted.run} was begun with other data or other terms: put back "
             "what it was begun with, or take part in a new run",
         )
     known, limits = history.of(wanted.data), budget.stricter(wanted.limits)
-    for refusal in (_given_away(known, wanted, limits), _repeated(known, wanted)):
+    for refusal in (
+        _given_away_by_charges(known, wanted, limits),
+        _refuse_repeated_run(known, wanted),
+    ):
         if refusal is not None:
-            return Decision("refused", refusal)
-    return _room(known, wanted, wanted.numbers, limits)
+            return AccountDecision("refused", refusal)
+    return _decide_room_for_numbers(known, wanted, wanted.numbers, limits)
 
 
-def decide(history: History, entry: Wish, budget: Budget) -> Decision:
+def decide_ledger_entry(
+    history: AccountHistory, entry: Wish, budget: Budget
+) -> AccountDecision:
     """Decide about a charge, a release or a reservation."""
     if isinstance(entry, Charge):
         return decide_charge(history, entry, budget)
-    if isinstance(entry, Reservation):
+    if isinstance(entry, AccountReservation):
         return decide_reservation(history, entry, budget)
     return decide_release(history, entry, budget)
 
 
-def _given_away(
-    known: History, new: KnownSum | Reservation, limits: Budget
+def _given_away_by_charges(
+    known: AccountHistory, new: KnownSum | AccountReservation, limits: Budget
 ) -> str | None:
     """Say who would be given away by sums over all these sets of parties.
 
@@ -580,7 +593,7 @@ def _given_away(
     """
     sets = dict.fromkeys(one.parties for one in (*known.releases, new))
     try:
-        found = given_away(sets, limits.few)
+        found = parties_given_away_by_sums(sets, limits.few)
     except BudgetError as error:
         return str(error)
     if found is None:
@@ -592,11 +605,12 @@ def _given_away(
         f"{listed_names(found)}: what follows from a data set's sums must be about at "
         "least "
         f"{limits.few + 1} parties (minimum_honest = {limits.minimum_honest} and "
-        f"tolerate = {limits.tolerate}); keep to one set of parties{_or_new(known)}"
+        f"tolerate = {limits.tolerate}); keep to one set of "
+        f"parties{_advise_on_new_data_set(known)}"
     )
 
 
-def _or_new(known: History) -> str:
+def _advise_on_new_data_set(known: AccountHistory) -> str:
     """Say what to do if data were taken for earlier ones by mistake."""
     new = {one.data for one in known.declared}
     if not any(one.taken_for for one in known.versions if one.data not in new):
@@ -607,7 +621,7 @@ def _or_new(known: History) -> str:
     )
 
 
-def _repeated(known: History, new: Reservation) -> str | None:
+def _refuse_repeated_run(known: AccountHistory, new: AccountReservation) -> str | None:
     """Refuse a run that would leave fewer unknown numbers of parties than sums.
 
     Others may have changed their data since the last run, and with them the point at
@@ -630,12 +644,13 @@ def _repeated(known: History, new: Reservation) -> str | None:
         "its data in between, and then the sums of both runs together can be solved "
         f"for every party's numbers: {spent} sums are known, {new.equations} more are "
         f"asked for, and the honest parties have {new.unknowns} numbers; use the "
-        f"earlier result, or ask again with more parties{_or_new(known)}"
+        "earlier result, or ask again with more "
+        f"parties{_advise_on_new_data_set(known)}"
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _AccountedNumbers:
     """Numbers about some columns of some parties' rows."""
 
     parties: frozenset[str]
@@ -644,25 +659,31 @@ class _Asked:
     numbers: int
 
 
-def _asked(known: History) -> list[_Asked]:
+def _released_and_reserved_numbers(known: AccountHistory) -> list[_AccountedNumbers]:
     """Return all numbers of a data set that were released, or are reserved."""
     pending = known.pending
     found: dict[tuple[tuple[str, ...], ...], tuple[int, int]] = {}
-    entries: list[KnownSum | Reservation] = [*known.releases, *known.reservations]
+    entries: list[KnownSum | AccountReservation] = [
+        *known.releases,
+        *known.reservations,
+    ]
     for one in entries:
         numbers = one.numbers if isinstance(one, KnownSum) else pending.get(one.run, 0)
         key = one.parties, one.columns
         rows, before = found.get(key, (0, 0))
         found[key] = max(rows, one.rows or 0), before + numbers
     return [
-        _Asked(frozenset(parties), frozenset(columns), *counted)
+        _AccountedNumbers(frozenset(parties), frozenset(columns), *counted)
         for (parties, columns), counted in found.items()
     ]
 
 
-def _room(
-    known: History, new: KnownSum | Reservation, numbers: int, limits: Budget
-) -> Decision:
+def _decide_room_for_numbers(
+    known: AccountHistory,
+    new: KnownSum | AccountReservation,
+    numbers: int,
+    limits: Budget,
+) -> AccountDecision:
     """Decide about more numbers.
 
     All about the data set are held against the numbers in its rows; and so are those
@@ -671,10 +692,12 @@ def _room(
     """
     fraction = limits.release_fraction
     if new.rows is None or fraction is None:
-        return Decision("accepted", "no limit is set")
+        return AccountDecision("accepted", "no limit is set")
     asked = [
-        *_asked(known),
-        _Asked(frozenset(new.parties), frozenset(new.columns), new.rows, numbers),
+        *_released_and_reserved_numbers(known),
+        _AccountedNumbers(
+            frozenset(new.parties), frozenset(new.columns), new.rows, numbers
+        ),
     ]
     everybody = frozenset[str]().union(*(one.parties for one in asked))
     everything = frozenset[str]().union(*(one.columns for one in asked))
@@ -687,24 +710,24 @@ def _room(
             held = max(one.rows for one in inside) * len(columns)
             spent = sum(one.numbers for one in inside)
             if not spent < fraction * held:
-                return Decision(
+                return AccountDecision(
                     "refused",
-                    _full_sentence(
+                    _full_account_sentence(
                         new,
                         numbers,
                         spent - numbers,
                         columns,
                         held,
                         limits,
-                        _or_new(known),
+                        _advise_on_new_data_set(known),
                     ),
                 )
             least = min(least, fraction * held - spent)
-    return Decision("accepted", f"{ceil(least) - 1} numbers are left")
+    return AccountDecision("accepted", f"{ceil(least) - 1} numbers are left")
 
 
-def _full_sentence(
-    new: KnownSum | Reservation,
+def _full_account_sentence(
+    new: KnownSum | AccountReservation,
     numbers: int,
     spent: int,
     columns: frozenset[str],
@@ -723,45 +746,47 @@ def _full_sentence(
     )
 
 
-def epsilon_left(history: History, budget: Budget) -> float | None:
+def epsilon_left_in_budget(history: AccountHistory, budget: Budget) -> float | None:
     """Return what one data set's history leaves; None without limit or bound."""
-    spent = mobile_total(history.charges).epsilon
+    spent = mobile_adversary_total(history.charges).epsilon
     if budget.epsilon is None or spent is None:
         return None
     return max(0.0, budget.epsilon - spent)
 
 
-def _same_epoch(old: Charge, new: Charge) -> Decision | None:
+def _same_charged_epoch(old: Charge, new: Charge) -> AccountDecision | None:
     if old.epoch != new.epoch:
         return None
-    difference = _difference(old, new)
+    difference = _difference_of_charges(old, new)
     if difference is None:
-        return Decision("already", f"epoch {new.epoch!r} is charged already")
-    return Decision(
+        return AccountDecision("already", f"epoch {new.epoch!r} is charged already")
+    return AccountDecision(
         "refused",
         f"epoch {new.epoch!r} was charged with other {difference}: an epoch's masks "
         f"serve one set of costs and one set of parties; {_FRESH_MASKS}",
     )
 
 
-def _same_masks(old: Charge, new: Charge) -> Decision | None:
+def _same_charged_masks(old: Charge, new: Charge) -> AccountDecision | None:
     if new.masks is None or old.masks != new.masks:
         return None
-    difference = _difference(old, new)
+    difference = _difference_of_charges(old, new)
     if difference is None:
-        return Decision("resent", f"epoch {old.epoch!r} showed the same masked costs")
-    return Decision("refused", _reuse_sentence(old, difference))
+        return AccountDecision(
+            "resent", f"epoch {old.epoch!r} showed the same masked costs"
+        )
+    return AccountDecision("refused", _charge_reuse_sentence(old, difference))
 
 
-def _same_effective(old: Charge, new: Charge) -> Decision | None:
+def _same_charged_costs(old: Charge, new: Charge) -> AccountDecision | None:
     """Refuse old masked costs for new data; with equal data they met by chance."""
     unmasked = new.masks is None or old.masks is None
     if unmasked or old.effective != new.effective or old.data == new.data:
         return None
-    return Decision("refused", _reuse_sentence(old, "data"))
+    return AccountDecision("refused", _charge_reuse_sentence(old, "data"))
 
 
-def _difference(old: Charge, new: Charge) -> str | None:
+def _difference_of_charges(old: Charge, new: Charge) -> str | None:
     """Name what two charges for the same masks disagree on; None if on nothing."""
     pairs = {
         "data": (old.data, new.data),
@@ -780,7 +805,7 @@ def _difference(old: Charge, new: Charge) -> str | None:
     return None if same else "bounds"
 
 
-def _reuse_sentence(old: Charge, difference: str) -> str:
+def _charge_reuse_sentence(old: Charge, difference: str) -> str:
     if difference == "data":
         return (
             f"the data changed and the masks are those of epoch {old.epoch!r}: the two "
@@ -792,32 +817,34 @@ def _reuse_sentence(old: Charge, difference: str) -> str:
     )
 
 
-def _within(known: History, charge: Charge, budget: Budget) -> Decision:
+def _decide_charge_within_budget(
+    known: AccountHistory, charge: Charge, budget: Budget
+) -> AccountDecision:
     """Decide about fresh masks on a data set with this history."""
-    limit, after = budget.epsilon, mobile_total((*known.charges, charge))
+    limit, after = budget.epsilon, mobile_adversary_total((*known.charges, charge))
     if limit is None:
-        return Decision("accepted", "no limit is set")
+        return AccountDecision("accepted", "no limit is set")
     if after.epsilon is None:
-        return Decision(
+        return AccountDecision(
             "refused",
             f"the budget is epsilon {limit:.6g} for each data set, and no bound would "
             f"be left to hold against it: {after.reason}; change the graph or the "
             "masks, or lift the limit openly",
         )
     if after.epsilon > limit * (1.0 + ROUNDING):
-        left = epsilon_left(known, budget) or 0.0
+        left = epsilon_left_in_budget(known, budget) or 0.0
         why = (
             f"epoch {charge.epoch!r} needs epsilon {charge.worst_bound:.6g}, and of "
             f"the budget of {limit:.6g} for this data set {left:.6g} is left; send the "
             "stored masked costs again, or use more noise"
         )
-        return Decision("refused", why + _or_new(known))
+        return AccountDecision("refused", why + _advise_on_new_data_set(known))
     left = max(0.0, limit - after.epsilon)
-    return Decision("accepted", f"epsilon {left:.6g} is left")
+    return AccountDecision("accepted", f"epsilon {left:.6g} is left")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class PrivacyAccount:
     """One data set: what it has spent and what is left.
 
     `total` is the budget's measure, against an adversary who may choose other parties
@@ -828,11 +855,11 @@ class Account:
     data_set: int
     runs: int
     resent: int
-    total: Total
-    worst: Total
+    total: CompositionTotal
+    worst: CompositionTotal
     epsilon_left: float | None
-    coalitions: tuple[tuple[tuple[str, ...] | int, Total], ...]
-    components: tuple[tuple[tuple[str, ...], tuple[str, ...], Total], ...]
+    coalitions: tuple[tuple[tuple[str, ...] | int, CompositionTotal], ...]
+    components: tuple[tuple[tuple[str, ...], tuple[str, ...], CompositionTotal], ...]
     versions: int
     columns: tuple[str, ...]
     numbers: int
@@ -846,14 +873,19 @@ class Account:
             "data_set": self.data_set,
             "runs": self.runs,
             "resent": self.resent,
-            **_plain(self.total),
+            **_plain_budget_total(self.total),
             "epsilon_left": self.epsilon_left,
-            "worst": _plain(self.worst),
+            "worst": _plain_budget_total(self.worst),
             "coalitions": [
-                {**_who(who), **_plain(total)} for who, total in self.coalitions
+                {**_charged_coalition(who), **_plain_budget_total(total)}
+                for who, total in self.coalitions
             ],
             "components": [
-                {**_who(who), "parties": list(parties), **_plain(total)}
+                {
+                    **_charged_coalition(who),
+                    "parties": list(parties),
+                    **_plain_budget_total(total),
+                }
                 for who, parties, total in self.components
             ],
             "versions": self.versions,
@@ -865,13 +897,15 @@ class Account:
         }
 
 
-def accounts(history: History) -> tuple[Account, ...]:
+def accounts_of_data_sets(history: AccountHistory) -> tuple[PrivacyAccount, ...]:
     """Return one account for each data set, numbered in order of appearance."""
     first = {number: data for data, number in account_numbers(history).items()}
-    return tuple(_account(number, history.of(first[number])) for number in first)
+    return tuple(
+        _account_of_data_set(number, history.of(first[number])) for number in first
+    )
 
 
-def account_numbers(history: History) -> dict[str, int]:
+def account_numbers(history: AccountHistory) -> dict[str, int]:
     """Return a number for each data set: people need no fingerprint."""
     numbers: dict[str, int] = {}
     count = 0
@@ -883,10 +917,10 @@ def account_numbers(history: History) -> dict[str, int]:
     return numbers
 
 
-def _account(number: int, known: History) -> Account:
-    fresh = without_resends(known.charges)
-    named = [who for who in coalitions(fresh) if not isinstance(who, int)]
-    asked = _asked(known)
+def _account_of_data_set(number: int, known: AccountHistory) -> PrivacyAccount:
+    fresh = charges_without_resends(known.charges)
+    named = [who for who in charged_coalitions(fresh) if not isinstance(who, int)]
+    asked = _released_and_reserved_numbers(known)
     columns = frozenset[str]().union(*(one.columns for one in asked))
     spent = sum(one.numbers for one in asked)
     released = sum(one.numbers for one in known.releases)
@@ -897,14 +931,17 @@ def _account(number: int, known: History) -> Account:
     limit = None
     if held and limits.release_fraction is not None:
         limit = limits.release_fraction * held
-    return Account(
+    return PrivacyAccount(
         data_set=number,
         runs=len(fresh),
         resent=len(known.charges) - len(fresh),
-        total=mobile_total(fresh),
-        worst=worst_total(fresh),
-        epsilon_left=epsilon_left(known, known.budget),
-        coalitions=tuple((who, total_against(fresh, who)) for who in coalitions(fresh)),
+        total=mobile_adversary_total(fresh),
+        worst=worst_charged_total(fresh),
+        epsilon_left=epsilon_left_in_budget(known, known.budget),
+        coalitions=tuple(
+            (who, charged_total_against(fresh, who))
+            for who in charged_coalitions(fresh)
+        ),
         components=tuple(
             (who, parties, total)
             for who in named
@@ -919,11 +956,11 @@ def _account(number: int, known: History) -> Account:
     )
 
 
-def _who(coalition: tuple[str, ...] | int) -> dict[str, Any]:
+def _charged_coalition(coalition: tuple[str, ...] | int) -> dict[str, Any]:
     if isinstance(coalition, int):
         return {"coalition": None, "tolerate": coalition}
     return {"coalition": list(coalition), "tolerate": None}
 
 
-def _plain(total: Total) -> dict[str, Any]:
+def _plain_budget_total(total: CompositionTotal) -> dict[str, Any]:
     return {"epsilon": total.epsilon, "reason": total.reason}

@@ -21,15 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from veilsum.errors import InvalidGraphError, MissingExtraError, installing
+from veilsum.errors import InvalidGraphError, MissingExtraError, install_advice
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import FloatArray, Matrix, Vector, frozen_array
 from veilsum.numbers.shapes import Float
-from veilsum.privacy.remaining import BATCH_ENTRIES, mu2_without
-from veilsum.privacy.worst_case import check_tolerate, worst_mu2
-from veilsum.progress import Advance, Progress, silent, watched
-from veilsum.showing import Renderable, Rendering, Table
+from veilsum.privacy.remaining import BATCH_ENTRIES, mu2_without_coalitions
+from veilsum.privacy.worst_case import check_tolerated_colluders, worst_mu2
+from veilsum.progress import Advance, Progress, silent_progress, watch_progress
+from veilsum.showing import Renderable, Rendering, ShownTable
 
 Coalition = tuple[int, ...]
 Columns = Float[FloatArray, "n r"]
@@ -96,7 +96,7 @@ class Allocation(Renderable):
             f"equal noise on all (worst mu2 {self.mu2_uniform:.4f} -> {self.mu2:.4f}; "
             f"no allocation exceeds {self.mu2_bound:.4f})",
             [
-                Table(("link", "variance", "sigma, relative"), rows, align="<>>"),
+                ShownTable(("link", "variance", "sigma, relative"), rows, align="<>>"),
                 *([f"These links need no messages: {unused}"] if unused else []),
             ],
         )
@@ -138,25 +138,25 @@ def allocate_noise(
     ([0.8, 1.2, 1.2, 0.8], 0.4)
     """
     topology = Topology.of(topology)
-    check_tolerate(topology, tolerate)
+    check_tolerated_colluders(topology, tolerate)
     if vertex_connectivity(topology, at_most=tolerate + 1) <= tolerate:
         raise InvalidGraphError(
             f"{tolerate} colluding parties can cut this graph, or it is cut already: "
             "no allocation of noise helps; add the links that `examine` proposes",
             code="graph-not-tolerant",
         )
-    problem = _Problem(topology, tolerate)
-    with watched(progress) as opening:
+    problem = _AllocationProblem(topology, tolerate)
+    with watch_progress(progress) as opening:
         uniform = problem.weakest(np.ones(topology.n_edges))
-        advance = (opening or silent)("rounds", MOST_ROUNDS)
-        best, bound = _optimum(problem, uniform, advance)
-        best = _without_negligible(problem, best)
+        advance = (opening or silent_progress)("rounds", MOST_ROUNDS)
+        best, bound = _optimal_noise_allocation(problem, uniform, advance)
+        best = _allocation_without_negligible(problem, best)
     if best.value <= uniform.value * (1.0 + 2.0 * CLOSE_ENOUGH):
         best = uniform
-    return _allocation(problem, uniform, best, max(bound, best.value))
+    return _noise_allocation_result(problem, uniform, best, max(bound, best.value))
 
 
-class _Point(NamedTuple):
+class _AllocationPoint(NamedTuple):
     """An allocation, its value, and the coalitions that matter there, worst first."""
 
     weights: Vector
@@ -164,11 +164,11 @@ class _Point(NamedTuple):
     worst: tuple[tuple[Coalition, float], ...]
 
 
-def _optimum(
-    problem: _Problem, start: _Point, advance: Advance
-) -> tuple[_Point, float]:
+def _optimal_noise_allocation(
+    problem: _AllocationProblem, start: _AllocationPoint, advance: Advance
+) -> tuple[_AllocationPoint, float]:
     """Return the best point found and a bound on all points."""
-    programme = _Programme(problem)
+    programme = _AllocationProgramme(problem)
     best, points = start, [start]
     bound = np.inf
     for done in range(MOST_ROUNDS):
@@ -188,7 +188,9 @@ def _optimum(
     return best, bound
 
 
-def _without_negligible(problem: _Problem, best: _Point) -> _Point:
+def _allocation_without_negligible(
+    problem: _AllocationProblem, best: _AllocationPoint
+) -> _AllocationPoint:
     """Return the point with tiny weights at zero, if the value does not mind."""
     for limit in NEGLIGIBLE:
         kept = np.where(best.weights < limit, 0.0, best.weights)
@@ -198,8 +200,11 @@ def _without_negligible(problem: _Problem, best: _Point) -> _Point:
     return best
 
 
-def _allocation(
-    problem: _Problem, uniform: _Point, best: _Point, bound: float
+def _noise_allocation_result(
+    problem: _AllocationProblem,
+    uniform: _AllocationPoint,
+    best: _AllocationPoint,
+    bound: float,
 ) -> Allocation:
     topology = problem.topology
     names = topology.parties
@@ -224,11 +229,11 @@ def _allocation(
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class _AllocationProblem:
     topology: Topology
     tolerate: int
 
-    def weakest(self, weights: Vector) -> _Point:
+    def weakest(self, weights: Vector) -> _AllocationPoint:
         """Return the value of an allocation and its worst coalitions."""
         n, t = self.topology.n_parties, self.tolerate
         if comb(n, t) > MOST_LISTED:
@@ -238,7 +243,7 @@ class _Problem:
                 self.topology.parties, edges, frozen_array(weights.copy())
             )
             found = worst_mu2(weighted, tolerate=self.tolerate)
-            return _Point(
+            return _AllocationPoint(
                 weights, found.lower or 0.0, ((found.coalition, found.upper),)
             )
         sets = np.array(list(combinations(range(n), t)), dtype=np.int64)
@@ -246,10 +251,12 @@ class _Problem:
         adjacency = self.adjacency(weights)
         step = max(1, BATCH_ENTRIES // n**2)
         pieces = [sets[low : low + step] for low in range(0, len(sets), step)]
-        values = np.concatenate([mu2_without(adjacency, piece) for piece in pieces])
+        values = np.concatenate(
+            [mu2_without_coalitions(adjacency, piece) for piece in pieces]
+        )
         order = np.argsort(values, kind="stable")[:PER_ROUND]
         worst = tuple((tuple(sets[k].tolist()), float(values[k])) for k in order)
-        return _Point(weights, max(0.0, float(values[order[0]])), worst)
+        return _AllocationPoint(weights, max(0.0, float(values[order[0]])), worst)
 
     def adjacency(self, weights: Vector) -> Matrix:
         i, j = self.topology.edges.T
@@ -274,13 +281,13 @@ class _Problem:
 
 
 @dataclass(eq=False)
-class _Programme:
+class _AllocationProgramme:
     """The relaxation: matrix inequalities on the subspaces gathered so far."""
 
-    problem: _Problem
+    problem: _AllocationProblem
     spaces: dict[Coalition, Columns] = field(default_factory=dict)
 
-    def cut_off(self, point: _Point, bound: float) -> bool:
+    def cut_off(self, point: _AllocationPoint, bound: float) -> bool:
         """Add what speaks against a point; return whether anything does."""
         limit = bound * (1.0 - CLOSE_ENOUGH)
         violated = [coalition for coalition, value in point.worst if value < limit]
@@ -305,9 +312,16 @@ class _Programme:
         """
         m = self.problem.topology.n_edges
         forms = {c: self._differences(c) for c in self.spaces}
-        x, flat = _solved([_outer_svec(form) for form in forms.values()], m)
+        x, flat = _solve_allocation_programme(
+            [_outer_allocation_svec(form) for form in forms.values()], m
+        )
         pairs = zip(forms, flat, strict=True)
-        duals = {c: _positive_part(_from_svec(z, forms[c].shape[1])) for c, z in pairs}
+        duals = {
+            c: _positive_part_of_dual(
+                _allocation_matrix_from_svec(z, forms[c].shape[1])
+            )
+            for c, z in pairs
+        }
         trace = sum(float(np.trace(z)) for z in duals.values())
         slopes = (((forms[c] @ z) * forms[c]).sum(axis=1) for c, z in duals.items())
         bound = m * float(sum(slopes, np.zeros(m)).max()) / trace if trace else np.inf
@@ -335,37 +349,39 @@ class _Programme:
         return differences
 
 
-def _triangle(r: int) -> tuple[Any, Any, Any]:
+def _allocation_matrix_triangle(r: int) -> tuple[Any, Any, Any]:
     """Return rows, columns and scales of an upper triangle, column by column."""
     column, row = np.tril_indices(r)
     return row, column, np.where(row == column, 1.0, np.sqrt(2.0))
 
 
-def _outer_svec(form: FloatArray) -> FloatArray:
+def _outer_allocation_svec(form: FloatArray) -> FloatArray:
     """Return svec(d d') of every row d, as columns."""
-    row, column, scale = _triangle(form.shape[1])
+    row, column, scale = _allocation_matrix_triangle(form.shape[1])
     return np.asarray((form[:, row] * form[:, column] * scale).T)
 
 
-def _to_svec(matrix: Matrix) -> FloatArray:
-    row, column, scale = _triangle(len(matrix))
+def _allocation_matrix_to_svec(matrix: Matrix) -> FloatArray:
+    row, column, scale = _allocation_matrix_triangle(len(matrix))
     return np.asarray(matrix[row, column] * scale)
 
 
-def _from_svec(vector: FloatArray, r: int) -> Matrix:
-    row, column, scale = _triangle(r)
+def _allocation_matrix_from_svec(vector: FloatArray, r: int) -> Matrix:
+    row, column, scale = _allocation_matrix_triangle(r)
     matrix = np.zeros((r, r))
     matrix[row, column] = matrix[column, row] = vector / scale
     return matrix
 
 
-def _positive_part(matrix: Matrix) -> Matrix:
+def _positive_part_of_dual(matrix: Matrix) -> Matrix:
     """Return the nearest positive matrix: a dual may be off by rounding."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
-def _solved(blocks: list[FloatArray], m: int) -> tuple[FloatArray, list[FloatArray]]:
+def _solve_allocation_programme(
+    blocks: list[FloatArray], m: int
+) -> tuple[FloatArray, list[FloatArray]]:
     """Maximise g with sum w = m, w >= 0 and each block svec(sum_e w_e d d') >= g I.
 
     Returns (w, g) and the dual of every block.
@@ -374,12 +390,12 @@ def _solved(blocks: list[FloatArray], m: int) -> tuple[FloatArray, list[FloatArr
         import clarabel
     except ImportError:
         raise MissingExtraError(
-            f"allocating noise needs clarabel: {installing('plan')}",
+            f"allocating noise needs clarabel: {install_advice('plan')}",
             code="missing-extra",
         ) from None
     # A triangle of r (r + 1) / 2 entries has r rows.
     sizes = [round((np.sqrt(8 * len(block) + 1) - 1) / 2) for block in blocks]
-    identity = [_to_svec(np.eye(r)) for r in sizes]
+    identity = [_allocation_matrix_to_svec(np.eye(r)) for r in sizes]
     rows = [np.append(np.ones(m), 0.0), np.eye(m, m + 1) * -1.0]
     rows += [
         np.column_stack([-block, unit])

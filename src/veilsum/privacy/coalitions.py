@@ -26,11 +26,11 @@ from veilsum.privacy.remaining import (
     EdgeTest,
     Sets,
     Verdicts,
-    candidates_bound,
-    clear_direct,
-    laplacians_without,
-    pieces,
-    values_without,
+    clear_coalitions_directly,
+    laplacians_without_coalitions,
+    mu2_bound_of_coalitions,
+    mu2_values_without_coalitions,
+    pieces_of_coalition_sets,
 )
 from veilsum.progress import Report
 from veilsum.scale.pieces import map_pieces
@@ -58,7 +58,7 @@ PATIENCE, PAYS = 30, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Bracket:
+class CoalitionBracket:
     """lower <= m_t <= upper, the upper attained by a coalition.
 
     `interrupted` says that a person stopped the search.
@@ -71,23 +71,28 @@ class Bracket:
     interrupted: bool = False
 
 
-def attack(adjacency: Matrix, size: int) -> tuple[int, ...]:
+def attack_mu2_by_coalition(adjacency: Matrix, size: int) -> tuple[int, ...]:
     """Return a coalition that leaves mu2 low: greedy starts, then single exchanges.
 
     Where that would take too much work, the best found by then.
     """
     if size == 0:
         return ()
-    work = _Work(len(adjacency), MOST_PER_ATTACK)
-    starts = [_greedy(adjacency, size, work), around_the_weakest(adjacency, size)]
+    work = _CoalitionWork(len(adjacency), MOST_PER_ATTACK)
+    starts = [
+        _greedy_coalition(adjacency, size, work),
+        around_the_weakest(adjacency, size),
+    ]
     found = [one for one in starts if one is not None]
     if size > 1:  # of one party, all exchanges have been tried by the first start
-        found = [_exchange(adjacency, one, work) for one in found]
-    return found[_first_least(values_without(adjacency, found))]
+        found = [_exchange_coalition_members(adjacency, one, work) for one in found]
+    return found[
+        _first_least_coalition(mu2_values_without_coalitions(adjacency, found))
+    ]
 
 
 @dataclass(slots=True)
-class _Work:
+class _CoalitionWork:
     parties: int
     left: float
 
@@ -99,14 +104,21 @@ class _Work:
         return self.left >= 0
 
 
-def _greedy(adjacency: Matrix, size: int, work: _Work) -> tuple[int, ...] | None:
+def _greedy_coalition(
+    adjacency: Matrix, size: int, work: _CoalitionWork
+) -> tuple[int, ...] | None:
     """Take one party after the other, each the worst loss at its turn."""
     chosen: tuple[int, ...] = ()
     for _ in range(size):
         if not work.allows(1, len(chosen)):
             return None
-        tries = [_with(chosen, v) for v in _promising(adjacency, chosen)]
-        chosen = tries[_first_least(values_without(adjacency, tries))]
+        tries = [
+            _coalition_with_member(chosen, v)
+            for v in _promising_coalition_members(adjacency, chosen)
+        ]
+        chosen = tries[
+            _first_least_coalition(mu2_values_without_coalitions(adjacency, tries))
+        ]
     return chosen
 
 
@@ -118,26 +130,26 @@ def around_the_weakest(adjacency: Matrix, size: int) -> tuple[int, ...]:
     return tuple(sorted(picked))
 
 
-def _exchange(
-    adjacency: Matrix, start: tuple[int, ...], work: _Work
+def _exchange_coalition_members(
+    adjacency: Matrix, start: tuple[int, ...], work: _CoalitionWork
 ) -> tuple[int, ...]:
     """Swap one member for one outsider while that lowers mu2."""
-    best, value = start, float(values_without(adjacency, [start])[0])
+    best, value = start, float(mu2_values_without_coalitions(adjacency, [start])[0])
     while work.allows(len(best), len(best) - 1):
         tries = [
-            _with(rest, v)
+            _coalition_with_member(rest, v)
             for rest in combinations(best, len(best) - 1)
-            for v in _promising(adjacency, rest)
+            for v in _promising_coalition_members(adjacency, rest)
         ]
-        values = values_without(adjacency, tries)
+        values = mu2_values_without_coalitions(adjacency, tries)
         if values.min() >= value * (1 - ALIKE):
             return best
-        least = _first_least(values)
+        least = _first_least_coalition(values)
         best, value = tries[least], float(values[least])
     return best
 
 
-def _first_least(values: Vector) -> int:
+def _first_least_coalition(values: Vector) -> int:
     """Return the place of the least value; of equal ones but for rounding, the first.
 
     So that every party names the same coalition, whatever its machine's rounding is.
@@ -146,11 +158,11 @@ def _first_least(values: Vector) -> int:
     return int(np.flatnonzero(values <= least + ALIKE * abs(least))[0])
 
 
-def _with(members: tuple[int, ...], other: int) -> tuple[int, ...]:
+def _coalition_with_member(members: tuple[int, ...], other: int) -> tuple[int, ...]:
     return tuple(sorted((*members, other)))
 
 
-def _promising(adjacency: Matrix, gone: tuple[int, ...]) -> list[int]:
+def _promising_coalition_members(adjacency: Matrix, gone: tuple[int, ...]) -> list[int]:
     """Return the parties worth trying next: all of a few, the best-looking of many.
 
     Looks are Rayleigh quotients: with x the Fiedler vector of G - D,
@@ -159,7 +171,9 @@ def _promising(adjacency: Matrix, gone: tuple[int, ...]) -> list[int]:
     others = [v for v in range(len(adjacency)) if v not in gone]
     if len(others) <= TRY_ALL:
         return others
-    (laplacian,) = laplacians_without(adjacency, np.array([gone], dtype=np.int64))
+    (laplacian,) = laplacians_without_coalitions(
+        adjacency, np.array([gone], dtype=np.int64)
+    )
     (mu2,), vectors = scipy.linalg.eigh(laplacian, subset_by_index=[1, 1])
     x = vectors[:, 0]
     left = adjacency[np.ix_(others, others)]
@@ -170,7 +184,7 @@ def _promising(adjacency: Matrix, gone: tuple[int, ...]) -> list[int]:
 
 
 @dataclass(eq=False)
-class Search:
+class CoalitionSearch:
     """Proves that no coalition is below the attack, or finds one that is.
 
     The state is what an interrupt leaves behind: the best coalition so far, and how
@@ -190,10 +204,10 @@ class Search:
     _bounded: dict[int, tuple[int, int]] = field(default_factory=dict)
     _waiting: list[Sets] = field(default_factory=list)
 
-    def run(self) -> Bracket:
+    def run(self) -> CoalitionBracket:
         """Return the exact minimum, or the best bracket when stopped early."""
         self.adjacency = self.topology.adjacency.toarray()
-        self._offer(attack(self.adjacency, self.size))
+        self._offer(attack_mu2_by_coalition(self.adjacency, self.size))
         firsts = range(1 if self._symmetric() else self.topology.n_parties)
         try:
             for first in firsts if self.size else ():
@@ -207,7 +221,7 @@ class Search:
             return self._open_bracket()
         except KeyboardInterrupt:
             return replace(self._open_bracket(), interrupted=True)
-        return Bracket(self.value, self.value, self.best, exact=True)
+        return CoalitionBracket(self.value, self.value, self.best, exact=True)
 
     def _symmetric(self) -> bool:
         """Symmetries are worth looking for where they save more than they cost."""
@@ -215,7 +229,7 @@ class Search:
         return self.size > 1 and many and is_vertex_transitive(self.topology)
 
     def _offer(self, coalition: tuple[int, ...]) -> None:
-        value = float(values_without(self.adjacency, [coalition])[0])
+        value = float(mu2_values_without_coalitions(self.adjacency, [coalition])[0])
         if value < self._level:
             self.best = coalition  # not for a mere difference in rounding
         if value < self.value:
@@ -231,7 +245,7 @@ class Search:
         later = range(members[-1] + 1, self.topology.n_parties)
         more = self.size - len(members)
         if self._not_worth_bounding(len(later), more):
-            for sets in _completions(members, later, more, self._batch):
+            for sets in _completions_of_coalition(members, later, more, self._batch):
                 self._waiting.append(sets)
                 if self._batch_is_full():
                     self._clear_waiting()
@@ -249,7 +263,9 @@ class Search:
         self, members: tuple[int, ...], later: Array[np.int64], more: int
     ) -> bool:
         self._spend(3.0 * self._cost(self.topology.n_parties - len(members)))
-        cleared = candidates_bound(self.adjacency, members, later, more) > self.value
+        cleared = (
+            mu2_bound_of_coalitions(self.adjacency, members, later, more) > self.value
+        )
         tried, pruned = self._bounded.get(more, (0, 0))
         self._bounded[more] = (tried + 1, pruned + cleared)
         return cleared
@@ -273,7 +289,9 @@ class Search:
             return
         sets = np.concatenate(self._waiting)
         self._waiting.clear()
-        parts = list(pieces(sets, self.topology.n_parties - self.size))
+        parts = list(
+            pieces_of_coalition_sets(sets, self.topology.n_parties - self.size)
+        )
         for piece, cleared in zip(parts, self._verdicts(parts), strict=True):
             self._spend(len(piece) * self._test_cost)
             for coalition in piece[~cleared].tolist():
@@ -285,7 +303,9 @@ class Search:
             yield from map(self._test, parts)
             return
         level = self._level
-        work = Clearing(self.topology, level, tuple(parts), edges=self._prefers_edges)
+        work = CoalitionClearing(
+            self.topology, level, tuple(parts), edges=self._prefers_edges
+        )
         shared = map_pieces(work, range(len(parts)), seed=0, on=self.on)
         for piece, cleared in zip(parts, shared, strict=True):
             # Found since, a worse coalition asks for another test: the one that it
@@ -294,7 +314,7 @@ class Search:
 
     def _test(self, sets: Sets) -> Verdicts:
         if not self._prefers_edges:
-            return clear_direct(self.adjacency, sets, self._level)
+            return clear_coalitions_directly(self.adjacency, sets, self._level)
         if self._edge_test is None:
             self._edge_test = EdgeTest(self.topology, self._level)
         return self._edge_test.clear(sets)
@@ -322,17 +342,21 @@ class Search:
         if self.work > self.most_work:
             raise _OutOfWorkError
 
-    def _open_bracket(self) -> Bracket:
+    def _open_bracket(self) -> CoalitionBracket:
         """Return what is known when the first `done` members have been dealt with."""
         left = np.arange(self.done, self.topology.n_parties)
-        lower = simple_bound(self.topology, self.size)
+        lower = fiedler_bound_after_coalition(self.topology, self.size)
         if len(left) >= self.size:
-            lower = max(lower, candidates_bound(self.adjacency, [], left, self.size))
-        return Bracket(min(lower, self.value), self.value, self.best, exact=False)
+            lower = max(
+                lower, mu2_bound_of_coalitions(self.adjacency, [], left, self.size)
+            )
+        return CoalitionBracket(
+            min(lower, self.value), self.value, self.best, exact=False
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Clearing:
+class CoalitionClearing:
     """A cheap test of many coalitions: called with the place of a piece of them."""
 
     topology: Topology
@@ -344,18 +368,20 @@ class Clearing:
         """Return which sets of one piece provably leave mu2 above the level."""
         del seed
         if self.edges:
-            return _edge_test(self.topology, self.level).clear(self.parts[key])
+            return _coalition_edge_test(self.topology, self.level).clear(
+                self.parts[key]
+            )
         adjacency = self.topology.adjacency.toarray()
-        return clear_direct(adjacency, self.parts[key], self.level)
+        return clear_coalitions_directly(adjacency, self.parts[key], self.level)
 
 
 @lru_cache(maxsize=1)
-def _edge_test(topology: Topology, level: float) -> EdgeTest:
+def _coalition_edge_test(topology: Topology, level: float) -> EdgeTest:
     """Return the test; whoever works for others is given the same graph many times."""
     return EdgeTest(topology, level)
 
 
-def _completions(
+def _completions_of_coalition(
     members: tuple[int, ...], later: range, more: int, most: int
 ) -> Iterator[Sets]:
     """Yield every coalition made of these members and `more` later ones.
@@ -373,7 +399,7 @@ class _OutOfWorkError(Exception):
     """The search has used up the work it was given."""
 
 
-def simple_bound(topology: Topology, size: int) -> float:
+def fiedler_bound_after_coalition(topology: Topology, size: int) -> float:
     """Return Fiedler's 2 (kappa - t) (1 - cos(pi / (n - t))); 0 on weighted graphs."""
     if (topology.weights != 1).any():
         return 0.0

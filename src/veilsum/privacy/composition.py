@@ -20,7 +20,7 @@ from typing import TypeAlias
 from veilsum.errors import InvalidInputError
 from veilsum.masks.laws import LAWS
 from veilsum.numbers.arrays import listed_names
-from veilsum.privacy.guarantee import Component, Guarantee, Status
+from veilsum.privacy.guarantee import Guarantee, GuaranteeComponent, Status
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
@@ -43,12 +43,12 @@ class Exposure:
     coalition: tuple[str, ...]
     status: Status
     epsilon: float | None
-    components: tuple[Component, ...] = ()
+    components: tuple[GuaranteeComponent, ...] = ()
     tolerate: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "coalition", party_set(self.coalition))
-        object.__setattr__(self, "epsilon", _checked_bound(self.epsilon))
+        object.__setattr__(self, "coalition", charged_party_set(self.coalition))
+        object.__setattr__(self, "epsilon", _check_charged_bound(self.epsilon))
         if self.epsilon is not None and self.status != "private":
             raise InvalidInputError(
                 f"a run that is {self.status} has no epsilon, found {self.epsilon}; "
@@ -78,7 +78,9 @@ class Exposure:
     @property
     def against(self) -> str:
         """Who looks on, in words."""
-        return in_words(self.coalition if self.tolerate is None else self.tolerate)
+        return charged_coalition_in_words(
+            self.coalition if self.tolerate is None else self.tolerate
+        )
 
     @property
     def bound(self) -> float | None:
@@ -89,7 +91,7 @@ class Exposure:
         """Say whether the bound holds for a coalition, or for all of a size."""
         if isinstance(coalition, int):
             return self.tolerate is not None and coalition <= self.tolerate
-        members = party_set(coalition)
+        members = charged_party_set(coalition)
         if self.tolerate is not None:
             return len(members) <= self.tolerate
         return members == self.coalition
@@ -135,13 +137,13 @@ class Charge:
     when: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        check_name(self.epoch, what="an epoch")
-        check_name(self.law, what="a law")
+        check_charged_name(self.epoch, what="an epoch")
+        check_charged_name(self.law, what="a law")
         for what in ("data", "effective"):
-            check_fingerprint(getattr(self, what), what=what)
-        object.__setattr__(self, "parties", party_set(self.parties, least=1))
+            check_charged_fingerprint(getattr(self, what), what=what)
+        object.__setattr__(self, "parties", charged_party_set(self.parties, least=1))
         object.__setattr__(
-            self, "exposures", tuple(sorted(self.exposures, key=_subject))
+            self, "exposures", tuple(sorted(self.exposures, key=_exposure_sorting_key))
         )
         self._check_masks()
         self._check_exposures()
@@ -155,7 +157,7 @@ class Charge:
 
     def _check_masks(self) -> None:
         if self.masks is not None:
-            check_fingerprint(self.masks, what="masks")
+            check_charged_fingerprint(self.masks, what="masks")
         # A law that is not known here, of a later version perhaps, draws shares.
         hides = self.law not in LAWS or LAWS[self.law].hides
         if (self.masks is not None) != hides:
@@ -184,7 +186,7 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class CompositionTotal:
     """A sum of bounds; without one, the reason why."""
 
     epsilon: float | None
@@ -192,10 +194,10 @@ class Total:
 
 
 # One piece of the honest graph in one run: the epoch, its parties, its bound.
-_Piece: TypeAlias = tuple[str, tuple[str, ...], Total]
+_Piece: TypeAlias = tuple[str, tuple[str, ...], CompositionTotal]
 
 
-def without_resends(charges: Iterable[Charge]) -> tuple[Charge, ...]:
+def charges_without_resends(charges: Iterable[Charge]) -> tuple[Charge, ...]:
     """Return one charge for each set of masks: what is shown again costs nothing."""
     first: dict[str, Charge] = {}
     for charge in sorted(charges, key=lambda charge: charge.epoch):
@@ -203,56 +205,67 @@ def without_resends(charges: Iterable[Charge]) -> tuple[Charge, ...]:
     return tuple(first.values())
 
 
-def total_against(charges: Iterable[Charge], coalition: Iterable[str] | int) -> Total:
+def charged_total_against(
+    charges: Iterable[Charge], coalition: Iterable[str] | int
+) -> CompositionTotal:
     """Return the sum of one coalition's bounds, or of any coalition of a size."""
-    who = coalition if isinstance(coalition, int) else party_set(coalition)
-    return _sum(_against(charge, who) for charge in without_resends(charges))
+    who = coalition if isinstance(coalition, int) else charged_party_set(coalition)
+    return _sum_of_privacy_bounds(
+        _bound_against_coalition(charge, who)
+        for charge in charges_without_resends(charges)
+    )
 
 
-def worst_total(charges: Sequence[Charge]) -> Total:
+def worst_charged_total(charges: Sequence[Charge]) -> CompositionTotal:
     """Return the largest total over the coalitions that were recorded."""
-    terms = tuple(total_against(charges, who) for who in coalitions(charges))
-    return _without_bound(terms) or Total(
+    terms = tuple(
+        charged_total_against(charges, who) for who in charged_coalitions(charges)
+    )
+    return _charges_without_bound(terms) or CompositionTotal(
         max((term.epsilon or 0.0 for term in terms), default=0.0)
     )
 
 
-def mobile_total(charges: Iterable[Charge]) -> Total:
+def mobile_adversary_total(charges: Iterable[Charge]) -> CompositionTotal:
     """Return the bound if the adversary may corrupt other parties in every run.
 
     The sum over runs of each run's worst bound: no coalition's total is larger.
     """
-    fresh = without_resends(charges)
+    fresh = charges_without_resends(charges)
     worst = [charge.worst_bound for charge in fresh]
     if None in worst:
-        return _sum(_stated(charge, e) for charge in fresh for e in charge.exposures)
-    return Total(fsum(bound for bound in worst if bound is not None))
+        return _sum_of_privacy_bounds(
+            _stated_exposure_bound(charge, e)
+            for charge in fresh
+            for e in charge.exposures
+        )
+    return CompositionTotal(fsum(bound for bound in worst if bound is not None))
 
 
 def component_totals(
     charges: Iterable[Charge], coalition: Iterable[str]
-) -> dict[tuple[str, ...], Total]:
+) -> dict[tuple[str, ...], CompositionTotal]:
     """Return totals for each group of parties that was in one piece in every run.
 
     KL <= sum_j e_j ||D_j||^2, where e_j adds up the bounds of the pieces j was in;
     for inputs with equal sums over every piece of every run.
     """
-    who = party_set(coalition)
+    who = charged_party_set(coalition)
     lives: dict[str, list[_Piece]] = {}
-    for charge in without_resends(charges):
-        for piece in _pieces(charge, who):
+    for charge in charges_without_resends(charges):
+        for piece in _charged_honest_pieces(charge, who):
             for party in piece[1]:
                 lives.setdefault(party, []).append(piece)
     groups: dict[tuple[_Piece, ...], list[str]] = {}
     for party in sorted(lives):
         groups.setdefault(tuple(lives[party]), []).append(party)
     return {
-        tuple(group): _sum(bound for _, _, bound in life)
+        tuple(group): _sum_of_privacy_bounds(bound for _, _, bound in life)
         for life, group in groups.items()
     }
 
 
-def coalitions(charges: Iterable[Charge]) -> tuple[tuple[str, ...] | int, ...]:
+def charged_coalitions(charges: Iterable[Charge]) -> tuple[tuple[str, ...] | int, ...]:
     """Return the coalitions that bounds were recorded for; a size means all of it."""
     found = {
         exposure.coalition if exposure.tolerate is None else exposure.tolerate
@@ -262,13 +275,13 @@ def coalitions(charges: Iterable[Charge]) -> tuple[tuple[str, ...] | int, ...]:
     return tuple(sorted(found, key=str))
 
 
-def in_words(coalition: tuple[str, ...] | int) -> str:
+def charged_coalition_in_words(coalition: tuple[str, ...] | int) -> str:
     if isinstance(coalition, int):
         return f"any {coalition} {'party' if coalition == 1 else 'parties'}"
     return listed_names(coalition) or "nobody"
 
 
-def party_set(names: Iterable[str], *, least: int = 0) -> tuple[str, ...]:
+def charged_party_set(names: Iterable[str], *, least: int = 0) -> tuple[str, ...]:
     """Return names sorted; refuse too few, and a repeated or unprintable one."""
     if isinstance(names, str):
         raise InvalidInputError(
@@ -277,7 +290,7 @@ def party_set(names: Iterable[str], *, least: int = 0) -> tuple[str, ...]:
         )
     ordered = tuple(sorted(names))
     for name in ordered:
-        check_name(name, what="a party")
+        check_charged_name(name, what="a party")
     if len(set(ordered)) < len(ordered):
         raise InvalidInputError(
             f"a party is named twice among {listed_names(ordered)}",
@@ -290,7 +303,7 @@ def party_set(names: Iterable[str], *, least: int = 0) -> tuple[str, ...]:
     return ordered
 
 
-def check_name(name: str, *, what: str) -> None:
+def check_charged_name(name: str, *, what: str) -> None:
     """Refuse what cannot be shown on one line of a table."""
     if not name or not name.isprintable():
         raise InvalidInputError(
@@ -298,7 +311,7 @@ def check_name(name: str, *, what: str) -> None:
         )
 
 
-def check_fingerprint(text: str, *, what: str) -> None:
+def check_charged_fingerprint(text: str, *, what: str) -> None:
     """Refuse what is no keyed fingerprint, without repeating it."""
     if not _FINGERPRINT.fullmatch(text):
         raise InvalidInputError(
@@ -308,13 +321,13 @@ def check_fingerprint(text: str, *, what: str) -> None:
         )
 
 
-def _subject(exposure: Exposure) -> tuple[int, tuple[str, ...]]:
+def _exposure_sorting_key(exposure: Exposure) -> tuple[int, tuple[str, ...]]:
     """Return a sorting key: named coalitions first, then sizes."""
     size = -1 if exposure.tolerate is None else exposure.tolerate
     return size, exposure.coalition
 
 
-def _checked_bound(epsilon: float | None) -> float | None:
+def _check_charged_bound(epsilon: float | None) -> float | None:
     if epsilon is None or epsilon == inf:
         return None
     if not epsilon >= 0:
@@ -324,55 +337,69 @@ def _checked_bound(epsilon: float | None) -> float | None:
     return float(epsilon)
 
 
-def _stated(charge: Charge, exposure: Exposure) -> Total:
+def _stated_exposure_bound(charge: Charge, exposure: Exposure) -> CompositionTotal:
     if exposure.bound is not None:
-        return Total(exposure.bound)
-    return Total(
+        return CompositionTotal(exposure.bound)
+    return CompositionTotal(
         None,
         f"epoch {charge.epoch!r} has no bound against {exposure.against} "
         f"({exposure.status})",
     )
 
 
-def _against(charge: Charge, who: tuple[str, ...] | int) -> Total:
+def _bound_against_coalition(
+    charge: Charge, who: tuple[str, ...] | int
+) -> CompositionTotal:
     """Return the best bound of one run that holds for a coalition."""
-    present = who if isinstance(who, int) else _present(charge, who)
-    stated = [_stated(charge, e) for e in charge.exposures if e.covers(present)]
+    present = who if isinstance(who, int) else _coalition_present_in_charge(charge, who)
+    stated = [
+        _stated_exposure_bound(charge, e) for e in charge.exposures if e.covers(present)
+    ]
     if not stated:
-        return Total(
-            None, f"epoch {charge.epoch!r} states no bound against {in_words(who)}"
+        return CompositionTotal(
+            None,
+            f"epoch {charge.epoch!r} states no bound against "
+            f"{charged_coalition_in_words(who)}",
         )
     return min(
         stated, key=lambda total: inf if total.epsilon is None else total.epsilon
     )
 
 
-def _present(charge: Charge, who: tuple[str, ...]) -> tuple[str, ...]:
+def _coalition_present_in_charge(
+    charge: Charge, who: tuple[str, ...]
+) -> tuple[str, ...]:
     return tuple(name for name in who if name in charge.parties)
 
 
-def _pieces(charge: Charge, who: tuple[str, ...]) -> tuple[_Piece, ...]:
+def _charged_honest_pieces(charge: Charge, who: tuple[str, ...]) -> tuple[_Piece, ...]:
     """Return a run's pieces; all the honest are one where none are recorded."""
-    present = _present(charge, who)
+    present = _coalition_present_in_charge(charge, who)
     for exposure in charge.exposures:
         if exposure.components and exposure.covers(present):
-            return tuple(_piece(charge, part) for part in exposure.components)
+            return tuple(
+                _charged_honest_piece(charge, part) for part in exposure.components
+            )
     honest = tuple(name for name in charge.parties if name not in present)
-    return ((charge.epoch, honest, _against(charge, who)),)
+    return ((charge.epoch, honest, _bound_against_coalition(charge, who)),)
 
 
-def _piece(charge: Charge, part: Component) -> _Piece:
+def _charged_honest_piece(charge: Charge, part: GuaranteeComponent) -> _Piece:
     why = f"epoch {charge.epoch!r} has no bound for it ({part.status})"
-    bound = Total(part.epsilon, why if part.epsilon is None else None)
+    bound = CompositionTotal(part.epsilon, why if part.epsilon is None else None)
     return charge.epoch, tuple(part.parties), bound
 
 
-def _sum(totals: Iterable[Total]) -> Total:
+def _sum_of_privacy_bounds(totals: Iterable[CompositionTotal]) -> CompositionTotal:
     """Add up; fsum rounds once, so the order of runs does not matter."""
     terms = tuple(totals)
-    return _without_bound(terms) or Total(fsum(term.epsilon or 0.0 for term in terms))
+    return _charges_without_bound(terms) or CompositionTotal(
+        fsum(term.epsilon or 0.0 for term in terms)
+    )
 
 
-def _without_bound(terms: tuple[Total, ...]) -> Total | None:
+def _charges_without_bound(
+    terms: tuple[CompositionTotal, ...],
+) -> CompositionTotal | None:
     reasons = sorted({term.reason for term in terms if term.reason is not None})
-    return Total(None, "; ".join(reasons[:3])) if reasons else None
+    return CompositionTotal(None, "; ".join(reasons[:3])) if reasons else None

@@ -19,7 +19,7 @@ import scipy
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray
-from veilsum.showing import Renderable, Rendering, Table
+from veilsum.showing import Renderable, Rendering, ShownTable
 
 # exp(-z^2 / 2) is zero in float64 from here on.
 NO_TAIL = 39.0
@@ -50,7 +50,7 @@ class Leakage(Renderable):
             f"The best guesser is right {100 * self.attacker_success:.2f}% of the time "
             "(a coin: 50%)",
             [
-                Table(
+                ShownTable(
                     ("unit", "value"),
                     [
                         ("KL divergence", self.divergence),
@@ -68,7 +68,7 @@ class Leakage(Renderable):
     @property
     def gaussian_mu(self) -> float:
         """The mu of Gaussian differential privacy."""
-        return gaussian_mu(self.divergence)
+        return gaussian_mu_of_divergence(self.divergence)
 
     @property
     def attacker_success(self) -> float:
@@ -78,30 +78,30 @@ class Leakage(Renderable):
     @property
     def total_variation(self) -> float:
         """The most by which an event's probability differs."""
-        return total_variation(self.divergence)
+        return total_variation_of_divergence(self.divergence)
 
     @property
     def auc(self) -> float:
         """The area under the best test's ROC curve."""
-        return auc(self.divergence)
+        return auc_of_divergence(self.divergence)
 
     @property
     def hellinger2(self) -> float:
         """The squared Hellinger distance."""
-        return hellinger2(self.divergence)
+        return hellinger2_of_divergence(self.divergence)
 
     @property
     def chi2(self) -> float:
         """The chi-squared divergence; infinite where float64 ends."""
-        return chi2(self.divergence)
+        return chi2_of_divergence(self.divergence)
 
     def renyi(self, order: float) -> float:
         """Return the Renyi divergence of an order."""
-        return renyi(self.divergence, order=order)
+        return renyi_of_divergence(self.divergence, order=order)
 
     def power(self, level: float) -> float:
         """Return the best test's hit rate at a false-alarm rate."""
-        return power(self.divergence, level=level)
+        return test_power_of_divergence(self.divergence, level=level)
 
     def dp_delta(self, dp_epsilon: float) -> float:
         """Return differential privacy's delta at a dp_epsilon."""
@@ -122,7 +122,7 @@ def check_divergence(divergence: float) -> float:
     return float(divergence)
 
 
-def gaussian_mu(divergence: float) -> float:
+def gaussian_mu_of_divergence(divergence: float) -> float:
     """Return mu_G = sqrt(2 KL): A and B are this many standard deviations apart.
 
     >>> gaussian_mu(0.5)
@@ -131,7 +131,7 @@ def gaussian_mu(divergence: float) -> float:
     return sqrt(2.0 * check_divergence(divergence))
 
 
-def renyi(divergence: float, *, order: float) -> float:
+def renyi_of_divergence(divergence: float, *, order: float) -> float:
     """Return the Renyi divergence D_a = a KL; so KL is also the rho of zCDP.
 
     >>> renyi(0.25, order=2.0)
@@ -171,7 +171,7 @@ def divergence_for_success(success: float) -> float:
     return 2.0 * float(scipy.special.ndtri(success)) ** 2
 
 
-def total_variation(divergence: float) -> float:
+def total_variation_of_divergence(divergence: float) -> float:
     """Return TV = 2 Phi(mu_G / 2) - 1 = erf(sqrt(KL) / 2).
 
     >>> round(total_variation(0.25), 6)
@@ -180,7 +180,7 @@ def total_variation(divergence: float) -> float:
     return float(scipy.special.erf(sqrt(check_divergence(divergence)) / 2.0))
 
 
-def auc(divergence: float) -> float:
+def auc_of_divergence(divergence: float) -> float:
     """Return the area under the best test's ROC curve, Phi(mu_G / sqrt 2).
 
     >>> round(auc(0.25), 6)
@@ -189,7 +189,7 @@ def auc(divergence: float) -> float:
     return float(scipy.special.ndtr(sqrt(check_divergence(divergence))))
 
 
-def power(divergence: float, *, level: float) -> float:
+def test_power_of_divergence(divergence: float, *, level: float) -> float:
     """Return the best test's hit rate at a false-alarm rate, Phi(mu_G - z_{1-level}).
 
     >>> round(power(0.5, level=0.05), 4)
@@ -201,11 +201,13 @@ def power(divergence: float, *, level: float) -> float:
             code="level-out-of-range",
         )
     return float(
-        scipy.special.ndtr(gaussian_mu(divergence) + scipy.special.ndtri(level))
+        scipy.special.ndtr(
+            gaussian_mu_of_divergence(divergence) + scipy.special.ndtri(level)
+        )
     )
 
 
-def hellinger2(divergence: float) -> float:
+def hellinger2_of_divergence(divergence: float) -> float:
     """Return the squared Hellinger distance, 1 - exp(-mu_G^2 / 8).
 
     >>> round(hellinger2(0.25), 6)
@@ -214,7 +216,7 @@ def hellinger2(divergence: float) -> float:
     return -expm1(-check_divergence(divergence) / 4.0)
 
 
-def chi2(divergence: float) -> float:
+def chi2_of_divergence(divergence: float) -> float:
     """Return the chi-squared divergence, exp(mu_G^2) - 1; infinite past float64.
 
     >>> round(chi2(0.25), 6)
@@ -238,10 +240,10 @@ def dp_delta(divergence: float, *, dp_epsilon: float) -> float:
             f"dp_epsilon must not be negative, found {dp_epsilon}",
             code="epsilon-negative",
         )
-    mu = gaussian_mu(divergence)
+    mu = gaussian_mu_of_divergence(divergence)
     if mu == 0 or isinf(dp_epsilon):
         return 0.0
-    return 1.0 if isinf(mu) else _delta_at(dp_epsilon / mu, mu)
+    return 1.0 if isinf(mu) else _dp_delta_at(dp_epsilon / mu, mu)
 
 
 def dp_epsilon(divergence: float, *, delta: float) -> float:
@@ -256,20 +258,20 @@ def dp_epsilon(divergence: float, *, delta: float) -> float:
         raise InvalidInputError(
             f"delta must be between 0 and 1, found {delta}", code="delta-out-of-range"
         )
-    mu = gaussian_mu(divergence)
-    if total_variation(divergence) <= delta:
+    mu = gaussian_mu_of_divergence(divergence)
+    if total_variation_of_divergence(divergence) <= delta:
         return 0.0
     if isinf(mu):
         return inf
     # delta(e) <= Phi(mu/2 - e/mu), which is delta at this e/mu: the root is below.
     most = mu / 2.0 - float(scipy.special.ndtri(delta))
     root = scipy.optimize.brentq(
-        lambda x: _delta_at(x, mu) / delta - 1.0, 0.0, most, xtol=1e-15
+        lambda x: _dp_delta_at(x, mu) / delta - 1.0, 0.0, most, xtol=1e-15
     )
     return mu * float(root)
 
 
-def _delta_at(ratio: float, mu: float) -> float:
+def _dp_delta_at(ratio: float, mu: float) -> float:
     """Return delta at dp_epsilon = ratio * mu.
 
     With M the Mills ratio Phi(-z) / phi(z) and z = ratio - mu/2 the two terms share a
@@ -280,17 +282,17 @@ def _delta_at(ratio: float, mu: float) -> float:
         return 0.0
     density = exp(-z * z / 2.0) / sqrt(2.0 * pi)
     if mu < NEAR:
-        return density * _mills_drop(z, mu)
+        return density * _mills_ratio_drop(z, mu)
     if z > -1.0:
-        return density * (_mills(z) - _mills(z + mu))
-    return float(scipy.special.ndtr(-z)) - density * _mills(z + mu)
+        return density * (_mills_ratio_of_normal(z) - _mills_ratio_of_normal(z + mu))
+    return float(scipy.special.ndtr(-z)) - density * _mills_ratio_of_normal(z + mu)
 
 
-def _mills(z: float) -> float:
+def _mills_ratio_of_normal(z: float) -> float:
     return sqrt(pi / 2.0) * float(scipy.special.erfcx(z / sqrt(2.0)))
 
 
-def _mills_drop(z: float, mu: float) -> float:
+def _mills_ratio_drop(z: float, mu: float) -> float:
     """Return M(z) - M(z + mu) as the integral of -M' = 1 - x M(x), all positive."""
     x = z + mu * (_NODES + 1.0) / 2.0
     slope: FloatArray = 1.0 - x * sqrt(pi / 2.0) * scipy.special.erfcx(x / sqrt(2.0))

@@ -17,19 +17,30 @@ from typing import Any
 import numpy as np
 import scipy
 
-from veilsum.graphs.augmentation import Augmentation, Link, augment, with_links
+from veilsum.graphs.augmentation import (
+    Augmentation,
+    Link,
+    augment_graph,
+    graph_with_links,
+)
 from veilsum.graphs.connectivity import (
-    components,
     cut_parties,
+    graph_components,
     smallest_cuts,
     vertex_connectivity,
 )
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import listed_names
-from veilsum.privacy.remaining import values_without
-from veilsum.privacy.worst_case import check_tolerate, worst_mu2
-from veilsum.progress import Opening, Progress, silent, staged, watched
-from veilsum.showing import Block, Items, Renderable, Rendering
+from veilsum.privacy.remaining import mu2_values_without_coalitions
+from veilsum.privacy.worst_case import check_tolerated_colluders, worst_mu2
+from veilsum.progress import (
+    Opening,
+    Progress,
+    silent_progress,
+    staged_progress,
+    watch_progress,
+)
+from veilsum.showing import Block, Renderable, Rendering, ShownItems
 
 NamedLink = tuple[str, str]
 
@@ -52,7 +63,7 @@ NO_HELP = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class DiagnosisCut:
     """Parties whose loss takes the network apart, and the pieces that are left."""
 
     parties: tuple[str, ...]
@@ -101,7 +112,7 @@ class Diagnosis(Renderable):
     safe: bool
     tolerate: int
     vertex_connectivity: int
-    cuts: tuple[Cut, ...]
+    cuts: tuple[DiagnosisCut, ...]
     links_to_add: tuple[NamedLink, ...]
     gap: int
     helpful_links: tuple[HelpfulLink, ...]
@@ -129,14 +140,14 @@ class Diagnosis(Renderable):
         blocks: list[Block] = []
         if self.cuts:
             lines = [cut.sentence for cut in self.cuts]
-            blocks.append(Items("Cuts:", lines, "--json, or .cuts"))
+            blocks.append(ShownItems("Cuts:", lines, "--json, or .cuts"))
         if self.links_to_add:
             count = len(self.links_to_add)
             few = f"at least {count - self.gap} are needed"
             many = f"{count}; {few}" if self.gap else f"{count}, the fewest"
             lines = [" - ".join(one) for one in self.links_to_add]
             title = f"Links to add ({many}):"
-            blocks.append(Items(title, lines, "--json, or .links_to_add"))
+            blocks.append(ShownItems(title, lines, "--json, or .links_to_add"))
         then = " then" if self.links_to_add else ""
         helpful = [
             f"{' - '.join(one.link)}: epsilon times {one.epsilon_ratio:.3f}"
@@ -144,7 +155,7 @@ class Diagnosis(Renderable):
         ]
         if helpful:
             title = f"One further link that would{then} lower epsilon:"
-            blocks.append(Items(title, helpful))
+            blocks.append(ShownItems(title, helpful))
         else:
             blocks.append(f"No single link that was tried would{then} lower epsilon.")
         return Rendering(self.verdict, blocks)
@@ -196,55 +207,59 @@ def examine(
     (False, ('0',), (('1', '2'), ('1', '3')))
     """
     topology = Topology.of(topology)
-    check_tolerate(topology, tolerate)
-    with watched(progress) as opening:
-        return _examined(topology, tolerate, opening or silent)
+    check_tolerated_colluders(topology, tolerate)
+    with watch_progress(progress) as opening:
+        return _diagnose_topology(topology, tolerate, opening or silent_progress)
 
 
-def _examined(topology: Topology, tolerate: int, opening: Opening) -> Diagnosis:
+def _diagnose_topology(
+    topology: Topology, tolerate: int, opening: Opening
+) -> Diagnosis:
     kappa = vertex_connectivity(topology)
     safe = kappa > tolerate
-    mended = _mended(topology, kappa, tolerate, opening)
-    repaired = with_links(topology, mended.links)
+    mended = _mend_diagnosed_topology(topology, kappa, tolerate, opening)
+    repaired = graph_with_links(topology, mended.links)
     return Diagnosis(
         safe=safe,
         tolerate=tolerate,
         vertex_connectivity=kappa,
-        cuts=() if safe else _cuts(topology, tolerate),
-        links_to_add=tuple(_named(topology, link) for link in mended.links),
+        cuts=() if safe else _diagnosed_cuts(topology, tolerate),
+        links_to_add=tuple(
+            _named_diagnosis_link(topology, link) for link in mended.links
+        ),
         gap=mended.gap,
-        helpful_links=_helpful_links(repaired, tolerate, opening),
+        helpful_links=_links_that_lower_epsilon(repaired, tolerate, opening),
         repaired=repaired,
     )
 
 
-def _mended(
+def _mend_diagnosed_topology(
     topology: Topology, kappa: int, tolerate: int, opening: Opening
 ) -> Augmentation:
     if kappa > tolerate:
         return Augmentation((), 0)
-    return augment(topology, connectivity=tolerate + 1, progress=opening)
+    return augment_graph(topology, connectivity=tolerate + 1, progress=opening)
 
 
-def _named(topology: Topology, link: Link) -> NamedLink:
+def _named_diagnosis_link(topology: Topology, link: Link) -> NamedLink:
     return topology.parties[link[0]], topology.parties[link[1]]
 
 
-def _cuts(topology: Topology, tolerate: int) -> tuple[Cut, ...]:
+def _diagnosed_cuts(topology: Topology, tolerate: int) -> tuple[DiagnosisCut, ...]:
     """Return the smallest cuts; of a network in pieces, its cut parties too."""
     cuts = list(smallest_cuts(topology, most=MOST_CUTS))
     if cuts == [()] and tolerate > 0:
         cuts += [(v,) for v in cut_parties(topology)]
-    return tuple(_cut(topology, cut) for cut in cuts)
+    return tuple(_diagnosed_cut(topology, cut) for cut in cuts)
 
 
-def _cut(topology: Topology, cut: Sequence[int]) -> Cut:
+def _diagnosed_cut(topology: Topology, cut: Sequence[int]) -> DiagnosisCut:
     left = topology.without(cut)
-    pieces = tuple(left.names(part) for part in components(left))
-    return Cut(topology.names(cut), tuple(sorted(pieces, key=len)))
+    pieces = tuple(left.names(part) for part in graph_components(left))
+    return DiagnosisCut(topology.names(cut), tuple(sorted(pieces, key=len)))
 
 
-def _helpful_links(
+def _links_that_lower_epsilon(
     topology: Topology, tolerate: int, opening: Opening
 ) -> tuple[HelpfulLink, ...]:
     """Try the links that promise most; return those that lower epsilon, best first."""
@@ -254,23 +269,27 @@ def _helpful_links(
         topology,
         tolerate=tolerate,
         most_work=MOST_WORK,
-        progress=staged(opening, "coalitions"),
+        progress=staged_progress(opening, "coalitions"),
     )
     if before.lower is None:
         return ()
-    links = _promising_links(topology, before.coalition)
+    links = _links_promising_lower_epsilon(topology, before.coalition)
     advance = opening("further links", len(links))
     if comb(topology.n_parties, tolerate) <= FEW_COALITIONS:
         after = _worst_with_each(topology, tolerate, links)
     else:
-        after = (_worst_with(topology, tolerate, link) for link in links)
+        after = (_worst_coalition_with_link(topology, tolerate, link) for link in links)
     tried: list[HelpfulLink] = []
     advance(0)
     for link, mu2 in zip(links, after, strict=True):
         # More links never lower any mu2: `before` is proved if nothing better is.
         best = max(before.lower, mu2)
         ratio = before.lower / best
-        tried.append(HelpfulLink(_named(topology, link), ratio, before.lower, best))
+        tried.append(
+            HelpfulLink(
+                _named_diagnosis_link(topology, link), ratio, before.lower, best
+            )
+        )
         advance(len(tried))
     helpful = [link for link in tried if link.epsilon_ratio < NO_HELP]
     # Rounding differs between machines and must not decide the order.
@@ -278,9 +297,9 @@ def _helpful_links(
     return tuple(helpful[:MOST_HELPFUL])
 
 
-def _worst_with(topology: Topology, tolerate: int, link: Link) -> float:
+def _worst_coalition_with_link(topology: Topology, tolerate: int, link: Link) -> float:
     """Return what is proved of the weakest honest graph with a further link."""
-    longer = with_links(topology, [link])
+    longer = graph_with_links(topology, [link])
     found = worst_mu2(longer, tolerate=tolerate, most_work=MOST_WORK)
     return found.lower or 0.0
 
@@ -295,7 +314,7 @@ def _worst_with_each(
     """
     sets = list(combinations(range(topology.n_parties), tolerate))
     adjacency = topology.adjacency.toarray()
-    values = values_without(adjacency, sets)
+    values = mu2_values_without_coalitions(adjacency, sets)
     order = np.argsort(values, kind="stable")
     for i, j in links:
         longer = adjacency.copy()
@@ -305,11 +324,15 @@ def _worst_with_each(
             some = order[low : low + AT_ONCE].tolist()
             if values[some[0]] >= worst:
                 break
-            worst = min(worst, *values_without(longer, [sets[k] for k in some]))
+            worst = min(
+                worst, *mu2_values_without_coalitions(longer, [sets[k] for k in some])
+            )
         yield float(worst)
 
 
-def _promising_links(topology: Topology, coalition: Sequence[int]) -> list[Link]:
+def _links_promising_lower_epsilon(
+    topology: Topology, coalition: Sequence[int]
+) -> list[Link]:
     """Return absent links between honest parties, by their gap in the Fiedler vector.
 
     A link i - j adds (x_i - x_j)^2 to the energy of the weakest direction x.

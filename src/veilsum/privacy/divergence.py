@@ -16,9 +16,10 @@ agrees with L^+ there.
 
 A Cholesky factor in float64 is exact for a matrix within about n u ||L|| of this one,
 so d' L^+ d is off by the part n u ||L|| / mu2 of itself. Where ten times that is not
-below `CERTAIN`, as with weights that differ by powers of ten, `Circuit` computes it
-with a proof: d' L^+ d is the power of the currents d in a network that conducts the
-weights, and for any potentials x that leave the currents r = d - L x unexplained
+below `CERTAIN`, as with weights that differ by powers of ten, `DivergenceCircuit`
+computes it with a proof: d' L^+ d is the power of the currents d in a network that
+conducts the weights, and for any potentials x that leave the currents r = d - L x
+unexplained
 
     d' L^+ d  =  2 d'x - x'L x + r' L^+ r,    0 <= r' L^+ r <= (sum |r| / 2)^2 R,
 
@@ -48,9 +49,9 @@ from veilsum.errors import (
     InvalidInputError,
     InvalidPairError,
 )
-from veilsum.graphs.connectivity import components, is_connected
+from veilsum.graphs.connectivity import graph_components, is_connected
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.masks.laws import check_sigma
+from veilsum.masks.laws import check_mask_sigma
 from veilsum.numbers.arrays import FloatArray, PartyRows, as_floats, listed_names
 from veilsum.numbers.shapes import Float
 
@@ -105,20 +106,23 @@ def kl_divergence(
     """
     topology = Topology.of(topology)
     colluders = topology.indices(corrupted)
-    rows_a, rows_b = _rows(topology, a, "A"), _rows(topology, b, "B")
+    rows_a, rows_b = (
+        _divergence_input_rows(topology, a, "A"),
+        _divergence_input_rows(topology, b, "B"),
+    )
     if rows_a.shape != rows_b.shape:
         raise InvalidPairError(
             f"A and B differ in shape: {rows_a.shape} and {rows_b.shape}",
             code="shapes-differ",
         )
-    sigmas = _per_column(check_sigma(sigma), rows_a, "sigma")
-    own = _own_noise(tau, rows_a)
-    check_agreement(topology, rows_a, rows_b, colluders)
+    sigmas = _divergence_per_column(check_mask_sigma(sigma), rows_a, "sigma")
+    own = _divergence_of_own_noise(tau, rows_a)
+    check_divergence_agreement(topology, rows_a, rows_b, colluders)
     honest = [i for i in range(topology.n_parties) if i not in colluders]
     if not own.any():
-        check_pair(topology, rows_a, rows_b, colluders)
+        check_divergence_pair(topology, rows_a, rows_b, colluders)
     found = 0.0
-    for part in components(topology.induced(honest)):
+    for part in graph_components(topology.induced(honest)):
         here = [honest[i] for i in part]
         piece = topology.induced(here)
         if own.any():
@@ -150,7 +154,7 @@ def swap_divergence(
     topology = Topology.of(topology)
     resistance = effective_resistance(topology, first, second, corrupted=corrupted)
     gaps = np.atleast_1d(as_floats(gap, what="the gap"))
-    sigmas = _per_column(check_sigma(sigma), gaps[None, :], "sigma")
+    sigmas = _divergence_per_column(check_mask_sigma(sigma), gaps[None, :], "sigma")
     if not gaps.any():
         return 0.0
     size = float(((gaps / sigmas) ** 2).sum())
@@ -185,13 +189,15 @@ def effective_resistance(
         )
     graph = topology.without(colluders)
     i, j = graph.index(first), graph.index(second)
-    (part,) = (part for part in components(graph) if i in part)
+    (part,) = (part for part in graph_components(graph) if i in part)
     if j not in part:
         return inf
-    return _resistance(graph.induced(part), part.index(i), part.index(j))
+    return _effective_piece_resistance(
+        graph.induced(part), part.index(i), part.index(j)
+    )
 
 
-def dangers(
+def coalition_dangers(
     topology: GraphLike, *, corrupted: Iterable[Hashable] = ()
 ) -> dict[str, float]:
     """Return for every honest party the largest R to another one of its piece.
@@ -206,7 +212,7 @@ def dangers(
     whole = Topology.of(topology)
     honest = whole.without(whole.indices(corrupted))
     found = dict.fromkeys(honest.parties, inf)
-    for part in components(honest):
+    for part in graph_components(honest):
         if len(part) > 1:
             laplacian = honest.induced(part).laplacian.toarray()
             inverse = np.linalg.inv(laplacian + 1.0 / len(part)) - 1.0 / len(part)
@@ -217,13 +223,15 @@ def dangers(
     return found
 
 
-def check_pair(
+def check_divergence_pair(
     topology: Topology, a: PartyRows, b: PartyRows, corrupted: frozenset[int]
 ) -> None:
     """Refuse a pair that Definition 2 does not compare, naming what it breaks."""
-    check_agreement(topology, a, b, corrupted)
+    check_divergence_agreement(topology, a, b, corrupted)
     honest = [i for i in range(topology.n_parties) if i not in corrupted]
-    if not _sums_agree(a[honest] - b[honest], abs(a[honest]) + abs(b[honest])):
+    if not _divergence_sums_agree(
+        a[honest] - b[honest], abs(a[honest]) + abs(b[honest])
+    ):
         gap = np.abs((a[honest] - b[honest]).sum(axis=0)).max()
         raise InvalidPairError(
             "A and B must have the same sum over the honest parties, which every view "
@@ -232,7 +240,7 @@ def check_pair(
         )
 
 
-def check_agreement(
+def check_divergence_agreement(
     topology: Topology, a: PartyRows, b: PartyRows, corrupted: frozenset[int]
 ) -> None:
     """Refuse alternatives that the coalition tells apart by its own coefficients."""
@@ -245,7 +253,9 @@ def check_agreement(
         )
 
 
-def _rows(topology: Topology, values: ArrayLike, name: str) -> PartyRows:
+def _divergence_input_rows(
+    topology: Topology, values: ArrayLike, name: str
+) -> PartyRows:
     array = as_floats(values, what=name)
     rows = array[:, None] if array.ndim == 1 else array
     if rows.ndim != 2 or len(rows) != topology.n_parties:
@@ -257,7 +267,7 @@ def _rows(topology: Topology, values: ArrayLike, name: str) -> PartyRows:
     return rows
 
 
-def _per_column(array: FloatArray, rows: PartyRows, name: str) -> PerColumn:
+def _divergence_per_column(array: FloatArray, rows: PartyRows, name: str) -> PerColumn:
     width = rows.shape[1]
     if array.shape not in {(), (width,)}:
         raise InvalidInputError(
@@ -268,9 +278,9 @@ def _per_column(array: FloatArray, rows: PartyRows, name: str) -> PerColumn:
     return np.broadcast_to(array, (width,))
 
 
-def _own_noise(tau: ArrayLike, rows: PartyRows) -> PerColumn:
+def _divergence_of_own_noise(tau: ArrayLike, rows: PartyRows) -> PerColumn:
     array = as_floats(tau, what="tau")
-    noise = _per_column(array, rows, "tau")
+    noise = _divergence_per_column(array, rows, "tau")
     if not ((array > 0).all() or (array == 0).all()):
         raise InvalidInputError(
             "tau must be positive, or zero for every coefficient: a coefficient "
@@ -280,7 +290,7 @@ def _own_noise(tau: ArrayLike, rows: PartyRows) -> PerColumn:
     return noise
 
 
-def _sums_agree(shift: PartyRows, scale: PartyRows) -> bool:
+def _divergence_sums_agree(shift: PartyRows, scale: PartyRows) -> bool:
     total, terms = np.abs(shift.sum(axis=0)), len(shift) + 2
     return bool((total <= SUM_TOLERANCE * terms * scale.sum(axis=0)).all())
 
@@ -290,7 +300,7 @@ def _piece_divergence(
 ) -> float:
     """Return a connected piece's part: infinite when its sum tells A from B."""
     shift = a - b
-    if not _sums_agree(shift, abs(a) + abs(b)):
+    if not _divergence_sums_agree(shift, abs(a) + abs(b)):
         return inf
     if piece.n_parties == 1:
         return 0.0
@@ -299,13 +309,16 @@ def _piece_divergence(
         # Projecting removes the sum's rounding error, which L^+ must not see.
         told = unit.kl_divergence((shift - shift.mean(axis=0)).T)
     else:
-        circuit = Circuit.of(piece)
-        powers = [circuit.power(_exactly(a[:, k], b[:, k])) for k in range(a.shape[1])]
+        circuit = DivergenceCircuit.of(piece)
+        powers = [
+            circuit.power(_exact_input_differences(a[:, k], b[:, k]))
+            for k in range(a.shape[1])
+        ]
         told = np.array(powers) / (2.0 * piece.shares_per_edge)
     return float((told / sigma**2).sum())
 
 
-def _exactly(a: FloatArray, b: FloatArray) -> list[Fraction]:
+def _exact_input_differences(a: FloatArray, b: FloatArray) -> list[Fraction]:
     return [
         Fraction(x) - Fraction(y) for x, y in zip(a.tolist(), b.tolist(), strict=True)
     ]
@@ -327,8 +340,8 @@ def _noisy_divergence(
         told = 0.0
         for k in range(a.shape[1]):
             times, leak = (Fraction(one[k]) ** 2 for one in (sigma, tau))
-            circuit = Circuit.of(piece).grounded(shared * times, leak)
-            currents = _exactly(a[:, k], b[:, k])
+            circuit = DivergenceCircuit.of(piece).grounded(shared * times, leak)
+            currents = _exact_input_differences(a[:, k], b[:, k])
             told += circuit.power([*currents, -sum(currents, Fraction(0))])
         return told / 2.0
     # Summed without rounding: what is left of a sum of zero looks large to a small tau.
@@ -338,7 +351,7 @@ def _noisy_divergence(
     return 0.5 * float((along**2 / noise).sum() + (n * (mean / tau) ** 2).sum())
 
 
-def _resistance(piece: Topology, i: int, j: int) -> float:
+def _effective_piece_resistance(piece: Topology, i: int, j: int) -> float:
     if i == j:
         return 0.0
     apart = np.zeros(piece.n_parties)
@@ -347,7 +360,7 @@ def _resistance(piece: Topology, i: int, j: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Circuit:
+class DivergenceCircuit:
     """A connected network in which every link conducts its weight, in rationals.
 
     Attributes:
@@ -358,16 +371,16 @@ class Circuit:
     links: list[tuple[int, int, Fraction]]
 
     @classmethod
-    def of(cls, piece: Topology) -> Circuit:
+    def of(cls, piece: Topology) -> DivergenceCircuit:
         ends = zip(piece.edges.tolist(), piece.weights.tolist(), strict=True)
         return cls(
             piece.n_parties, [(i, j, Fraction(weight)) for (i, j), weight in ends]
         )
 
-    def grounded(self, times: Fraction, leak: Fraction) -> Circuit:
+    def grounded(self, times: Fraction, leak: Fraction) -> DivergenceCircuit:
         """Return times L + leak I as a circuit: one more node, linked to all others."""
         links = [(i, j, times * weight) for i, j, weight in self.links]
-        return Circuit(
+        return DivergenceCircuit(
             self.n + 1, [*links, *((i, self.n, leak) for i in range(self.n))]
         )
 
@@ -542,7 +555,7 @@ class DegenerateGaussian:
 
     @cached_property
     def sound(self) -> bool:
-        """Whether float64 is certain enough; otherwise `Circuit` does the work."""
+        """Whether float64 is certain enough; if not, `DivergenceCircuit` is used."""
         n = self.topology.n_parties
         try:
             lower, _ = self._factor
@@ -554,8 +567,8 @@ class DegenerateGaussian:
         return bool(CAUTION * n * 2.0**-53 <= CERTAIN * inverse_condition)
 
     @cached_property
-    def _circuit(self) -> Circuit:
-        return Circuit.of(self.topology)
+    def _circuit(self) -> DivergenceCircuit:
+        return DivergenceCircuit.of(self.topology)
 
     def sample(self, stream: np.random.Generator, size: int) -> Points:
         """Return `size` draws, (size, n): each is Theta times weighted edge noise."""

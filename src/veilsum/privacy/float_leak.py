@@ -23,7 +23,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.masks.discrete_gaussian import discrete_gaussian
-from veilsum.masks.laws import check_sigma
+from veilsum.masks.laws import check_mask_sigma
 from veilsum.masks.streams import SeededStream
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.shapes import Bool, Float, Int
@@ -66,7 +66,7 @@ class FloatLeak:
 
 
 @dataclass(frozen=True, eq=False)
-class Views:
+class FloatLeakViews:
     """Many runs, one array entry each: floats, or integers as Python's own.
 
     Attributes:
@@ -97,17 +97,22 @@ def float_exclusions(
         runs: how many runs to simulate, each with fresh shares.
         stream: where the shares come from.
     """
-    values, scale = _checked(first, second, third), float(check_sigma(sigma))
+    values, scale = (
+        _check_float_leak_values(first, second, third),
+        float(check_mask_sigma(sigma)),
+    )
 
     def some(size: int) -> FloatLeak:
-        views = masked(scale * stream.standard_normal((size, 3, 2)), values)
+        views = mask_floats_of_leak(
+            scale * stream.standard_normal((size, 3, 2)), values
+        )
         excluded = float_excluded(views, values[1], values[0])
-        return _counted(excluded, float_sum_errors(views, values))
+        return _count_float_leaks(excluded, float_sum_errors(views, values))
 
-    return _in_pieces(runs, some)
+    return _float_leak_runs_in_pieces(runs, some)
 
 
-def lattice_exclusions(
+def exclusions_by_lattice_view(
     first: float,
     second: float,
     third: float,
@@ -122,20 +127,22 @@ def lattice_exclusions(
     Values are rounded to the grid; shares are discrete Gaussians on it whose deviation
     is sigma, rounded up. The other arguments are those of `float_exclusions`.
     """
-    values = on_grid(_checked(first, second, third), bits)
-    deviation = ceil(float(check_sigma(sigma)) * 2.0**bits)
+    values = float_leak_values_on_grid(
+        _check_float_leak_values(first, second, third), bits
+    )
+    deviation = ceil(float(check_mask_sigma(sigma)) * 2.0**bits)
     draws = SeededStream(stream)
 
     def some(size: int) -> FloatLeak:
         shares = discrete_gaussian(draws, deviation, 6 * size).reshape(size, 3, 2)
-        views = masked(shares.astype(object), values)
-        excluded = lattice_excluded(views, values[1], values[0])
-        return _counted(excluded, lattice_sum_errors(views, values, bits))
+        views = mask_floats_of_leak(shares.astype(object), values)
+        excluded = excluded_by_lattice_view(views, values[1], values[0])
+        return _count_float_leaks(excluded, lattice_sum_errors(views, values, bits))
 
-    return _in_pieces(runs, some)
+    return _float_leak_runs_in_pieces(runs, some)
 
 
-def masked(shares: Shares, values: Triple) -> Views:
+def mask_floats_of_leak(shares: Shares, values: Triple) -> FloatLeakViews:
     """Return phase I of many runs: u_i = (r_ij - r_ji) + (r_ik - r_ki), then a_i + u_i.
 
     The order of operations matters in float64 and is that of the honest parties.
@@ -143,30 +150,34 @@ def masked(shares: Shares, values: Triple) -> Views:
     c12, c13, c23 = np.moveaxis(shares[..., 0] - shares[..., 1], 1, 0)
     masks = (c12 + c13, -c12 + c23, -c13 - c23)
     one, two, three = (a + u for a, u in zip(values, masks, strict=True))
-    return Views((c13, c23), (one, two, three))
+    return FloatLeakViews((c13, c23), (one, two, three))
 
 
 # float64: floats that are neighbours, from a first to a last
 
 
-def float_excluded(views: Views, first: float, second: float) -> Flags:
+def float_excluded(views: FloatLeakViews, first: float, second: float) -> Flags:
     """Return in which runs no float64 edge c explains the view with these values."""
-    lowest, highest = explaining_edges(views, first, second)
+    lowest, highest = float_keys_explaining_view(views, first, second)
     return lowest > highest
 
 
-def explaining_edges(views: Views, first: float, second: float) -> tuple[Keys, Keys]:
+def float_keys_explaining_view(
+    views: FloatLeakViews, first: float, second: float
+) -> tuple[Keys, Keys]:
     """Return the keys of the smallest and largest c that explain a view.
 
     There are none where the first is above the second. The second equation holds -c,
     and the key of -c is minus the key of c.
     """
-    low, high = preimage(first, views.known[0], views.effective[0])
-    minus_high, minus_low = preimage(second, views.known[1], views.effective[1])
+    low, high = preimage_of_float_sum(first, views.known[0], views.effective[0])
+    minus_high, minus_low = preimage_of_float_sum(
+        second, views.known[1], views.effective[1]
+    )
     return np.maximum(low, -minus_low), np.minimum(high, -minus_high)
 
 
-def float_sum_errors(views: Views, values: Triple) -> Runs:
+def float_sum_errors(views: FloatLeakViews, values: Triple) -> Runs:
     """Return |sum of a~_i - sum of a_i|, added without rounding on the way."""
     less = tuple(-value for value in values)
     rows = np.stack(views.effective, axis=1).tolist()
@@ -176,7 +187,7 @@ def float_sum_errors(views: Views, values: Triple) -> Runs:
 # The lattice: integers of any size, so that nothing can wrap around
 
 
-def lattice_excluded(views: Views, first: int, second: int) -> Flags:
+def excluded_by_lattice_view(views: FloatLeakViews, first: int, second: int) -> Flags:
     """Return in which runs no integer c explains the view with these values.
 
     Each equation has one solution; the view is possible when the two are the same.
@@ -186,12 +197,12 @@ def lattice_excluded(views: Views, first: int, second: int) -> Flags:
     return np.asarray(from_first != from_second, dtype=np.bool_)
 
 
-def lattice_sum_errors(views: Views, values: Triple, bits: int) -> Runs:
+def lattice_sum_errors(views: FloatLeakViews, values: Triple, bits: int) -> Runs:
     errors = sum(views.effective) - sum(values)
     return np.abs(errors).astype(np.float64) / 2.0**bits
 
 
-def on_grid(values: Triple, bits: int) -> Triple:
+def float_leak_values_on_grid(values: Triple, bits: int) -> Triple:
     """Return the values in grid steps of 2^-bits, rounded to the nearest."""
     one, two, three = (round(value * 2.0**bits) for value in values)
     return one, two, three
@@ -200,7 +211,7 @@ def on_grid(values: Triple, bits: int) -> Triple:
 # Both
 
 
-def _checked(*values: float) -> Triple:
+def _check_float_leak_values(*values: float) -> Triple:
     if not all(isfinite(value) and abs(value) < LARGEST_VALUE for value in values):
         shown = ", ".join(f"{value:g}" for value in values)
         raise InvalidInputError(
@@ -217,12 +228,14 @@ def _checked(*values: float) -> Triple:
     return one, two, three
 
 
-def _counted(excluded: Flags, errors: Runs) -> FloatLeak:
+def _count_float_leaks(excluded: Flags, errors: Runs) -> FloatLeak:
     inexact, worst = int(np.count_nonzero(errors)), float(errors.max())
     return FloatLeak(len(errors), int(excluded.sum()), inexact, worst)
 
 
-def _in_pieces(runs: int, some: Callable[[int], FloatLeak]) -> FloatLeak:
+def _float_leak_runs_in_pieces(
+    runs: int, some: Callable[[int], FloatLeak]
+) -> FloatLeak:
     if runs < 1:
         raise InvalidInputError(
             f"there must be at least 1 run, found {runs}", code="runs-not-positive"
@@ -236,47 +249,49 @@ def _in_pieces(runs: int, some: Callable[[int], FloatLeak]) -> FloatLeak:
     )
 
 
-def preimage(base: float, known: Runs, target: Runs) -> tuple[Keys, Keys]:
+def preimage_of_float_sum(base: float, known: Runs, target: Runs) -> tuple[Keys, Keys]:
     """Return the keys of the first and last c with fl(base + fl(c + known)) = target.
 
     If there are none, the first is one above the last.
     """
-    return rising_preimage(lambda c: base + (c + known), target)
+    return rising_float_preimage(lambda c: base + (c + known), target)
 
 
-def rising_preimage(made: Callable[[Runs], Runs], target: Runs) -> tuple[Keys, Keys]:
+def rising_float_preimage(
+    made: Callable[[Runs], Runs], target: Runs
+) -> tuple[Keys, Keys]:
     """Return the keys of the first and last c of which a target is made.
 
     Rounding is monotone, so that what adds to c, in any order, never falls while c
     rises, and these c are neighbours; if there are none, the first is one above the
     last.
     """
-    low = _first_key(lambda c: made(c) >= target, len(target))
-    above = _first_key(lambda c: made(c) > target, len(target))
+    low = _first_float_key_reaching(lambda c: made(c) >= target, len(target))
+    above = _first_float_key_reaching(lambda c: made(c) > target, len(target))
     return low, above - 1
 
 
-def _first_key(reached: Callable[[Runs], Flags], runs: int) -> Keys:
+def _first_float_key_reaching(reached: Callable[[Runs], Flags], runs: int) -> Keys:
     """Return the first key whose float has reached the target, by bisection.
 
     Infinity always has and minus infinity never has, so they enclose the answer.
     """
-    high = np.full(runs, key_of(np.array([np.inf]))[0])
+    high = np.full(runs, order_key_of_float(np.array([np.inf]))[0])
     low = -high
     with np.errstate(over="ignore"):
         for _ in range(64):
             # The mean rounded down, without the overflow of low + high.
             middle = (low & high) + ((low ^ high) >> 1)
-            there = reached(float_of(middle))
+            there = reached(float_of_leak_key(middle))
             low, high = np.where(there, low, middle), np.where(there, middle, high)
     return high
 
 
-def key_of(numbers: Runs) -> Keys:
+def order_key_of_float(numbers: Runs) -> Keys:
     """Return integers in the order of the floats, one apart for neighbouring floats."""
     bits = numbers.view(np.int64)
     return np.where(bits < 0, _MINUS_ZERO - bits, bits)
 
 
-def float_of(keys: Keys) -> Runs:
+def float_of_leak_key(keys: Keys) -> Runs:
     return np.where(keys < 0, _MINUS_ZERO - keys, keys).view(np.float64)

@@ -23,59 +23,59 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.connectivity import components
-from veilsum.graphs.spectrum import Certificate, Mu2, certified_mu2
+from veilsum.graphs.connectivity import graph_components
+from veilsum.graphs.spectrum import Certificate, Mu2Bounds, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.locale import Line, limit
-from veilsum.masks.fixed_point import Grid
+from veilsum.locale import LocaleLine, limit_phrase
+from veilsum.masks.fixed_point import FixedPointGrid
 from veilsum.masks.laws import (
     LAWS,
     GaussianMasks,
     LatticeMasks,
-    Law,
     LawName,
+    MaskLaw,
     Masks,
     UniformMasks,
 )
 from veilsum.numbers.arrays import FloatArray, listed_names
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.lattice import (
-    epsilon_excess,
+    lattice_epsilon_excess,
     lattice_excess,
     lattice_success,
-    most_moved,
-    smoothness,
-    worst_excess,
+    most_moved_coefficients,
+    smoothness_of_masks,
+    worst_lattice_excess,
 )
-from veilsum.showing import Block, Renderable, Rendering, Table
+from veilsum.showing import Block, Renderable, Rendering, ShownTable
 
 Status = Literal["private", "partial", "exposed", "vacuous", "no_privacy"]
 
-REMAINDER_LIMIT = limit("remainder")
-CURIOUS_LIMIT = limit("curious")
-ONE_RUN_LIMIT = limit("one_run")
+REMAINDER_LIMIT = limit_phrase("remainder")
+CURIOUS_LIMIT = limit_phrase("curious")
+ONE_RUN_LIMIT = limit_phrase("one_run")
 LIMITS = (
     CURIOUS_LIMIT,
-    limit("links"),
+    limit_phrase("links"),
     REMAINDER_LIMIT,
-    limit("honest_sum"),
+    limit_phrase("honest_sum"),
     ONE_RUN_LIMIT,
-    limit("timing"),
+    limit_phrase("timing"),
 )
 # Of sums of whole numbers, whose units the agreement says.
-UNITS_LIMIT = limit("units")
-SAME_VIEWS_LIMIT = limit("same_views")
-NEAR_VIEWS_LIMIT = limit("near_views")
+UNITS_LIMIT = limit_phrase("units")
+SAME_VIEWS_LIMIT = limit_phrase("same_views")
+NEAR_VIEWS_LIMIT = limit_phrase("near_views")
 # Where a first sum counts parties by what their rows hold.
-SCREENED_UNITS_LIMIT = limit("screened_units")
-SCREENED_SAME_VIEWS_LIMIT = limit("screened_same_views")
-SCREENED_NEAR_VIEWS_LIMIT = limit("screened_near_views")
+SCREENED_UNITS_LIMIT = limit_phrase("screened_units")
+SCREENED_SAME_VIEWS_LIMIT = limit_phrase("screened_same_views")
+SCREENED_NEAR_VIEWS_LIMIT = limit_phrase("screened_near_views")
 # Where a party gives numbers of its own making, and not rows.
-PARTY_UNITS_LIMIT = limit("party_units")
-PARTY_SAME_VIEWS_LIMIT = limit("party_same_views")
-PARTY_NEAR_VIEWS_LIMIT = limit("party_near_views")
-GENERATOR_LIMIT = limit("generator")
-FLOAT_LIMIT = limit("float")
+PARTY_UNITS_LIMIT = limit_phrase("party_units")
+PARTY_SAME_VIEWS_LIMIT = limit_phrase("party_same_views")
+PARTY_NEAR_VIEWS_LIMIT = limit_phrase("party_near_views")
+GENERATOR_LIMIT = limit_phrase("generator")
+FLOAT_LIMIT = limit_phrase("float")
 
 
 # Of more connected parties only the first are named.
@@ -83,7 +83,7 @@ MOST_NAMED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class GuaranteeComponent:
     """One connected piece of the honest graph and what is promised to it.
 
     `mu2` is proved from below; on a graph too large for that it is None, and so is
@@ -97,7 +97,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worst:
+class WorstCoalition:
     """What the search over coalitions of up to `tolerate` parties found.
 
     Attributes:
@@ -130,10 +130,10 @@ class Worst:
             )
         known = f"Worst coalition of {self.tolerate}: {who}; epsilon "
         if self.exact:
-            return known + f"{_number(self.epsilon_upper)}, exactly."
+            return known + f"{_guarantee_number(self.epsilon_upper)}, exactly."
         return known + (
-            f"between {_number(self.epsilon_lower)} (that attack) and "
-            f"{_number(self.epsilon_upper)} (proved for all)."
+            f"between {_guarantee_number(self.epsilon_lower)} (that attack) and "
+            f"{_guarantee_number(self.epsilon_upper)} (proved for all)."
         )
 
 
@@ -152,15 +152,15 @@ class Guarantee(Renderable):
     mu2_certificate: Certificate
     corrupted: tuple[str, ...]
     honest: Sequence[str]
-    components: tuple[Component, ...]
+    components: tuple[GuaranteeComponent, ...]
     attacker_success: float | None
     released: tuple[str, ...]
     limits: tuple[str, ...]
     excess: float | None = None
-    worst: Worst | None = None
+    worst: WorstCoalition | None = None
 
     @property
-    def kind(self) -> type[Law]:
+    def kind(self) -> type[MaskLaw]:
         """The law, which answers what it hides."""
         return LAWS[self.law]
 
@@ -219,7 +219,9 @@ class Guarantee(Renderable):
                 (listed_names(one.parties, most=12), one.status, one.epsilon, one.mu2)
                 for one in self.components
             ]
-            blocks.append(Table(("honest parties", "status", "epsilon", "mu2"), rows))
+            blocks.append(
+                ShownTable(("honest parties", "status", "epsilon", "mu2"), rows)
+            )
         if self.worst is not None and not self.worst.exact and self.kind.hides:
             blocks.append(self.worst.sentence)
         if self.attacker_success is not None:
@@ -258,8 +260,8 @@ class Guarantee(Renderable):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; no bound is None, never infinity."""
         plain = asdict(self)
-        plain["released"] = tuple(map(_plain, self.released))
-        plain["limits"] = tuple(map(_plain, self.limits))
+        plain["released"] = tuple(map(_plain_guarantee_line, self.released))
+        plain["limits"] = tuple(map(_plain_guarantee_line, self.limits))
         # Names of very many are made here, not before.
         plain["honest"] = tuple(plain["honest"])
         for part in plain["components"]:
@@ -268,16 +270,16 @@ class Guarantee(Renderable):
         return plain | (worst or {})
 
 
-def _plain(line: str) -> dict[str, Any]:
-    return line.plain if isinstance(line, Line) else {"own": line, "text": line}
+def _plain_guarantee_line(line: str) -> dict[str, Any]:
+    return line.plain if isinstance(line, LocaleLine) else {"own": line, "text": line}
 
 
-def _number(value: float | None) -> str:
+def _guarantee_number(value: float | None) -> str:
     return "none" if value is None else f"{value:.6g}"
 
 
 @dataclass(frozen=True)
-class Proof:
+class GuaranteeProof:
     """What is proved of masks: nothing, for a law that has no proof of its own."""
 
     masks: Masks
@@ -311,7 +313,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class _Gaussian(Proof):
+class _GaussianProof(GuaranteeProof):
     """Theorem 1; of several sigmas the least one counts."""
 
     @cached_property
@@ -322,7 +324,9 @@ class _Gaussian(Proof):
         if mu2 is None:
             return None
         arcs = honest.shares_per_edge
-        return epsilon_bound(sigma=self.sigma, mu2=mu2, shares_per_edge=arcs)
+        return epsilon_bound_of_guarantee(
+            sigma=self.sigma, mu2=mu2, shares_per_edge=arcs
+        )
 
     def success(
         self, topology: Topology, mu2: float | None, epsilon: float, distance: float
@@ -332,7 +336,7 @@ class _Gaussian(Proof):
 
 
 @dataclass(frozen=True)
-class _Lattice(_Gaussian):
+class _LatticeProof(_GaussianProof):
     """Theorem 1 and what `privacy.lattice` proves that integers add to it."""
 
     def __post_init__(self) -> None:
@@ -344,25 +348,27 @@ class _Lattice(_Gaussian):
             )
 
     @cached_property
-    def grid(self) -> Grid:
+    def grid(self) -> FixedPointGrid:
         assert self.masks.grid is not None
-        return Grid(self.masks.grid, self.masks.unit)
+        return FixedPointGrid(self.masks.grid, self.masks.unit)
 
     def excess(self, honest: Topology) -> float:
         found = lattice_excess(honest, self._deviations(honest))
-        return epsilon_excess(found, self.grid.step)
+        return lattice_epsilon_excess(found, self.grid.step)
 
     def worst_excess(
         self, topology: Topology, tolerate: int, mu2: float | None
     ) -> float:
-        found = worst_excess(topology, self._deviations(topology), tolerate, mu2=mu2)
-        return epsilon_excess(found, self.grid.step)
+        found = worst_lattice_excess(
+            topology, self._deviations(topology), tolerate, mu2=mu2
+        )
+        return lattice_epsilon_excess(found, self.grid.step)
 
     def success(
         self, topology: Topology, mu2: float | None, epsilon: float, distance: float
     ) -> float:
-        smooth = smoothness(topology, self._deviations(topology), mu2=mu2)
-        moved = most_moved(distance, self.grid.step)
+        smooth = smoothness_of_masks(topology, self._deviations(topology), mu2=mu2)
+        moved = most_moved_coefficients(distance, self.grid.step)
         divergence = epsilon * distance * distance
         return lattice_success(divergence, smooth=smooth, moved=moved)
 
@@ -377,7 +383,7 @@ class _Lattice(_Gaussian):
 
 
 @dataclass(frozen=True)
-class _Uniform(Proof):
+class _UniformProof(GuaranteeProof):
     """There is nothing to see but sums: equal ones are never told apart."""
 
     def continuous(self, honest: Topology, mu2: float | None) -> float:
@@ -385,15 +391,15 @@ class _Uniform(Proof):
         return 0.0
 
 
-PROOFS: Mapping[type[Law], type[Proof]] = {
-    GaussianMasks: _Gaussian,
-    LatticeMasks: _Lattice,
-    UniformMasks: _Uniform,
+PROOFS: Mapping[type[MaskLaw], type[GuaranteeProof]] = {
+    GaussianMasks: _GaussianProof,
+    LatticeMasks: _LatticeProof,
+    UniformMasks: _UniformProof,
 }
 
 
-def proof_of(masks: Masks) -> Proof:
-    return PROOFS.get(masks.kind, Proof)(masks)
+def proof_of_masks(masks: Masks) -> GuaranteeProof:
+    return PROOFS.get(masks.kind, GuaranteeProof)(masks)
 
 
 def guarantee(
@@ -422,51 +428,58 @@ def guarantee(
     """
     masks = Masks(law, sigma, grid)
     whole = Topology.of(topology)
-    return against(whole, masks, corrupted=corrupted, distance=distance)
+    return guarantee_against_coalition(
+        whole, masks, corrupted=corrupted, distance=distance
+    )
 
 
-def against(
+def guarantee_against_coalition(
     topology: Topology,
     masks: Masks,
     *,
     corrupted: Iterable[Hashable] = (),
     distance: float | None = None,
-    certify: Callable[[Topology], Mu2] = certified_mu2,
+    certify: Callable[[Topology], Mu2Bounds] = certified_mu2,
 ) -> Guarantee:
     """Return what these masks promise against one coalition; see `guarantee`.
 
     `certify` bounds mu2 of each honest piece.
     """
     colluders = topology.indices(corrupted)
-    proof = proof_of(masks)
+    proof = proof_of_masks(masks)
     honest = topology.without(colluders)
-    pieces = [_piece(honest, part, proof, certify) for part in components(honest)]
+    pieces = [
+        _guarantee_of_honest_piece(honest, part, proof, certify)
+        for part in graph_components(honest)
+    ]
     parts = tuple(piece.component for piece in pieces)
-    status = _status(parts, masks)
+    status = _status_of_guarantee(parts, masks)
     epsilon = parts[0].epsilon if status == "private" else None
-    mu2 = _overall_mu2(parts)
+    mu2 = _overall_mu2_of_guarantee(parts)
     return Guarantee(
         status=status,
         law=masks.law,
         epsilon=epsilon,
         mu2=mu2,
-        mu2_certificate=_overall_certificate(pieces),
+        mu2_certificate=_overall_guarantee_certificate(pieces),
         corrupted=topology.names(colluders),
         honest=honest.parties,
         components=parts,
-        attacker_success=success_at(
+        attacker_success=attacker_success_at(
             proof, honest, status=status, mu2=mu2, epsilon=epsilon, distance=distance
         ),
-        released=_released(parts, masks),
-        limits=_limits(masks),
-        excess=_overall_excess(pieces),
+        released=_released_beside_guarantee(parts, masks),
+        limits=_limits_of_guarantee(masks),
+        excess=_overall_lattice_excess(pieces),
     )
 
 
-def epsilon_bound(*, sigma: float, mu2: float, shares_per_edge: int = 2) -> float:
+def epsilon_bound_of_guarantee(
+    *, sigma: float, mu2: float, shares_per_edge: int = 2
+) -> float:
     """Return Theorem 1's epsilon = 1 / (2 s sigma^2 mu2), s = 2 shares on each edge.
 
-    >>> epsilon_bound(sigma=1.0, mu2=2.0)
+    >>> epsilon_bound_of_guarantee(sigma=1.0, mu2=2.0)
     0.125
     """
     with np.errstate(all="ignore"):
@@ -481,34 +494,34 @@ def epsilon_bound(*, sigma: float, mu2: float, shares_per_edge: int = 2) -> floa
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _GuaranteePiece:
     """A component with how its mu2 is known and what integers add."""
 
-    component: Component
+    component: GuaranteeComponent
     certificate: Certificate = "none"
     excess: float | None = None
 
 
-def _piece(
+def _guarantee_of_honest_piece(
     honest: Topology,
     part: Sequence[int],
-    proof: Proof,
-    certify: Callable[[Topology], Mu2],
-) -> _Piece:
+    proof: GuaranteeProof,
+    certify: Callable[[Topology], Mu2Bounds],
+) -> _GuaranteePiece:
     names, hides = honest.names_of(part), proof.masks.kind.hides
     if len(part) == 1:
         status: Status = "exposed" if hides else "no_privacy"
-        return _Piece(Component(names, status, None, None))
+        return _GuaranteePiece(GuaranteeComponent(names, status, None, None))
     graph = honest.induced(part)
     found = certify(graph)
     status = "private" if hides else "no_privacy"
     epsilon, excess = proof.continuous(graph, found.lower), proof.excess(graph)
     total = None if epsilon is None else epsilon + (excess or 0.0)
-    component = Component(names, status, total, found.lower)
-    return _Piece(component, found.certificate, excess)
+    component = GuaranteeComponent(names, status, total, found.lower)
+    return _GuaranteePiece(component, found.certificate, excess)
 
 
-def _status(parts: tuple[Component, ...], masks: Masks) -> Status:
+def _status_of_guarantee(parts: tuple[GuaranteeComponent, ...], masks: Masks) -> Status:
     if not parts:
         return "vacuous"
     if not masks.kind.hides:
@@ -518,29 +531,29 @@ def _status(parts: tuple[Component, ...], masks: Masks) -> Status:
     return "private" if len(parts) == 1 else "partial"
 
 
-def _overall_mu2(parts: tuple[Component, ...]) -> float | None:
+def _overall_mu2_of_guarantee(parts: tuple[GuaranteeComponent, ...]) -> float | None:
     """Return mu2(L_H): 0 in pieces, undefined below two honest parties."""
     if len(parts) > 1:
         return 0.0
     return parts[0].mu2 if parts else None
 
 
-def _overall_certificate(pieces: list[_Piece]) -> Certificate:
+def _overall_guarantee_certificate(pieces: list[_GuaranteePiece]) -> Certificate:
     """Return how mu2(L_H) is known; a search decides that pieces make it 0."""
     if len(pieces) > 1:
         return "exact"
     return pieces[0].certificate if pieces else "none"
 
 
-def _overall_excess(pieces: list[_Piece]) -> float | None:
+def _overall_lattice_excess(pieces: list[_GuaranteePiece]) -> float | None:
     """Return the largest excess of a piece; None where there is nothing to bound."""
     bounded = (piece for piece in pieces if piece.component.epsilon is not None)
     found = [piece.excess for piece in bounded if piece.excess is not None]
     return max(found, default=None)
 
 
-def success_at(
-    proof: Proof,
+def attacker_success_at(
+    proof: GuaranteeProof,
     topology: Topology,
     *,
     status: Status,
@@ -566,26 +579,28 @@ def success_at(
     return proof.success(topology, mu2, epsilon, distance)
 
 
-def _released(parts: tuple[Component, ...], masks: Masks) -> tuple[str, ...]:
+def _released_beside_guarantee(
+    parts: tuple[GuaranteeComponent, ...], masks: Masks
+) -> tuple[str, ...]:
     if not masks.kind.hides:
-        return (Line("every coefficient of every party", key="all_coefficients"),)
-    return tuple(released_by(part.parties) for part in parts)
+        return (LocaleLine("every coefficient of every party", key="all_coefficients"),)
+    return tuple(released_by_honest_piece(part.parties) for part in parts)
 
 
-def released_by(parties: Sequence[str]) -> Line:
+def released_by_honest_piece(parties: Sequence[str]) -> LocaleLine:
     """Return in words what connected parties cannot hide."""
     if len(parties) > MOST_NAMED:
         words = f"the sum of the coefficients of {listed_names(parties)}"
-        return Line(words, key="coefficients", parties=len(parties))
+        return LocaleLine(words, key="coefficients", parties=len(parties))
     words = f"the sum of the coefficients of {', '.join(parties)}"
     if len(parties) == 1:
         words = f"every coefficient of {parties[0]}, exactly"
-    return Line(words, key="coefficients", parties=list(parties))
+    return LocaleLine(words, key="coefficients", parties=list(parties))
 
 
-def _limits(masks: Masks) -> tuple[str, ...]:
+def _limits_of_guarantee(masks: Masks) -> tuple[str, ...]:
     if not masks.kind.hides:
-        return (limit("no_masks"),)
+        return (limit_phrase("no_masks"),)
     if not masks.kind.exact:
         return (*LIMITS, FLOAT_LIMIT)
     step = "the grid" if masks.grid is None else f"2^{-masks.grid}"
@@ -593,6 +608,6 @@ def _limits(masks: Masks) -> tuple[str, ...]:
         step = f"the unit {masks.unit}"
     return (
         *LIMITS,
-        limit("grid", words={"step": step}, unit=str(masks.rounding)),
+        limit_phrase("grid", words={"step": step}, unit=str(masks.rounding)),
         GENERATOR_LIMIT,
     )

@@ -102,21 +102,21 @@ import scipy
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, InvalidPairError
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.masks.fixed_point import Grid, IntegerArray, as_python_integers
-from veilsum.masks.laws import check_sigma
+from veilsum.masks.fixed_point import FixedPointGrid, IntegerArray, as_python_integers
+from veilsum.masks.laws import check_mask_sigma
 from veilsum.numbers.arrays import (
     Array,
     FloatArray,
     Sparse,
-    as_rows,
-    as_vector,
+    as_float_rows,
+    as_float_vector,
     listed_names,
 )
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import check_divergence
-from veilsum.privacy.divergence import Circuit, check_agreement
+from veilsum.privacy.divergence import DivergenceCircuit, check_divergence_agreement
 
 # A larger flow has no exact neighbours in float64 once it was computed with.
 LARGEST_FLOW = 2.0**40
@@ -178,30 +178,34 @@ def lattice_divergence(
     (0.166666666667, 0.0)
     """
     topology = Topology.of(topology)
-    colluders, grid = topology.indices(corrupted), Grid(bits)
-    shift = _quantised_shift(topology, a, b, grid, colluders)
-    scale = np.broadcast_to(check_sigma(sigma), shift.shape[1:])
+    colluders, grid = topology.indices(corrupted), FixedPointGrid(bits)
+    shift = _lattice_shift(topology, a, b, grid, colluders)
+    scale = np.broadcast_to(check_mask_sigma(sigma), shift.shape[1:])
     graph = topology.without(colluders)
-    if any(shift[list(part)].sum(axis=0).any() for part in components(graph)):
+    if any(shift[list(part)].sum(axis=0).any() for part in graph_components(graph)):
         return LatticeDivergence(inf, inf, 0.0)
     found = [
-        flow_divergence(
-            graph, shift[:, scale == one], _link_deviations(graph, grid, one)
+        lattice_divergence_by_flow(
+            graph, shift[:, scale == one], _lattice_link_deviations(graph, grid, one)
         )
         for one in np.unique(scale).tolist()
     ]
-    return _total(found)
+    return _total_lattice_divergence(found)
 
 
-def flow_divergence(
+def lattice_divergence_by_flow(
     topology: Topology, shift: ArrayLike, deviations: ArrayLike
 ) -> LatticeDivergence:
     """Return a bound on KL for d = `shift`, whole grid steps that cancel in each piece.
 
-    The better one of the cheapest integer flow and of the formula with `cycle_excess`.
+    The better one of the cheapest integer flow and of the formula with
+    `lattice_excess_by_cycles`.
     """
-    deviation, rows = _deviations(topology, deviations), _whole_rows(topology, shift)
-    for part in components(topology):
+    deviation, rows = (
+        _lattice_mask_deviations(topology, deviations),
+        _lattice_rows(topology, shift),
+    )
+    for part in graph_components(topology):
         if rows[list(part)].sum(axis=0).any():
             names = listed_names(topology.names(part))
             raise InvalidPairError(
@@ -209,18 +213,18 @@ def flow_divergence(
             )
     rows = rows[:, (rows != 0).any(axis=0)]
     sizes, least = np.abs(rows).max(axis=0, initial=0), deviation.min(initial=inf)
-    flows = electrical_flow(
+    flows = electrical_flow_of_shift(
         topology, (rows / sizes).astype(np.float64), deviation / least
     )
-    excess = cycle_excess(topology, deviation)
+    excess = lattice_excess_by_cycles(topology, deviation)
     columns = zip(rows.T, sizes, flows.T, strict=True)
-    return _total(
-        [_column_bound(topology, deviation, excess, *each) for each in columns]
+    return _total_lattice_divergence(
+        [_lattice_column_bound(topology, deviation, excess, *each) for each in columns]
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Smoothness:
+class LatticeSmoothness:
     """How nearly masks on a lattice are a normal law, rounded; see **Success** above.
 
     It holds for a graph and for every connected one that parties leave over.
@@ -241,7 +245,7 @@ class Smoothness:
         part = exponent / (SAFE * self.reach)
         if not 0.0 < part < SAFE:
             return 1.0
-        tilts = _tilts(np.array([exponent]))
+        tilts = _lattice_cycle_tilts(np.array([exponent]))
         eta = expm1((self.n_parties - 1) * log1p(float(tilts[0])))
         if not eta < 1.0:
             return 1.0
@@ -250,17 +254,21 @@ class Smoothness:
         return rounded + 2.0 * tanh(uneven / 4.0)
 
 
-def smoothness(
+def smoothness_of_masks(
     topology: Topology, deviations: ArrayLike, *, mu2: float | None = None
-) -> Smoothness:
-    """Return the smoothness of masks; `mu2` as for `worst_excess`."""
-    deviation = _deviations(topology, deviations)
-    cycles = any_excess(topology, deviation, longest_cycle(topology, mu2))
-    return Smoothness(_reach(topology, deviation), topology.n_parties, cycles)
+) -> LatticeSmoothness:
+    """Return the smoothness of masks; `mu2` as for `worst_lattice_excess`."""
+    deviation = _lattice_mask_deviations(topology, deviations)
+    cycles = lattice_excess_for_any_coalition(
+        topology, deviation, longest_lattice_cycle(topology, mu2)
+    )
+    return LatticeSmoothness(
+        _lattice_cycle_reach(topology, deviation), topology.n_parties, cycles
+    )
 
 
 def lattice_success(
-    divergence: float, *, smooth: Smoothness | None = None, moved: float = inf
+    divergence: float, *, smooth: LatticeSmoothness | None = None, moved: float = inf
 ) -> float:
     """Return a bound on the best guesser's chance of telling A from B at equal odds.
 
@@ -281,10 +289,10 @@ def lattice_success(
     return (1.0 + variation) / 2.0
 
 
-def most_moved(distance: float, grid_step: float) -> float:
+def most_moved_coefficients(distance: float, grid_step: float) -> float:
     """Return how many coefficients of A and B differ at most, D^2 / (2 g^2).
 
-    >>> most_moved(1.0, 0.5)
+    >>> most_moved_coefficients(1.0, 0.5)
     2.0
     """
     try:
@@ -293,13 +301,13 @@ def most_moved(distance: float, grid_step: float) -> float:
         return inf
 
 
-def epsilon_excess(excess: float, grid_step: float) -> float:
+def lattice_epsilon_excess(excess: float, grid_step: float) -> float:
     """Return what an excess per coefficient adds to epsilon, excess / (2 g^2).
 
     Columns of A - B that are not 0 are integers times g that cancel: their squares add
     up to 2 g^2 or more. So KL <= (epsilon + this) ||A - B||^2.
 
-    >>> epsilon_excess(2.0**-70, 2.0**-30)
+    >>> lattice_epsilon_excess(2.0**-70, 2.0**-30)
     0.00048828125
     """
     if not 0 < grid_step < inf:
@@ -320,10 +328,13 @@ def lattice_excess(topology: Topology, deviations: ArrayLike) -> float:
     >>> lattice_excess(Topology.family("petersen"), 1024)
     0.0
     """
-    return min(cycle_excess(topology, deviations), flow_excess(topology, deviations))
+    return min(
+        lattice_excess_by_cycles(topology, deviations),
+        lattice_excess_by_flows(topology, deviations),
+    )
 
 
-def worst_excess(
+def worst_lattice_excess(
     topology: Topology,
     deviations: ArrayLike,
     tolerate: int,
@@ -341,18 +352,20 @@ def worst_excess(
         )
     if tolerate == 0:
         return lattice_excess(topology, deviations)
-    deviation = _deviations(topology, deviations)
-    by_cycles = any_excess(topology, deviation, longest_cycle(topology, mu2))
-    return min(by_cycles, flow_excess(topology, deviation))
+    deviation = _lattice_mask_deviations(topology, deviations)
+    by_cycles = lattice_excess_for_any_coalition(
+        topology, deviation, longest_lattice_cycle(topology, mu2)
+    )
+    return min(by_cycles, lattice_excess_by_flows(topology, deviation))
 
 
-def flow_excess(topology: Topology, deviations: ArrayLike) -> float:
+def lattice_excess_by_flows(topology: Topology, deviations: ArrayLike) -> float:
     """Return the excess per coefficient by flows, the sum of 1 / (8 S^2) over draws.
 
-    >>> flow_excess(Topology.family("ring:4"), 4)
+    >>> lattice_excess_by_flows(Topology.family("ring:4"), 4)
     0.0625
     """
-    deviation = _deviations(topology, deviations)
+    deviation = _lattice_mask_deviations(topology, deviations)
     least, draws = float(deviation.min(initial=inf)), topology.shares_per_edge
     if least == deviation.max(initial=least):
         # Rounded once, as `fsum` rounds, without a Python number for each link.
@@ -360,20 +373,22 @@ def flow_excess(topology: Topology, deviations: ArrayLike) -> float:
     return draws * fsum((0.125 / deviation / deviation).tolist())
 
 
-def cycle_excess(topology: Topology, deviations: ArrayLike) -> float:
+def lattice_excess_by_cycles(topology: Topology, deviations: ArrayLike) -> float:
     """Return the excess per coefficient by cycles; it falls like exp(-S^2).
 
     In pieces, their excesses together. Infinite where the proof needs more deviation.
 
     >>> ring = Topology.family("ring:4")
-    >>> cycle_excess(ring, 0.3), cycle_excess(ring, 4) < 1e-60
+    >>> lattice_excess_by_cycles(ring, 0.3), lattice_excess_by_cycles(ring, 4) < 1e-60
     (inf, True)
     """
-    return fundamental_excess(topology, _deviations(topology, deviations))
+    return fundamental_lattice_excess(
+        topology, _lattice_mask_deviations(topology, deviations)
+    )
 
 
-def _deviations(topology: Topology, deviations: ArrayLike) -> PerLink:
-    array = as_vector(deviations, dim=topology.n_edges, what="deviations")
+def _lattice_mask_deviations(topology: Topology, deviations: ArrayLike) -> PerLink:
+    array = as_float_vector(deviations, dim=topology.n_edges, what="deviations")
     if not ((array > 1e-100) & (array < 1e150)).all():
         raise InvalidInputError(
             "deviations must be positive, and their squares within float64; they are "
@@ -383,27 +398,29 @@ def _deviations(topology: Topology, deviations: ArrayLike) -> PerLink:
     return array
 
 
-def _link_deviations(topology: Topology, grid: Grid, sigma: float) -> list[int]:
+def _lattice_link_deviations(
+    topology: Topology, grid: FixedPointGrid, sigma: float
+) -> list[int]:
     deviation = {w: grid.deviation(sigma, w) for w in set(topology.weights.tolist())}
     return [deviation[w] for w in topology.weights.tolist()]
 
 
-def _quantised_shift(
+def _lattice_shift(
     topology: Topology,
     a: ArrayLike,
     b: ArrayLike,
-    grid: Grid,
+    grid: FixedPointGrid,
     corrupted: frozenset[int],
 ) -> WholeRows:
     """Return A - B on H in grid steps; refuse what Definition 2 does not compare."""
-    rows_a = as_rows(a, n_parties=topology.n_parties, what="A")
-    rows_b = as_rows(b, n_parties=topology.n_parties, what="B")
+    rows_a = as_float_rows(a, n_parties=topology.n_parties, what="A")
+    rows_b = as_float_rows(b, n_parties=topology.n_parties, what="B")
     if rows_a.shape != rows_b.shape:
         raise InvalidPairError(
             f"A and B differ in shape: {rows_a.shape} and {rows_b.shape}",
             code="shapes-differ",
         )
-    check_agreement(topology, rows_a, rows_b, corrupted)
+    check_divergence_agreement(topology, rows_a, rows_b, corrupted)
     whole_a, whole_b = (as_python_integers(grid.quantise(x)) for x in (rows_a, rows_b))
     honest = [i for i in range(topology.n_parties) if i not in corrupted]
     shift = (whole_a - whole_b)[honest]
@@ -418,7 +435,7 @@ def _quantised_shift(
     return shift
 
 
-def _whole_rows(topology: Topology, shift: ArrayLike) -> WholeRows:
+def _lattice_rows(topology: Topology, shift: ArrayLike) -> WholeRows:
     """Return whole numbers as Python integers, one row per party."""
     array = np.array(shift, dtype=object)
     rows = array[:, None] if array.ndim == 1 else array
@@ -435,13 +452,13 @@ def _whole_rows(topology: Topology, shift: ArrayLike) -> WholeRows:
     return as_python_integers(rows)
 
 
-def _total(parts: list[LatticeDivergence]) -> LatticeDivergence:
+def _total_lattice_divergence(parts: list[LatticeDivergence]) -> LatticeDivergence:
     continuous = fsum(part.continuous for part in parts)
     excess = fsum(part.excess for part in parts)
     return LatticeDivergence(continuous + excess, continuous, excess)
 
 
-def _column_bound(
+def _lattice_column_bound(
     topology: Topology,
     deviation: PerLink,
     excess: float,
@@ -452,11 +469,11 @@ def _column_bound(
     """Return the better bound for one coefficient; its flow is in units of `size`."""
     least, draws = float(deviation.min()), topology.shares_per_edge
     if deviation.max() > MOST_UNEQUAL * least:
-        cost = _power(topology, deviation / least, shift, size)
+        cost = _electrical_flow_cost(topology, deviation / least, shift, size)
     else:
         cost = fsum(((flow * (least / deviation)) ** 2).tolist())
     continuous = cost * (size / least) * (size / least) / (2 * draws)
-    excess = min(excess, flow_excess(topology, deviation))
+    excess = min(excess, lattice_excess_by_flows(topology, deviation))
     exact = size * float(np.abs(flow).max()) < LARGEST_FLOW
     if exact and excess > NEGLIGIBLE * continuous:
         cheapest = cheapest_flow_cost(topology, shift, deviation, size * flow)
@@ -464,46 +481,61 @@ def _column_bound(
     return LatticeDivergence(continuous + excess, continuous, excess)
 
 
-def _power(topology: Topology, deviation: PerLink, shift: Shift, size: int) -> float:
+def _electrical_flow_cost(
+    topology: Topology, deviation: PerLink, shift: Shift, size: int
+) -> float:
     """Return the cost of the electrical flow in units of `size`, with a proof."""
     told = 0.0
-    for part in components(topology):
+    for part in graph_components(topology):
         here = topology.induced(part)
         inside = np.isin(topology.edges, part).all(axis=1)
         piece = Topology(here.parties, here.edges, deviation[inside] ** 2)
         currents = [Fraction(shift[i], size) for i in part]
-        told += Circuit.of(piece).power(currents) if len(part) > 1 else 0.0
+        told += DivergenceCircuit.of(piece).power(currents) if len(part) > 1 else 0.0
     return told
 
 
-def fundamental_excess(topology: Topology, deviation: PerLink) -> float:
+def fundamental_lattice_excess(topology: Topology, deviation: PerLink) -> float:
     """Return the bound in nats per coefficient; in pieces, that of all together."""
     # Every cycle has three links at least, and a forest this large takes long to make.
     if 3 * (topology.n_edges - topology.n_parties) > MOST_CYCLE_LINKS:
-        return any_excess(topology, deviation, topology.n_parties)
+        return lattice_excess_for_any_coalition(topology, deviation, topology.n_parties)
     forest = spanning_forest(topology)
     if forest.depth[topology.edges[forest.rest]].sum() > MOST_CYCLE_LINKS:
-        return any_excess(topology, deviation, topology.n_parties)
-    cycles, cost = fundamental_cycles(topology, forest), relative_costs(deviation)
-    reach = _reach(topology, deviation)
-    dominated = _theta(reach / dominating(cycles, cost))
-    packed = _packed(reach, float((cycles @ cost).max(initial=0.0)), len(forest.rest))
-    return _gap(np.array([min(dominated, packed)])) + _link_excess(topology, deviation)
+        return lattice_excess_for_any_coalition(topology, deviation, topology.n_parties)
+    cycles, cost = (
+        fundamental_cycles(topology, forest),
+        relative_lattice_flow_costs(deviation),
+    )
+    reach = _lattice_cycle_reach(topology, deviation)
+    dominated = _lattice_theta_bound(reach / dominating_cycle_costs(cycles, cost))
+    packed = _lattice_packed_bound(
+        reach, float((cycles @ cost).max(initial=0.0)), len(forest.rest)
+    )
+    return _lattice_divergence_gap(
+        np.array([min(dominated, packed)])
+    ) + _lattice_link_excess(topology, deviation)
 
 
-def any_excess(topology: Topology, deviation: PerLink, longest: int) -> float:
+def lattice_excess_for_any_coalition(
+    topology: Topology, deviation: PerLink, longest: int
+) -> float:
     """Return a bound in nats per coefficient for the graph and every induced one.
 
     Fewer parties have no more independent cycles and no other links; a cycle of at most
     `longest` links costs no more than the dearest ones.
     """
-    n_cycles = topology.n_edges - topology.n_parties + len(components(topology))
-    dearest = np.sort(relative_costs(deviation))[::-1][:longest].sum()
-    eta = _packed(_reach(topology, deviation), float(dearest), n_cycles)
-    return _gap(np.array([eta])) + _link_excess(topology, deviation)
+    n_cycles = topology.n_edges - topology.n_parties + len(graph_components(topology))
+    dearest = np.sort(relative_lattice_flow_costs(deviation))[::-1][:longest].sum()
+    eta = _lattice_packed_bound(
+        _lattice_cycle_reach(topology, deviation), float(dearest), n_cycles
+    )
+    return _lattice_divergence_gap(np.array([eta])) + _lattice_link_excess(
+        topology, deviation
+    )
 
 
-def longest_cycle(topology: Topology, mu2: float | None = None) -> int:
+def longest_lattice_cycle(topology: Topology, mu2: float | None = None) -> int:
     """Return how long a fundamental cycle of an induced graph is at most.
 
     A cycle visits a party once. If the induced graph has this mu2 or more, two parties
@@ -512,7 +544,7 @@ def longest_cycle(topology: Topology, mu2: float | None = None) -> int:
     smallest. A cycle follows two shortest paths from the root, and one more link.
 
     >>> complete = Topology.family("complete:100")
-    >>> longest_cycle(complete), longest_cycle(complete, mu2=98.0)
+    >>> longest_lattice_cycle(complete), longest_lattice_cycle(complete, mu2=98.0)
     (100, 9)
     """
     n = topology.n_parties
@@ -525,12 +557,12 @@ def longest_cycle(topology: Topology, mu2: float | None = None) -> int:
     return int(min(n, 2.0 * floor(acosh(n - 1.0) / per_step / SAFE) + 3.0))
 
 
-def relative_costs(deviation: PerLink) -> PerLink:
+def relative_lattice_flow_costs(deviation: PerLink) -> PerLink:
     """Return 1 / S^2 of each link in units of the dearest one's, rounded up."""
     return np.maximum((deviation.min(initial=inf) / deviation) ** 2, LEAST_COST)
 
 
-def dominating(cycles: Sparse, cost: PerLink) -> PerCycle:
+def dominating_cycle_costs(cycles: Sparse, cost: PerLink) -> PerCycle:
     """Return g with Z diag(cost) Z' <= diag(g), from |Z|."""
     x = np.sqrt(cycles @ cost)
     bound: PerCycle = x
@@ -540,7 +572,7 @@ def dominating(cycles: Sparse, cost: PerLink) -> PerCycle:
     return bound
 
 
-class Forest(NamedTuple):
+class LatticeForest(NamedTuple):
     """A tree in every piece; the parent of all roots is the index n."""
 
     parent: Indices
@@ -549,9 +581,9 @@ class Forest(NamedTuple):
     rest: Indices  # the links on no tree: each closes one cycle
 
 
-def spanning_forest(topology: Topology) -> Forest:
+def spanning_forest(topology: Topology) -> LatticeForest:
     """Return breadth-first trees from the best connected parties: short cycles."""
-    order, parent = _breadth_first(topology)
+    order, parent = _breadth_first_lattice_forest(topology)
     depth, above = [0] * (topology.n_parties + 1), parent.tolist()
     for node in order[1:].tolist():
         depth[node] = depth[above[node]] + 1
@@ -561,14 +593,14 @@ def spanning_forest(topology: Topology) -> Forest:
     # Of two opposite arcs one is overwritten here, and closes a cycle.
     via[i[up]] = links[up]
     via[j[down]] = links[down]
-    return Forest(parent, np.array(depth), via, np.setdiff1d(links, via))
+    return LatticeForest(parent, np.array(depth), via, np.setdiff1d(links, via))
 
 
-def _breadth_first(topology: Topology) -> tuple[Indices, Indices]:
+def _breadth_first_lattice_forest(topology: Topology) -> tuple[Indices, Indices]:
     """Return every party and its parent, all pieces hanging from an index n."""
     n, (i, j) = topology.n_parties, topology.edges.T
     degree = topology.degrees
-    roots = [max(part, key=lambda v: degree[v]) for part in components(topology)]
+    roots = [max(part, key=lambda v: degree[v]) for part in graph_components(topology)]
     heads = np.concatenate([i, roots]).astype(np.int64)
     tails = np.concatenate([j, np.full(len(roots), n)])
     entries = (np.ones(len(heads)), (heads, tails))
@@ -577,7 +609,7 @@ def _breadth_first(topology: Topology) -> tuple[Indices, Indices]:
     return order.astype(np.int64), parent.astype(np.int64)
 
 
-def fundamental_cycles(topology: Topology, forest: Forest) -> Sparse:
+def fundamental_cycles(topology: Topology, forest: LatticeForest) -> Sparse:
     """Return |Z|: for each link off the forest, the links on its cycle.
 
     >>> triangle = Topology.family("complete:3")
@@ -600,24 +632,24 @@ def fundamental_cycles(topology: Topology, forest: Forest) -> Sparse:
     return scipy.sparse.csr_array((np.ones(len(places[0])), places), shape=shape)
 
 
-def _reach(topology: Topology, deviation: PerLink) -> float:
+def _lattice_cycle_reach(topology: Topology, deviation: PerLink) -> float:
     """Return 2 pi^2 s S^2 for the least S."""
     least = float(deviation.min(initial=GREATEST_DEVIATION))
     return 2.0 * pi**2 * topology.shares_per_edge * least**2
 
 
-def _tilts(exponents: PerCycle) -> PerCycle:
+def _lattice_cycle_tilts(exponents: PerCycle) -> PerCycle:
     """Return 2 q / (1 - q) >= sum over w != 0 of q^(w^2), q = exp(-exponent)."""
     safe = SAFE * exponents
     return 2.0 * np.exp(-safe) / -np.expm1(-safe)
 
 
-def _theta(exponents: PerCycle) -> float:
+def _lattice_theta_bound(exponents: PerCycle) -> float:
     """Return the dominated bound on eta; what is above 1 is of no use."""
-    return expm1(min(float(np.log1p(_tilts(exponents)).sum()), 1.0))
+    return expm1(min(float(np.log1p(_lattice_cycle_tilts(exponents)).sum()), 1.0))
 
 
-def _packed(reach: float, longest: float, n_cycles: int) -> float:
+def _lattice_packed_bound(reach: float, longest: float, n_cycles: int) -> float:
     """Return the packed bound on eta, a geometric series as j^2 >= j."""
     if n_cycles == 0:
         return 0.0
@@ -625,24 +657,28 @@ def _packed(reach: float, longest: float, n_cycles: int) -> float:
     return exp(-exponent) / -expm1(-exponent) if exponent > 0 else inf
 
 
-def _link_excess(topology: Topology, deviation: PerLink) -> float:
+def _lattice_link_excess(topology: Topology, deviation: PerLink) -> float:
     """Return what two draws on one link add, all links together."""
     if topology.shares_per_edge == 1:
         return 0.0
-    return _gap(_tilts(pi**2 * np.minimum(deviation, GREATEST_DEVIATION) ** 2))
+    return _lattice_divergence_gap(
+        _lattice_cycle_tilts(pi**2 * np.minimum(deviation, GREATEST_DEVIATION) ** 2)
+    )
 
 
-def _gap(eta: PerCycle) -> float:
+def _lattice_divergence_gap(eta: PerCycle) -> float:
     """Return the sum of log((1 + eta) / (1 - eta))."""
     return inf if (eta >= 1.0).any() else 2.0 * float(np.arctanh(eta).sum())
 
 
-def electrical_flow(topology: Topology, shift: Rows, deviation: PerLink) -> LinkRows:
+def electrical_flow_of_shift(
+    topology: Topology, shift: Rows, deviation: PerLink
+) -> LinkRows:
     """Return the flow of each column that minimises the sum of (f / S)^2.
 
     Each piece's column must add up to zero.
     """
-    grounded = [part[0] for part in components(topology)]
+    grounded = [part[0] for part in graph_components(topology)]
     free = np.setdiff1d(np.arange(topology.n_parties), grounded)
     potential = np.zeros(shift.shape)
     tension = scipy.sparse.diags_array(deviation) @ topology.incidence.T
@@ -652,20 +688,22 @@ def electrical_flow(topology: Topology, shift: Rows, deviation: PerLink) -> Link
             solver = scipy.sparse.linalg.splu(laplacian, permc_spec="MMD_AT_PLUS_A")
             potential[free] = solver.solve(shift[free])
         except RuntimeError:  # singular to float64: a light link beside a heavy one
-            potential = _potentials(topology, shift, deviation)
+            potential = _lattice_flow_potentials(topology, shift, deviation)
     return deviation[:, None] * (tension @ potential)
 
 
-def _potentials(topology: Topology, shift: Rows, deviation: PerLink) -> Rows:
+def _lattice_flow_potentials(
+    topology: Topology, shift: Rows, deviation: PerLink
+) -> Rows:
     """Return potentials by elimination without subtraction, right for all weights."""
     found = np.zeros(shift.shape)
     ends = zip(topology.edges.tolist(), deviation.tolist(), strict=True)
     links = [(i, j, Fraction(each) ** 2) for (i, j), each in ends]
-    for part in components(topology):
+    for part in graph_components(topology):
         place = {party: k for k, party in enumerate(part)}
         inner = [(place[i], place[j], each) for i, j, each in links if i in place]
         if inner:
-            circuit = Circuit(len(part), inner)
+            circuit = DivergenceCircuit(len(part), inner)
             columns = [circuit.potentials(each) for each in shift[list(part)].T]
             found[list(part)] = np.column_stack(columns)
     return found
@@ -680,8 +718,12 @@ def cheapest_flow_cost(
     step leads from the electrical flow, rounded, to a flow.
     """
     flow, best = as_python_integers(np.rint(electrical)), inf
-    while (moved := _unit_step(topology, shift, deviation, flow)) is not None:
-        charges = _charges(topology, moved).astype(np.float64) / deviation / deviation
+    while (moved := _lattice_unit_step(topology, shift, deviation, flow)) is not None:
+        charges = (
+            _lattice_flow_charges(topology, moved).astype(np.float64)
+            / deviation
+            / deviation
+        )
         cost = fsum(charges.tolist()) / (2 * topology.shares_per_edge)
         if cost >= best:
             break
@@ -689,16 +731,16 @@ def cheapest_flow_cost(
     return best
 
 
-def _unit_step(
+def _lattice_unit_step(
     topology: Topology, shift: Shift, deviation: PerLink, flow: Flow
 ) -> Flow | None:
     """Return the cheapest flow of the shift that is nowhere 2 away from this one."""
-    here, theta = _charges(topology, flow), topology.incidence
+    here, theta = _lattice_flow_charges(topology, flow), topology.incidence
     # Subtracted as integers: squares of large flows do not fit a float.
-    steps = [_charges(topology, flow + way) - here for way in (1, -1)]
+    steps = [_lattice_flow_charges(topology, flow + way) - here for way in (1, -1)]
     relative = (deviation.min() / deviation) ** 2
     prices = np.concatenate([step.astype(np.float64) * relative for step in steps])
-    missing = (shift - _divergence(topology, flow)).astype(np.float64)
+    missing = (shift - _lattice_flow_divergence(topology, flow)).astype(np.float64)
     both = scipy.sparse.hstack([theta, -theta])
     found = scipy.optimize.linprog(
         prices, A_eq=both, b_eq=missing, bounds=(0, 1), method="highs-ds"
@@ -708,15 +750,15 @@ def _unit_step(
     up, down = as_python_integers(np.rint(found.x)).reshape(2, -1)
     moved: Flow = flow + up - down
     # The solver works in floats; what it found is only believed if it is a flow.
-    return moved if (_divergence(topology, moved) == shift).all() else None
+    return moved if (_lattice_flow_divergence(topology, moved) == shift).all() else None
 
 
-def _charges(topology: Topology, flow: Flow) -> Flow:
+def _lattice_flow_charges(topology: Topology, flow: Flow) -> Flow:
     """Return s times the sum of y^2 over a link's draws, which share its flow."""
     return flow * flow + (topology.shares_per_edge - 1) * (flow % 2)
 
 
-def _divergence(topology: Topology, flow: Flow) -> Shift:
+def _lattice_flow_divergence(topology: Topology, flow: Flow) -> Shift:
     """Return Theta f, exactly."""
     out = as_python_integers(np.zeros(topology.n_parties))
     np.add.at(out, topology.edges[:, 0], flow)

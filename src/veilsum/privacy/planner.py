@@ -25,47 +25,47 @@ import numpy as np
 
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.connectivity import (
-    components,
+    graph_components,
     minimum_vertex_cut,
     vertex_connectivity,
 )
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.masks.fixed_point import (
     DEPLOYED_DEVIATION_BITS,
-    deviation_bits,
-    fitting_bits,
+    fitting_mask_bits,
+    grid_bits_of_deviation,
 )
-from veilsum.masks.laws import LawName, check_sigma
+from veilsum.masks.laws import LawName, check_mask_sigma
 from veilsum.numbers.arrays import listed_names
 from veilsum.privacy.conversions import (
     attacker_success as success_of,
     divergence_for_success,
 )
 from veilsum.privacy.graph_search import (
-    Candidate,
-    best_circulant,
+    GraphSearchCandidate,
+    best_circulant_candidate,
     best_random_regular,
-    families,
-    harary,
+    harary_graph_candidate,
     improved_by_swaps,
+    well_known_graph_candidates,
 )
-from veilsum.privacy.guarantee import epsilon_bound
+from veilsum.privacy.guarantee import epsilon_bound_of_guarantee
 from veilsum.privacy.lattice import (
-    epsilon_excess,
+    lattice_epsilon_excess,
     lattice_success,
-    most_moved,
-    smoothness,
-    worst_excess,
+    most_moved_coefficients,
+    smoothness_of_masks,
+    worst_lattice_excess,
 )
 from veilsum.privacy.worst_case import (
     MOST_WORK,
     WorstMu2,
-    check_tolerate,
+    check_tolerated_colluders,
     worst_mu2,
 )
-from veilsum.progress import Opening, Progress, silent, watched
-from veilsum.scale.workers import shared_by
-from veilsum.showing import Block, Renderable, Rendering, Table
+from veilsum.progress import Opening, Progress, silent_progress, watch_progress
+from veilsum.scale.workers import workers_shared_by
+from veilsum.showing import Block, Renderable, Rendering, ShownTable
 
 COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
 # Above this many parties a network has to be named, not searched for.
@@ -130,14 +130,14 @@ def plan(
     >>> found.best.graph, round(found.best.sigma, 2), found.best.worst_mu2
     ('complete:5', 8.14, 3.0)
     """
-    wanted = target(
+    wanted = privacy_target_of_plan(
         attacker_success=attacker_success, epsilon=epsilon, distance=distance
     )
-    given = _given(graph)
-    count = _checked_parties(parties, given)
+    given = _given_network_candidate(graph)
+    count = _check_planned_parties(parties, given)
     # The check looks at the number of parties only, so any graph of that size will do.
-    check_tolerate(Topology.family(f"path:{count}"), tolerate)
-    _check_degree(count, tolerate, degree)
+    check_tolerated_colluders(Topology.family(f"path:{count}"), tolerate)
+    _check_degree_budget(count, tolerate, degree)
     if law not in RATINGS:
         raise InvalidInputError(
             f"a plan is for masks that hide something, found law = {law!r}; choose "
@@ -145,22 +145,35 @@ def plan(
             code="law-not-planned",
         )
     rating = RATINGS[law](wanted, tolerate)
-    with watched(progress) as opening, shared_by(on) as workers:
-        planning = _Planning(
-            count, tolerate, rating, degree, seed, most_work, workers, opening or silent
+    with watch_progress(progress) as opening, workers_shared_by(on) as workers:
+        planning = _PrivacyPlanning(
+            count,
+            tolerate,
+            rating,
+            degree,
+            seed,
+            most_work,
+            workers,
+            opening or silent_progress,
         )
         return planning.for_any() if given is None else planning.for_one(given)
 
 
-def _given(graph: GraphLike | str | None) -> Candidate | None:
+def _given_network_candidate(
+    graph: GraphLike | str | None,
+) -> GraphSearchCandidate | None:
     if isinstance(graph, str):
-        return Candidate("given", graph, Topology.family(graph))
-    return None if graph is None else Candidate("given", "edges", Topology.of(graph))
+        return GraphSearchCandidate("given", graph, Topology.family(graph))
+    return (
+        None
+        if graph is None
+        else GraphSearchCandidate("given", "edges", Topology.of(graph))
+    )
 
 
-def target(
+def privacy_target_of_plan(
     *, attacker_success: float | None, epsilon: float | None, distance: float | None
-) -> Target:
+) -> PrivacyTarget:
     if (attacker_success is None) == (epsilon is None):
         raise InvalidInputError(
             "give one target: an attacker's success at a distance, or an epsilon",
@@ -172,8 +185,10 @@ def target(
             code="distance-not-positive",
         )
     if epsilon is not None:
-        return Target(
-            epsilon=_positive(epsilon), distance=distance, attacker_success=None
+        return PrivacyTarget(
+            epsilon=_positive_target_epsilon(epsilon),
+            distance=distance,
+            attacker_success=None,
         )
     assert attacker_success is not None
     divergence = divergence_for_success(attacker_success)
@@ -183,14 +198,14 @@ def target(
             "told apart: give it, or the columns' ranges to compute it from",
             code="distance-missing",
         )
-    return Target(
-        epsilon=_positive(divergence / distance / distance),
+    return PrivacyTarget(
+        epsilon=_positive_target_epsilon(divergence / distance / distance),
         distance=distance,
         attacker_success=attacker_success,
     )
 
 
-def _positive(epsilon: float) -> float:
+def _positive_target_epsilon(epsilon: float) -> float:
     if not 0 < epsilon < inf:
         raise InvalidInputError(
             f"a target epsilon must be positive and finite, found {epsilon}",
@@ -199,7 +214,9 @@ def _positive(epsilon: float) -> float:
     return float(epsilon)
 
 
-def _checked_parties(parties: int | None, given: Candidate | None) -> int:
+def _check_planned_parties(
+    parties: int | None, given: GraphSearchCandidate | None
+) -> int:
     if given is not None:
         n = given.topology.n_parties
         if parties not in {None, n}:
@@ -222,7 +239,7 @@ def _checked_parties(parties: int | None, given: Candidate | None) -> int:
     return parties
 
 
-def _check_degree(count: int, tolerate: int, degree: int | None) -> None:
+def _check_degree_budget(count: int, tolerate: int, degree: int | None) -> None:
     """Refuse a degree budget that no graph on so many parties meets."""
     if degree is None:
         return
@@ -232,21 +249,21 @@ def _check_degree(count: int, tolerate: int, degree: int | None) -> None:
             f"{degree}",
             code="degree-out-of-range",
         )
-    most = _most_tolerated(count, degree)
+    most = _most_colluders_tolerated(count, degree)
     if tolerate > most:
         raise InvalidInputError(
             f"no graph of {count} parties with at most {degree} links each tolerates "
-            f"{tolerate}: the most is {_or_none(most)}; allow "
-            f"{_least_degree(count, tolerate)} links, or tolerate less",
+            f"{tolerate}: the most is {_planned_degree_or_none(most)}; allow "
+            f"{_least_degree_for_colluders(count, tolerate)} links, or tolerate less",
             code="degree-too-small",
         )
 
 
-def _or_none(most: int) -> str:
+def _planned_degree_or_none(most: int) -> str:
     return str(most) if most >= 0 else "not even 0, since it is in pieces"
 
 
-def _most_tolerated(count: int, degree: int) -> int:
+def _most_colluders_tolerated(count: int, degree: int) -> int:
     """Return the most t with kappa > t possible: Harary's graphs attain kappa = degree.
 
     A regular graph of odd degree needs an even number of parties; one link each makes
@@ -257,28 +274,30 @@ def _most_tolerated(count: int, degree: int) -> int:
     return degree - 1 - count * degree % 2
 
 
-def _least_degree(count: int, tolerate: int) -> int:
-    fits = (k for k in range(1, count) if _most_tolerated(count, k) >= tolerate)
+def _least_degree_for_colluders(count: int, tolerate: int) -> int:
+    fits = (
+        k for k in range(1, count) if _most_colluders_tolerated(count, k) >= tolerate
+    )
     return next(fits)
 
 
 @dataclass(eq=False)
-class _Planning:
+class _PrivacyPlanning:
     """Collects plans and refusals; an interrupt ends the search, not the answer."""
 
     count: int
     tolerate: int
-    rating: Rating
+    rating: PlannerSigmaRating
     degree: int | None
     seed: int
     most_work: float
     on: Executor | None
     progress: Opening
     plans: list[NetworkPlan] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[PlannerRefusal] = field(default_factory=list)
     interrupted: bool = False
 
-    def for_one(self, given: Candidate) -> Plans:
+    def for_one(self, given: GraphSearchCandidate) -> Plans:
         """Plan for a given network; refuse it if it cannot meet the target."""
         self._consider(given)
         if not self.plans:
@@ -319,16 +338,18 @@ class _Planning:
             interrupted=self.interrupted,
         )
 
-    def _candidates(self) -> Iterator[Candidate]:
+    def _candidates(self) -> Iterator[GraphSearchCandidate]:
         """Yield networks, the quick ones first, each once."""
         seen: set[Topology] = set()
         # Lazily: a later search starts from what was rated before it.
-        for candidate in chain(families(self.count), self._searched()):
+        for candidate in chain(
+            well_known_graph_candidates(self.count), self._searched()
+        ):
             if candidate.topology not in seen:
                 seen.add(candidate.topology)
                 yield candidate
 
-    def _searched(self) -> Iterable[Candidate]:
+    def _searched(self) -> Iterable[GraphSearchCandidate]:
         """Yield what the searches find within the degree, best of all last."""
         degree = self._search_degree()
         if not 3 <= degree < self.count - 1:
@@ -340,10 +361,10 @@ class _Planning:
             "on": self.on,
             "progress": self.progress,
         }
-        yield harary(self.count, degree, tolerate=self.tolerate)
+        yield harary_graph_candidate(self.count, degree, tolerate=self.tolerate)
         if not self.rating.needs_mu2:
             return
-        found = [best_circulant(self.count, **keys)]
+        found = [best_circulant_candidate(self.count, **keys)]
         yield from filter(None, found)
         found.append(best_random_regular(self.count, **keys))
         yield from filter(None, found[1:])
@@ -361,8 +382,8 @@ class _Planning:
             return self.degree
         return self.tolerate + 2 + self.tolerate % 2
 
-    def _consider(self, candidate: Candidate) -> None:
-        links = _links(candidate.topology)
+    def _consider(self, candidate: GraphSearchCandidate) -> None:
+        links = _degree_span_of_plan(candidate.topology)
         kappa = vertex_connectivity(candidate.topology)
         reason = self._too_many_links(links) or self._cut_reason(
             candidate.topology, kappa
@@ -373,7 +394,7 @@ class _Planning:
                 self.plans.append(self._plan(candidate, found, kappa, links))
                 return
             reason = "no bound could be proved in the time a plan may take"
-        self.refused.append(Refused(candidate.graph, reason, kappa, links))
+        self.refused.append(PlannerRefusal(candidate.graph, reason, kappa, links))
 
     def _too_many_links(self, links: tuple[int, int]) -> str | None:
         if self.degree is None or links[1] <= self.degree:
@@ -387,20 +408,20 @@ class _Planning:
         if not cut:
             return "it is in pieces, each of whose sums is exposed"
         left = topology.without(cut)
-        pieces = sorted(components(left), key=len)
+        pieces = sorted(graph_components(left), key=len)
         names = [f"{{{listed_names(left.names(piece), most=4)}}}" for piece in pieces]
         return (
             f"{{{listed_names(topology.names(cut))}}} separates "
             f"{' from '.join(names[:2])}"
         )
 
-    def _rated(self, candidate: Candidate) -> WorstMu2:
+    def _rated(self, candidate: GraphSearchCandidate) -> WorstMu2:
         """Return the worst mu2; a search that tried all coalitions need not repeat."""
         t, n = self.tolerate, candidate.topology.n_parties
         if candidate.kind == "complete":
-            return _exactly(float(n - t), tuple(range(t)))
+            return _exact_worst_mu2(float(n - t), tuple(range(t)))
         if candidate.worst is not None:
-            return _exactly(candidate.worst.value, candidate.worst.coalition)
+            return _exact_worst_mu2(candidate.worst.value, candidate.worst.coalition)
         found = worst_mu2(
             candidate.topology,
             tolerate=t,
@@ -411,13 +432,13 @@ class _Planning:
         self.interrupted |= found.interrupted
         return found
 
-    def _report(self, candidate: Candidate) -> Any:
+    def _report(self, candidate: GraphSearchCandidate) -> Any:
         advance = self.progress(f"coalitions of {candidate.kind}", 100)
         return lambda done, total: advance(round(100 * done / total))
 
     def _plan(
         self,
-        candidate: Candidate,
+        candidate: GraphSearchCandidate,
         found: WorstMu2,
         kappa: int,
         links: tuple[int, int],
@@ -438,7 +459,7 @@ class _Planning:
             vertex_connectivity=kappa,
             links_per_party=links,
             attacker_success=rated.success,
-            float64_error=rated.sigma and float64_error(rated.sigma),
+            float64_error=rated.sigma and float64_error_of_sigma(rated.sigma),
             lattice_bits=rated.bits,
             lattice_error=None if rated.bits is None else 2.0 ** -(rated.bits + 1),
             topology=topology,
@@ -449,19 +470,19 @@ class _Planning:
             return
         reason = "the hub alone sees everything"
         links = (1, self.count - 1)
-        self.refused.append(Refused(f"star:{self.count}", reason, 1, links))
+        self.refused.append(PlannerRefusal(f"star:{self.count}", reason, 1, links))
 
 
-def _links(topology: Topology) -> tuple[int, int]:
+def _degree_span_of_plan(topology: Topology) -> tuple[int, int]:
     return int(topology.degrees.min()), int(topology.degrees.max())
 
 
-def _exactly(value: float, coalition: tuple[int, ...]) -> WorstMu2:
+def _exact_worst_mu2(value: float, coalition: tuple[int, ...]) -> WorstMu2:
     return WorstMu2(value, value, coalition, exact=True, certificate="exact")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class PrivacyTarget:
     """What is asked for: KL of at most `epsilon` per squared distance.
 
     `attacker_success` is None when epsilon was asked for directly; otherwise `epsilon`
@@ -527,14 +548,15 @@ class NetworkPlan(Renderable):
         """What masks need, in words; six digits that are not below sigma."""
         if self.sigma is None:
             return f"{self.law} masks"
-        return f"sigma {_not_below(self.sigma)}"
+        return f"sigma {_sigma_not_below(self.sigma)}"
 
     def showing(self) -> Rendering:
         """Return the network, its noise, and what that promises."""
         worst = listed_names(self.worst_coalition) or "nobody"
         mu2 = "" if self.worst_mu2 is None else f"; worst mu2 {self._mu2}"
         blocks: list[Block] = [
-            f"{len(self.edges)} links, {_span(self.links_per_party)} of each party; "
+            f"{len(self.edges)} links, {_planned_degree_words(self.links_per_party)} "
+            "of each party; "
             f"vertex connectivity {self.vertex_connectivity}; worst coalition "
             f"{worst}{mu2}"
         ]
@@ -575,14 +597,14 @@ class NetworkPlan(Renderable):
             self.title,
             str(self.vertex_connectivity),
             self._mu2,
-            _span(self.links_per_party),
-            "none" if self.sigma is None else _not_below(self.sigma),
+            _planned_degree_words(self.links_per_party),
+            "none" if self.sigma is None else _sigma_not_below(self.sigma),
             "OK" if ratio < 1.005 else f"OK, sigma x{ratio:.2f}",
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PlannerRefusal:
     """A network that cannot meet the target, and why."""
 
     graph: str
@@ -598,17 +620,17 @@ class Refused:
             self.graph,
             "" if kappa is None else str(kappa),
             "none",
-            "" if links is None else _span(links),
+            "" if links is None else _planned_degree_words(links),
             "none",
             f"NO: {self.reason}",
         )
 
 
-def _span(links: tuple[int, int]) -> str:
+def _planned_degree_words(links: tuple[int, int]) -> str:
     return str(links[0]) if links[0] == links[1] else f"{links[0]}-{links[1]}"
 
 
-def _not_below(sigma: float) -> str:
+def _sigma_not_below(sigma: float) -> str:
     """Return six digits that are not below sigma: less noise would miss the target."""
     above = Context(prec=6, rounding=ROUND_CEILING).create_decimal(sigma)
     return f"{float(above):.6g}"
@@ -622,9 +644,9 @@ class Plans(Renderable):
     """
 
     tolerate: int
-    target: Target
+    target: PrivacyTarget
     plans: tuple[NetworkPlan, ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[PlannerRefusal, ...]
     notes: tuple[str, ...] = NOTES
     interrupted: bool = False
 
@@ -644,7 +666,7 @@ class Plans(Renderable):
             kl = best.epsilon * distance**2
             title += f"; KL {kl:.3g} at distance {distance:.6g}: {best.guesses}"
         rows = [*(one.row(best) for one in self.plans), *(r.row for r in self.refused)]
-        blocks: list[Block] = [Table(COLUMNS, rows, align="<>>>><")]
+        blocks: list[Block] = [ShownTable(COLUMNS, rows, align="<>>>><")]
         if best.accuracy:
             blocks.append(best.accuracy)
         if best.graph == "edges":
@@ -671,7 +693,7 @@ class Plans(Renderable):
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
+class PlannerRatedNetwork:
     """What a network needs for the target, and what it then promises."""
 
     sigma: float | None
@@ -681,31 +703,35 @@ class Rated:
 
 
 @dataclass(frozen=True)
-class Rating:
+class PlannerSigmaRating:
     """Solves what is proved of a law for sigma; here for normal shares."""
 
-    target: Target
+    target: PrivacyTarget
     tolerate: int
 
     law: ClassVar[LawName] = "gaussian"
     needs_mu2: ClassVar[bool] = True
 
-    def on(self, topology: Topology, mu2: float | None) -> Rated:
+    def on(self, topology: Topology, mu2: float | None) -> PlannerRatedNetwork:
         """Return what a network needs, mu2 being that of its weakest honest graph."""
         assert mu2 is not None
         arcs, distance = topology.shares_per_edge, self.target.distance
-        sigma = sigma_for(epsilon=self.target.epsilon, mu2=mu2, shares_per_edge=arcs)
-        epsilon = epsilon_bound(sigma=sigma, mu2=mu2, shares_per_edge=arcs)
+        sigma = sigma_for_epsilon(
+            epsilon=self.target.epsilon, mu2=mu2, shares_per_edge=arcs
+        )
+        epsilon = epsilon_bound_of_guarantee(sigma=sigma, mu2=mu2, shares_per_edge=arcs)
         success = None if distance is None else success_of(epsilon * distance**2)
-        return Rated(sigma, epsilon, success, grid_bits(topology, sigma))
+        return PlannerRatedNetwork(
+            sigma, epsilon, success, grid_bits_for_sigma(topology, sigma)
+        )
 
 
-class _LatticeRating(Rating):
+class _LatticeRating(PlannerSigmaRating):
     """For shares on a lattice whose least sigma spans 2^10 steps, or more."""
 
     law: ClassVar[LawName] = "lattice"
 
-    def on(self, topology: Topology, mu2: float | None) -> Rated:
+    def on(self, topology: Topology, mu2: float | None) -> PlannerRatedNetwork:
         assert mu2 is not None
         # With sigma = 1; everything depends on steps to sigma, and on D / sigma.
         least = float(topology.weights.min())
@@ -714,15 +740,15 @@ class _LatticeRating(Rating):
             steps * np.sqrt(topology.weights / least),
             sqrt(least) / steps,
         )
-        excess = worst_excess(topology, deviations, self.tolerate, mu2=mu2)
+        excess = worst_lattice_excess(topology, deviations, self.tolerate, mu2=mu2)
         arcs, distance = topology.shares_per_edge, self.target.distance
-        unit = epsilon_bound(sigma=1.0, mu2=mu2, shares_per_edge=arcs)
-        unit += epsilon_excess(excess, step)
-        smooth = smoothness(topology, deviations, mu2=mu2)
+        unit = epsilon_bound_of_guarantee(sigma=1.0, mu2=mu2, shares_per_edge=arcs)
+        unit += lattice_epsilon_excess(excess, step)
+        smooth = smoothness_of_masks(topology, deviations, mu2=mu2)
 
         def success(reach: float) -> float:
             """Return it at so many sigmas of distance."""
-            moved = most_moved(reach, step)
+            moved = most_moved_coefficients(reach, step)
             return lattice_success(unit * reach**2, smooth=smooth, moved=moved)
 
         wanted = self.target.attacker_success
@@ -730,29 +756,35 @@ class _LatticeRating(Rating):
             sigma = ROUND_UP * sqrt(unit / self.target.epsilon)
         else:
             assert distance is not None
-            sigma = ROUND_UP * distance / _largest(success, wanted)
+            sigma = ROUND_UP * distance / _largest_distance_in_target(success, wanted)
         found = None if distance is None else success(distance / sigma)
-        bits = grid_bits(topology, sigma)
-        return Rated(float(check_sigma(sigma)), unit / sigma**2, found, bits)
+        bits = grid_bits_for_sigma(topology, sigma)
+        return PlannerRatedNetwork(
+            float(check_mask_sigma(sigma)), unit / sigma**2, found, bits
+        )
 
 
-class _UniformRating(Rating):
+class _UniformRating(PlannerSigmaRating):
     """There is nothing to see but sums, on every network that stays connected."""
 
     law: ClassVar[LawName] = "uniform"
     needs_mu2: ClassVar[bool] = False
 
-    def on(self, topology: Topology, mu2: float | None) -> Rated:
+    def on(self, topology: Topology, mu2: float | None) -> PlannerRatedNetwork:
         del topology, mu2
-        return Rated(None, 0.0, None if self.target.distance is None else 0.5, None)
+        return PlannerRatedNetwork(
+            None, 0.0, None if self.target.distance is None else 0.5, None
+        )
 
 
-RATINGS: Mapping[str, type[Rating]] = {
-    one.law: one for one in (_LatticeRating, Rating, _UniformRating)
+RATINGS: Mapping[str, type[PlannerSigmaRating]] = {
+    one.law: one for one in (_LatticeRating, PlannerSigmaRating, _UniformRating)
 }
 
 
-def _largest(growing: Callable[[float], float], limit: float) -> float:
+def _largest_distance_in_target(
+    growing: Callable[[float], float], limit: float
+) -> float:
     """Return nearly the largest x > 0 at which a growing function is within a limit."""
     low = high = 1.0
     while growing(high) <= limit:
@@ -765,23 +797,23 @@ def _largest(growing: Callable[[float], float], limit: float) -> float:
     return low
 
 
-def grid_bits(topology: Topology, sigma: float) -> int:
+def grid_bits_for_sigma(topology: Topology, sigma: float) -> int:
     """Return q of a grid on which masks fit 62 bits, unless they need a finer one."""
     least, most = sigma * np.sqrt([topology.weights.min(), topology.weights.max()])
-    bits = fitting_bits(sigma=float(most), links=_links(topology)[1])
-    return max(bits, deviation_bits(float(least), 2**DEPLOYED_DEVIATION_BITS))
+    bits = fitting_mask_bits(sigma=float(most), links=_degree_span_of_plan(topology)[1])
+    return max(bits, grid_bits_of_deviation(float(least), 2**DEPLOYED_DEVIATION_BITS))
 
 
-def sigma_for(*, epsilon: float, mu2: float, shares_per_edge: int = 2) -> float:
+def sigma_for_epsilon(*, epsilon: float, mu2: float, shares_per_edge: int = 2) -> float:
     """Return Theorem 1 solved for sigma, rounded up: 1 / sqrt(2 s epsilon mu2).
 
-    >>> round(sigma_for(epsilon=0.125, mu2=2.0), 6)
+    >>> round(sigma_for_epsilon(epsilon=0.125, mu2=2.0), 6)
     1.0
     """
     sigma = ROUND_UP / sqrt(2.0 * shares_per_edge * epsilon * mu2)
-    return float(check_sigma(sigma))
+    return float(check_mask_sigma(sigma))
 
 
-def float64_error(sigma: float) -> float:
+def float64_error_of_sigma(sigma: float) -> float:
     """Return about what float64 runs lose, 3 u sigma, where the curvature is 1."""
     return 3.0 * UNIT_ROUNDOFF * sigma

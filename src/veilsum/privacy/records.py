@@ -23,7 +23,7 @@ from typing import Literal, get_args
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import ONES, RowMeasures
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 
 Range = tuple[float, float]
 Model = Literal["sum", "mean", "linear", "linear-with-errors"]
@@ -55,10 +55,10 @@ class RecordDistance:
 
 
 def record_exchange_distance(
-    columns: Mapping[str, Range | Measure],
+    columns: Mapping[str, Range | UnitMeasure],
     *,
     model: Model,
-    response: Range | Measure | None = None,
+    response: Range | UnitMeasure | None = None,
     intercept: bool = True,
 ) -> RecordDistance:
     """Return the distance of exchanging two records, from the ranges of their columns.
@@ -83,48 +83,57 @@ def record_exchange_distance(
             f"no model is called {model!r}; choose from {', '.join(MODELS)}",
             code="unknown-model",
         )
-    measures, words = _checked(columns), STATISTICS[model]
+    measures, words = _check_record_columns(columns), STATISTICS[model]
     if model in {"sum", "mean"}:
         if response is not None:
             raise InvalidInputError(
                 f"the model {model!r} has no response: list it among the columns",
                 code="response-missing",
             )
-        squared, exact = sum(_width(_range(one)) ** 2 for one in measures), True
+        squared, exact = (
+            sum(
+                _record_range_width(_record_column_range(one)) ** 2 for one in measures
+            ),
+            True,
+        )
     else:
         if response is None:
             raise InvalidInputError(
                 f"the model {model!r} needs the range of its response, as in y:0:300",
                 code="response-range-missing",
             )
-        target = _measure(response, "the response")
+        target = _record_column_measure(response, "the response")
         if intercept:
             words += INTERCEPT
             made = RowMeasures.of([ONES, *measures], target, intercept=0)
             centred = zip(columns.values(), measures, made.design[1:], strict=True)
             measures = [
-                own if isinstance(bounds, Measure) else plain
+                own if isinstance(bounds, UnitMeasure) else plain
                 for bounds, plain, own in centred
             ]
-            target = made.response if isinstance(response, Measure) else target
-        ranges = [*map(_range, measures)]
+            target = made.response if isinstance(response, UnitMeasure) else target
+        ranges = [*map(_record_column_range, measures)]
         x = [(1.0, 1.0), *ranges] if intercept else ranges
-        squared, exact = _linear_diameter(x, _range(target), model)
+        squared, exact = _record_distance_in_linear_fit(
+            x, _record_column_range(target), model
+        )
     return RecordDistance(distance=sqrt(2.0 * squared), exact=exact, statistic=words)
 
 
-def _checked(columns: Mapping[str, Range | Measure]) -> list[Measure]:
+def _check_record_columns(
+    columns: Mapping[str, Range | UnitMeasure],
+) -> list[UnitMeasure]:
     if not columns:
         raise InvalidInputError(
             "found no columns; give each a range, as in age:0:100,bmi:10:60",
             code="no-columns",
         )
-    return [_measure(bounds, name) for name, bounds in columns.items()]
+    return [_record_column_measure(bounds, name) for name, bounds in columns.items()]
 
 
-def _measure(bounds: Range | Measure, name: str) -> Measure:
+def _record_column_measure(bounds: Range | UnitMeasure, name: str) -> UnitMeasure:
     """Return how a column is counted; from a range as a schema would."""
-    if isinstance(bounds, Measure):
+    if isinstance(bounds, UnitMeasure):
         return bounds
     low, high = float(bounds[0]), float(bounds[1])
     if not -float("inf") < low < high < float("inf"):
@@ -133,39 +142,47 @@ def _measure(bounds: Range | Measure, name: str) -> Measure:
             f"found {low:g} to {high:g}",
             code="malformed-range",
         )
-    return Measure.of(low, high)
+    return UnitMeasure.of(low, high)
 
 
-def _range(measure: Measure) -> Range:
+def _record_column_range(measure: UnitMeasure) -> Range:
     """Return the least and the greatest of what is counted, the centre taken off."""
     ends = (measure.least - measure.centre, measure.most - measure.centre)
     return float(ends[0] * measure.unit), float(ends[1] * measure.unit)
 
 
-def _linear_diameter(x: list[Range], y: Range, model: Model) -> tuple[float, bool]:
+def _record_distance_in_linear_fit(
+    x: list[Range], y: Range, model: Model
+) -> tuple[float, bool]:
     """Return a bound on ||s(a) - s(b)||^2 and whether it is attained.
 
     Entry by entry no difference exceeds the entry's range. If no column straddles zero,
     all entries are extreme together, at opposite corners (columns below zero count with
     their sign changed): the bound is attained. Otherwise lengths may bound better.
     """
-    entries = [*map(_square, x), *(_product(r, q) for r, q in combinations(x, 2))]
-    entries += [_product(r, y) for r in x]
+    entries = [
+        *map(_square_of_record_range, x),
+        *(_product_of_record_ranges(r, q) for r, q in combinations(x, 2)),
+    ]
+    entries += [_product_of_record_ranges(r, y) for r in x]
     if model == "linear-with-errors":
-        entries += [_square(y), y]
-    by_entry = sum(_width(entry) ** 2 for entry in entries)
+        entries += [_square_of_record_range(y), y]
+    by_entry = sum(_record_range_width(entry) ** 2 for entry in entries)
     if not any(low < 0 < high for low, high in [*x, y]):
         return by_entry, True
-    return min(by_entry, _by_length(x, y, model)), False
+    return min(by_entry, _record_distance_by_length(x, y, model)), False
 
 
-def _by_length(x: list[Range], y: Range, model: Model) -> float:
+def _record_distance_by_length(x: list[Range], y: Range, model: Model) -> float:
     """Bound ||s(a)||^2 + ||s(b)||^2 - 2 s(a)'s(b) by the longest s.
 
     With t = x_a'x_b and q = y_a y_b, s(a)'s(b) is at least t^2 / 2 + t q >= -q^2 / 2;
     with y^2 and y in s too it is t^2 / 2 + t q + q^2 + q >= q^2 / 2 + q >= -1 / 2.
     """
-    squares, y2 = [_square(r)[1] for r in x], _square(y)[1]
+    squares, y2 = (
+        [_square_of_record_range(r)[1] for r in x],
+        _square_of_record_range(y)[1],
+    )
     longest = (sum(squares) ** 2 + sum(one**2 for one in squares)) / 2.0
     longest += sum(squares) * y2
     if model == "linear-with-errors":
@@ -173,16 +190,16 @@ def _by_length(x: list[Range], y: Range, model: Model) -> float:
     return 2.0 * longest + y2**2
 
 
-def _width(bounds: Range) -> float:
+def _record_range_width(bounds: Range) -> float:
     return bounds[1] - bounds[0]
 
 
-def _product(first: Range, second: Range) -> Range:
+def _product_of_record_ranges(first: Range, second: Range) -> Range:
     corners = [a * b for a in first for b in second]
     return min(corners), max(corners)
 
 
-def _square(bounds: Range) -> Range:
+def _square_of_record_range(bounds: Range) -> Range:
     low, high = bounds
     ends = (low * low, high * high)
     return (0.0 if low < 0 < high else min(ends)), max(ends)

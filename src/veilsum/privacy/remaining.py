@@ -30,9 +30,9 @@ BATCH_ENTRIES = 500_000
 BATCH_PARTIES = 200
 
 
-def mu2_without(adjacency: Matrix, sets: Sets) -> Values:
+def mu2_without_coalitions(adjacency: Matrix, sets: Sets) -> Values:
     """Return mu2 of what is left after each set, by batched dense eigenvalues."""
-    laplacians = laplacians_without(adjacency, sets)
+    laplacians = laplacians_without_coalitions(adjacency, sets)
     if laplacians.shape[1] <= BATCH_PARTIES:
         return np.asarray(np.linalg.eigvalsh(laplacians)[:, 1])
     # One eigenvalue of a large matrix costs half of all of them.
@@ -40,7 +40,9 @@ def mu2_without(adjacency: Matrix, sets: Sets) -> Values:
     return np.array([scipy.linalg.eigh(one, **select)[0] for one in laplacians])
 
 
-def laplacians_without(adjacency: Matrix, sets: Sets) -> Float[FloatArray, "b h h"]:
+def laplacians_without_coalitions(
+    adjacency: Matrix, sets: Sets
+) -> Float[FloatArray, "b h h"]:
     """Return the Laplacians of G - C, one for each set C."""
     n = len(adjacency)
     kept = np.ones((len(sets), n), dtype=np.bool_)
@@ -53,20 +55,20 @@ def laplacians_without(adjacency: Matrix, sets: Sets) -> Float[FloatArray, "b h 
     return laplacians
 
 
-def clear_direct(adjacency: Matrix, sets: Sets, level: float) -> Verdicts:
+def clear_coalitions_directly(adjacency: Matrix, sets: Sets, level: float) -> Verdicts:
     """Return which sets provably leave mu2 > level: L - level I is positive on 1-perp.
 
     Cholesky costs a fraction of the eigenvalues; the ones are lifted out of the way.
     """
-    shifted = laplacians_without(adjacency, sets)
+    shifted = laplacians_without_coalitions(adjacency, sets)
     h = shifted.shape[1]
     shifted += 2.0 * adjacency.sum(axis=1).max() / h
     diagonal = np.arange(h)
     shifted[:, diagonal, diagonal] -= level
-    return _positive(shifted)
+    return _remaining_mu2_is_above(shifted)
 
 
-def _positive(matrices: Float[FloatArray, "b h h"]) -> Verdicts:
+def _remaining_mu2_is_above(matrices: Float[FloatArray, "b h h"]) -> Verdicts:
     """Return which matrices have a Cholesky factor; halve a batch until it is known."""
     try:
         np.linalg.cholesky(matrices)
@@ -75,7 +77,10 @@ def _positive(matrices: Float[FloatArray, "b h h"]) -> Verdicts:
             return np.zeros(1, dtype=np.bool_)
         middle = len(matrices) // 2
         return np.concatenate(
-            [_positive(matrices[:middle]), _positive(matrices[middle:])]
+            [
+                _remaining_mu2_is_above(matrices[:middle]),
+                _remaining_mu2_is_above(matrices[middle:]),
+            ]
         )
     return np.ones(len(matrices), dtype=np.bool_)
 
@@ -128,11 +133,13 @@ class EdgeTest:
         return np.eye(chosen.shape[1]) - product
 
 
-def candidates_bound(
+def mu2_bound_of_coalitions(
     adjacency: Matrix, gone: Sequence[int], candidates: Array[np.int64], more: int
 ) -> float:
     """Return a lower bound on mu2 after losing `gone` and any `more` candidates."""
-    (laplacian,) = laplacians_without(adjacency, np.array([gone], dtype=np.int64))
+    (laplacian,) = laplacians_without_coalitions(
+        adjacency, np.array([gone], dtype=np.int64)
+    )
     kept = np.setdiff1d(np.arange(len(adjacency)), gone)
     weights = np.sort(adjacency[np.ix_(kept, candidates)], axis=1)
     laplacian -= np.diag(
@@ -143,14 +150,16 @@ def candidates_bound(
     return float(np.linalg.eigvalsh(laplacian)[0])
 
 
-def values_without(adjacency: Matrix, sets: Sequence[tuple[int, ...]]) -> Values:
+def mu2_values_without_coalitions(
+    adjacency: Matrix, sets: Sequence[tuple[int, ...]]
+) -> Values:
     """Return mu2 after each of several coalitions, a cacheful at a time."""
     array = np.array(sets, dtype=np.int64).reshape(len(sets), -1)
-    parts = pieces(array, len(adjacency) - array.shape[1])
-    return np.concatenate([mu2_without(adjacency, piece) for piece in parts])
+    parts = pieces_of_coalition_sets(array, len(adjacency) - array.shape[1])
+    return np.concatenate([mu2_without_coalitions(adjacency, piece) for piece in parts])
 
 
-def pieces(sets: Sets, height: int) -> Iterator[Sets]:
+def pieces_of_coalition_sets(sets: Sets, height: int) -> Iterator[Sets]:
     """Cut coalitions into batches whose matrices stay in cache."""
     step = max(64, BATCH_ENTRIES // height**2)
     for low in range(0, len(sets), step):

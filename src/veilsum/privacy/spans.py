@@ -46,7 +46,7 @@ MOST_GROUPS = 256
 MOST_STEPS = 25_000
 
 
-def given_away(
+def parties_given_away_by_sums(
     sets: Collection[Collection[str]],
     few: int,
     known: Collection[Collection[str]] = (),
@@ -62,11 +62,11 @@ def given_away(
     Raises:
         BudgetError: there are too many different sets to find out.
 
-    >>> given_away([{"a", "b", "c"}, {"a", "b"}], 1)
+    >>> parties_given_away_by_sums([{"a", "b", "c"}, {"a", "b"}], 1)
     ('c',)
-    >>> given_away([{"a", "b", "c", "d"}, {"a", "b"}], 1) is None
+    >>> parties_given_away_by_sums([{"a", "b", "c", "d"}, {"a", "b"}], 1) is None
     True
-    >>> given_away([{"a", "b", "c"}], 2, known=[{"a"}])
+    >>> parties_given_away_by_sums([{"a", "b", "c"}], 2, known=[{"a"}])
     ('b', 'c')
     """
     before = dict.fromkeys(map(frozenset, known))
@@ -80,13 +80,13 @@ def given_away(
         row[[places[name] for name in one]] = 1
     columns, which = np.unique(rows, axis=1, return_inverse=True)
     weights = np.bincount(which.ravel())
-    found = _light(columns, weights, few, len(before))
+    found = _light_columns_in_span(columns, weights, few, len(before))
     if found is None:
         return None
     return tuple(names[place] for place in np.flatnonzero(np.isin(which, found)))
 
 
-def _light(
+def _light_columns_in_span(
     rows: Integers, weights: Integers, few: int, n_known: int
 ) -> list[int] | None:
     """Return columns of little weight in all on which the span has a vector.
@@ -107,21 +107,24 @@ def _light(
             "to one set of parties",
             code="history-too-large",
         )
-    checks, before = _orthogonal(rows), _orthogonal(rows[:n_known])
-    mixed = _mixed(checks, rows.shape[1], min(few, rows.shape[1]))[:, near]
-    for places in _candidates(mixed, weights[near].tolist(), few):
+    checks, before = (
+        _orthogonal_span_checks(rows),
+        _orthogonal_span_checks(rows[:n_known]),
+    )
+    mixed = _mix_span_checks(checks, rows.shape[1], min(few, rows.shape[1]))[:, near]
+    for places in _dependent_span_columns(mixed, weights[near].tolist(), few):
         chosen = near[places].tolist()
-        if _rank(checks, chosen) < _rank(before, chosen):
+        if _rank_of_span_checks(checks, chosen) < _rank_of_span_checks(before, chosen):
             return chosen
     return None
 
 
-def _rank(checks: Sequence[Sequence[int]], places: Sequence[int]) -> int:
+def _rank_of_span_checks(checks: Sequence[Sequence[int]], places: Sequence[int]) -> int:
     part = [[row[place] for place in places] for row in checks]
     return int(fmpz_mat(part).rank()) if part else 0
 
 
-def _orthogonal(rows: Integers) -> list[list[int]]:
+def _orthogonal_span_checks(rows: Integers) -> list[list[int]]:
     # A matrix and its Gram matrix have one row space, over the rationals.
     gram = rows.T.astype(np.float64) @ rows  # counts of sums: exact
     basis, count = fmpz_mat(gram.astype(np.int64).tolist()).nullspace()
@@ -129,7 +132,9 @@ def _orthogonal(rows: Integers) -> list[list[int]]:
     return columns[:count]
 
 
-def _mixed(checks: Sequence[Sequence[int]], width: int, count: int) -> Integers:
+def _mix_span_checks(
+    checks: Sequence[Sequence[int]], width: int, count: int
+) -> Integers:
     """Return random combinations of rows modulo the prime; dependence stays."""
     # The seed is no secret: a bad choice costs time, and nothing is missed.
     random = np.random.default_rng(0).integers(1, PRIME, (len(checks), count, 1))
@@ -140,7 +145,7 @@ def _mixed(checks: Sequence[Sequence[int]], width: int, count: int) -> Integers:
     return made
 
 
-def _candidates(
+def _dependent_span_columns(
     columns: Integers, weights: Sequence[int], few: int
 ) -> Iterator[list[int]]:
     """Yield sets of columns that are dependent, their weights at most `few` in all.
@@ -162,13 +167,13 @@ def _candidates(
             yield [*chosen, place]
         if spare < 2:
             return
-        for one, other in _multiples(part):
+        for one, other in _multiples_of_span_columns(part):
             if sizes[open_[one]] + sizes[open_[other]] <= spare:
                 yield [*chosen, int(open_[one]), int(open_[other])]
         for place in open_.tolist():
             if left[:, place].any() and spare - weights[place] >= 2:
                 yield from look(
-                    _without(left, place),
+                    _span_columns_without(left, place),
                     [*chosen, place],
                     spare - weights[place],
                     place + 1,
@@ -180,7 +185,7 @@ def _candidates(
 _FACTORS = np.random.default_rng(1).integers(1, PRIME, (2, MOST_GROUPS, 1))
 
 
-def _multiples(columns: Integers) -> Iterator[tuple[int, int]]:
+def _multiples_of_span_columns(columns: Integers) -> Iterator[tuple[int, int]]:
     factors = _FACTORS[:, : columns.shape[0]]
     one, other = ((factors * columns) % PRIME).sum(axis=1) % PRIME
     crossed = (one[:, None] * other) % PRIME
@@ -188,7 +193,7 @@ def _multiples(columns: Integers) -> Iterator[tuple[int, int]]:
     return zip(*(found.tolist() for found in np.nonzero(equal)), strict=True)
 
 
-def _without(columns: Integers, place: int) -> Integers:
+def _span_columns_without(columns: Integers, place: int) -> Integers:
     """Return the columns with one of them taken out, and a row less."""
     pivot = int(np.flatnonzero(columns[:, place])[0])
     inverse = pow(int(columns[pivot, place]), -1, PRIME)

@@ -1,8 +1,8 @@
 """Transcript: all numbers that a coalition stored, sent and received in a run.
 
 There is one for each party, and a coalition's is what its members have together. It is
-made in two ways that must give the same: `simulated`, where all parties are in one
-place, and from what a machine really sent and received (see `drivers.tap`).
+made in two ways that must give the same: `simulate_transcript`, where all parties are
+in one place, and from what a machine really sent and received (see `drivers.tap`).
 
     >>> from veilsum.masks.laws import Masks
     >>> ring = Topology.family("ring:4")
@@ -33,16 +33,22 @@ from typing import Any, Literal
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.connectivity import components
+from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.spreading import spanning_tree
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import Law
-from veilsum.masks.masking import MaskRows, ShareArray, Shares, at_both_ends
+from veilsum.masks.laws import MaskLaw
+from veilsum.masks.masking import MaskRows, MaskShares, ShareArray, at_both_ends
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
-from veilsum.numbers.limbs import add, subtract, to_integers, total, type_name
+from veilsum.numbers.limbs import (
+    add_wide_integers,
+    limb_type_name,
+    limbs_to_integers,
+    subtract_wide_integers,
+    total_of_wide_integers,
+)
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float, Shaped
-from veilsum.showing import Renderable, Rendering, counted
+from veilsum.showing import Renderable, Rendering, counted_words
 
 Estimates = Float[FloatArray, "times heard m"]
 ColluderRows = Shaped[Array[Any], "c p"]
@@ -82,7 +88,9 @@ class View(Renderable):
     def component_sums(self) -> dict[tuple[str, ...], Array[Any]]:
         """Return what any view reveals exactly: each piece's sum of coefficients."""
         return {
-            tuple(self.honest[i] for i in piece): total(self.stripped[list(piece)])
+            tuple(self.honest[i] for i in piece): total_of_wide_integers(
+                self.stripped[list(piece)]
+            )
             for piece in self.pieces
         }
 
@@ -92,19 +100,22 @@ class View(Renderable):
             f"View of {listed_names(self.corrupted) or 'nobody'}: private",
             [
                 f"{len(self.known_edges)} known links, masked numbers of "
-                f"{counted(len(self.honest), 'honest party')}, estimates heard of "
+                f"{counted_words(len(self.honest), 'honest party')}, estimates heard "
+                "of "
                 f"{len(self.heard)}; none of them is printed"
             ],
         )
 
 
-def touching(topology: Topology, colluders: frozenset[int]) -> Array[np.bool_]:
+def edges_touching_colluders(
+    topology: Topology, colluders: frozenset[int]
+) -> Array[np.bool_]:
     """Return which edges have an end in C."""
     inside = np.isin(topology.edges, list(colluders))
     return inside[:, 0] | inside[:, 1]
 
 
-def known_masks(shares: Shares, known: Array[np.bool_]) -> MaskRows:
+def known_masks(shares: MaskShares, known: Array[np.bool_]) -> MaskRows:
     """Return the part of every mask that comes from known edges."""
     noise = np.asarray(shares.edge_noise()).copy()
     noise[~known] = np.zeros((), dtype=noise.dtype)
@@ -118,7 +129,7 @@ Reach = Literal["everybody", "neighbours", "itself"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Exchange(Secret):
+class TranscriptExchange(Secret):
     """One epoch as a coalition knows it: one exchange of shares, and what rests on it.
 
     All numbers but those of an iterative method are the law's: whole ones, unless the
@@ -172,15 +183,15 @@ class Transcript(Renderable, Secret):
 
     corrupted: tuple[str, ...]
     topology: Topology
-    law: Law
+    law: MaskLaw
     plan: bytes = b""
-    rounds: tuple[Exchange, ...] = ()
+    rounds: tuple[TranscriptExchange, ...] = ()
     whole: bool = True
 
     def showing(self) -> Rendering:
         """Return how much there is in it, and no number of it."""
         of = listed_names(self.corrupted) or "nobody"
-        epochs = counted(len(self.rounds), "epoch")
+        epochs = counted_words(len(self.rounds), "epoch")
         cut = "" if self.whole else "; it grew too long, and what came later is missing"
         return Rendering(f"Transcript of {of}: private; {epochs}{cut}")
 
@@ -198,13 +209,16 @@ class Transcript(Renderable, Secret):
                 "a coalition has members: give their transcripts", code="no-transcripts"
             )
         first = members[0]
-        if any(_agreed(one) != _agreed(first) for one in members):
+        if any(
+            _agreed_transcript_facts(one) != _agreed_transcript_facts(first)
+            for one in members
+        ):
             raise InvalidInputError(
                 "these are transcripts of different runs: give those of one run, one "
                 "of each member",
                 code="transcripts-of-other-run",
             )
-        found: dict[int, list[Exchange]] = {}
+        found: dict[int, list[TranscriptExchange]] = {}
         for one in members:
             for exchange in one.rounds:
                 found.setdefault(exchange.epoch, []).append(exchange)
@@ -214,7 +228,9 @@ class Transcript(Renderable, Secret):
             topology=first.topology,
             law=first.law,
             plan=first.plan,
-            rounds=tuple(_merged(found[epoch]) for epoch in sorted(found)),
+            rounds=tuple(
+                _merge_transcript_exchanges(found[epoch]) for epoch in sorted(found)
+            ),
             whole=all(one.whole for one in members),
         )
 
@@ -231,13 +247,18 @@ class Transcript(Renderable, Secret):
                 f"found {round}",
                 code="round-out-of-range",
             )
-        return _view(self, self.rounds[round])
+        return _view_of_transcript_exchange(self, self.rounds[round])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Transcript):
             return NotImplemented
         mine, theirs = (
-            (one.corrupted, one.whole, _agreed(one), [*map(_plain, one.rounds)])
+            (
+                one.corrupted,
+                one.whole,
+                _agreed_transcript_facts(one),
+                [*map(_plain_transcript_exchange, one.rounds)],
+            )
             for one in (self, other)
         )
         return mine == theirs
@@ -245,39 +266,43 @@ class Transcript(Renderable, Secret):
     __hash__ = None  # type: ignore[assignment]
 
 
-def _agreed(one: Transcript) -> tuple[object, ...]:
+def _agreed_transcript_facts(one: Transcript) -> tuple[object, ...]:
     law, counts = one.law, one.law.counted
     counted = None if counts is None else (counts.bits, counts.units, counts.fields)
-    return one.plan, one.topology, law.masks, type_name(law.dtype), counted
+    return one.plan, one.topology, law.masks, limb_type_name(law.dtype), counted
 
 
-def _plain(exchange: Exchange) -> list[object]:
+def _plain_transcript_exchange(exchange: TranscriptExchange) -> list[object]:
     parts = exchange.held.values()
     total = exchange.total
     return [
         exchange.epoch,
         exchange.members,
-        None if total is None else to_integers(total).tolist(),
+        None if total is None else limbs_to_integers(total).tolist(),
         *(
-            {key: to_integers(one).tolist() for key, one in part.items()}
+            {key: limbs_to_integers(one).tolist() for key, one in part.items()}
             for part in parts
         ),
     ]
 
 
-def _merged(exchanges: Sequence[Exchange]) -> Exchange:
+def _merge_transcript_exchanges(
+    exchanges: Sequence[TranscriptExchange],
+) -> TranscriptExchange:
     """Return what several hold of one epoch together."""
     first = exchanges[0]
     parts: dict[str, dict[Any, Array[Any]]] = {name: {} for name in HELD}
     total: dict[str, Array[Any]] = {}
     for one in exchanges:
         if one.members != first.members:
-            _disagree(first.epoch, "who is in it")
+            _disagreeing_transcripts(first.epoch, "who is in it")
         for name, held in one.held.items():
-            _take(parts[name], held, f"{name} of", first.epoch)
+            _take_transcript_numbers(parts[name], held, f"{name} of", first.epoch)
         if one.total is not None:
-            _take(total, {"everybody": one.total}, "the total of", first.epoch)
-    return Exchange(
+            _take_transcript_numbers(
+                total, {"everybody": one.total}, "the total of", first.epoch
+            )
+    return TranscriptExchange(
         epoch=first.epoch,
         members=first.members,
         total=total.get("everybody"),
@@ -285,17 +310,21 @@ def _merged(exchanges: Sequence[Exchange]) -> Exchange:
     )
 
 
-def _take(into: dict[Any, Array[Any]], found: Held, what: str, epoch: int) -> None:
+def _take_transcript_numbers(
+    into: dict[Any, Array[Any]], found: Held, what: str, epoch: int
+) -> None:
     for key, numbers in found.items():
         known = into.setdefault(key, numbers)
         if known is not numbers and (
-            bool(to_integers(known).tolist() != to_integers(numbers).tolist())
+            bool(
+                limbs_to_integers(known).tolist() != limbs_to_integers(numbers).tolist()
+            )
         ):
             whom = " to ".join(map(str, key)) if isinstance(key, tuple) else key
-            _disagree(epoch, f"{what} {whom}")
+            _disagreeing_transcripts(epoch, f"{what} {whom}")
 
 
-def _disagree(epoch: int, what: str) -> None:
+def _disagreeing_transcripts(epoch: int, what: str) -> None:
     raise InvalidInputError(
         f"two transcripts disagree about epoch {epoch}, {what}: they are of different "
         "runs, or one of them is not what was exchanged",
@@ -303,12 +332,14 @@ def _disagree(epoch: int, what: str) -> None:
     )
 
 
-def _view(transcript: Transcript, exchange: Exchange) -> View:
+def _view_of_transcript_exchange(
+    transcript: Transcript, exchange: TranscriptExchange
+) -> View:
     law, names = transcript.law, exchange.members
     graph = transcript.topology.induced(transcript.topology.indices(names))
     corrupted = [name for name in transcript.corrupted if name in names]
     colluders = graph.indices(corrupted)
-    known = touching(graph, colluders)
+    known = edges_touching_colluders(graph, colluders)
     ends = graph.edges[known].tolist()
     edges = [(graph.parties[i], graph.parties[j]) for i, j in ends]
     arcs = [((a, b), (b, a))[: graph.shares_per_edge] for a, b in edges]
@@ -327,26 +358,28 @@ def _view(transcript: Transcript, exchange: Exchange) -> View:
     values = np.zeros((graph.n_edges, graph.shares_per_edge, size), dtype=law.dtype)
     for row, pair in zip(np.flatnonzero(known), arcs, strict=True):
         values[row] = np.stack([exchange.shares[arc] for arc in pair])
-    effective = _rows(exchange.masked, honest, size, law)
+    effective = _transcript_party_rows(exchange.masked, honest, size, law)
     places = [graph.index(name) for name in honest]
-    left = subtract(effective, known_masks(Shares(graph, values), known)[places])
-    heard, estimates = _estimates(exchange.told, graph)
+    left = subtract_wide_integers(
+        effective, known_masks(MaskShares(graph, values), known)[places]
+    )
+    heard, estimates = _transcript_method_estimates(exchange.told, graph)
     return View(
         corrupted=tuple(corrupted),
         honest=tuple(honest),
-        coefficients=_rows(exchange.own, corrupted, size, law),
+        coefficients=_transcript_party_rows(exchange.own, corrupted, size, law),
         known_edges=tuple(edges),
         known_shares=values[known],
         effective=effective,
         stripped=np.asarray(law.wrap(left)),
         heard=heard,
         estimates=estimates,
-        pieces=_pieces(graph, colluders, honest),
+        pieces=_transcript_honest_pieces(graph, colluders, honest),
     )
 
 
-def _rows(
-    held: Held, names: Sequence[str], size: int, law: Law
+def _transcript_party_rows(
+    held: Held, names: Sequence[str], size: int, law: MaskLaw
 ) -> Shaped[Array[Any], "n p"]:
     found = np.empty((len(names), size), dtype=law.dtype)
     for row, name in zip(found, names, strict=True):
@@ -354,12 +387,12 @@ def _rows(
     return found
 
 
-def _pieces(
+def _transcript_honest_pieces(
     graph: Topology, colluders: frozenset[int], honest: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
     """Return the components of G[H] of which everybody's masked vector was held."""
     left = graph.without(colluders)
-    pieces = (left.names(piece) for piece in components(left))
+    pieces = (left.names(piece) for piece in graph_components(left))
     return tuple(
         tuple(honest.index(name) for name in piece)
         for piece in pieces
@@ -367,7 +400,7 @@ def _pieces(
     )
 
 
-def _estimates(
+def _transcript_method_estimates(
     told: Held, graph: Topology
 ) -> tuple[tuple[str, ...], Shaped[Array[Any], "times heard m"]]:
     """Return what an iterative method told in those rounds that all are heard in.
@@ -392,7 +425,7 @@ def _estimates(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Drawn(Secret):
+class TranscriptDrawnEpoch(Secret):
     """One epoch with everything in it, as only a simulation has it.
 
     Attributes:
@@ -403,14 +436,14 @@ class Drawn(Secret):
 
     epoch: int
     own: Shaped[Array[Any], "n p"]
-    shares: Shares
+    shares: MaskShares
     total: Array[Any] | None = None
     told: Held = field(default_factory=dict)
 
 
-def simulated(
-    law: Law,
-    epochs: Iterable[Drawn],
+def simulate_transcript(
+    law: MaskLaw,
+    epochs: Iterable[TranscriptDrawnEpoch],
     *,
     corrupted: Iterable[Hashable],
     reach: Reach = "everybody",
@@ -428,52 +461,63 @@ def simulated(
         law=law,
         plan=plan,
         rounds=tuple(
-            _known(one, law, frozenset(names), reach=reach, by_tree=by_tree)
+            _coalition_knowledge_of_epoch(
+                one, law, frozenset(names), reach=reach, by_tree=by_tree
+            )
             for one in drawn
         ),
     )
 
 
-def _known(
-    drawn: Drawn, law: Law, corrupted: frozenset[str], *, reach: Reach, by_tree: bool
-) -> Exchange:
+def _coalition_knowledge_of_epoch(
+    drawn: TranscriptDrawnEpoch,
+    law: MaskLaw,
+    corrupted: frozenset[str],
+    *,
+    reach: Reach,
+    by_tree: bool,
+) -> TranscriptExchange:
     graph, values = drawn.shares.topology, drawn.shares.values
     near = {*corrupted}
     if reach != "itself" or drawn.told:
         near |= {other for name in corrupted for other in graph.neighbours(name)}
     holds = {"everybody": set(graph.parties), "neighbours": near, "itself": corrupted}
-    masked = np.asarray(law.wrap(add(drawn.own, drawn.shares.masks())))
-    subtrees = _subtrees(graph, masked, law, corrupted) if by_tree else {}
+    masked = np.asarray(law.wrap(add_wide_integers(drawn.own, drawn.shares.masks())))
+    subtrees = (
+        _transcript_subtree_sums(graph, masked, law, corrupted) if by_tree else {}
+    )
     shares: dict[tuple[str, str], Array[Any]] = {}
     for row, pair in zip(values, graph.edges.tolist(), strict=True):
         a, b = (graph.parties[i] for i in pair)
         if a in corrupted or b in corrupted:
             both = ((a, b), (b, a))[: graph.shares_per_edge]
             shares.update(zip(both, row.copy(), strict=True))
-    return Exchange(
+    return TranscriptExchange(
         epoch=drawn.epoch,
         members=tuple(graph.parties),
-        own=_of(drawn.own, graph, corrupted),
+        own=_transcript_rows_by_name(drawn.own, graph, corrupted),
         shares=shares,
-        masked=_of(masked, graph, holds[reach]),
+        masked=_transcript_rows_by_name(masked, graph, holds[reach]),
         subtrees=subtrees,
         told={key: one for key, one in drawn.told.items() if key[1] in near},
         total=drawn.total,
     )
 
 
-def _of(rows: Array[Any], graph: Topology, names: Iterable[str]) -> dict[str, Any]:
+def _transcript_rows_by_name(
+    rows: Array[Any], graph: Topology, names: Iterable[str]
+) -> dict[str, Any]:
     return {name: rows[graph.index(name)].copy() for name in names}
 
 
-def _subtrees(
-    graph: Topology, masked: Array[Any], law: Law, corrupted: frozenset[str]
+def _transcript_subtree_sums(
+    graph: Topology, masked: Array[Any], law: MaskLaw, corrupted: frozenset[str]
 ) -> dict[str, Array[Any]]:
     """Return the sums that go up the tree to, or from, a coalition."""
     tree, sums = spanning_tree(graph), masked.copy()
     for party in reversed(tree.order):
         for child in tree.children(party):
-            sums[party] = add(sums[party], sums[child])
+            sums[party] = add_wide_integers(sums[party], sums[child])
         sums[party] = law.wrap(sums[party])
     names, found = graph.parties, {}
     for party in tree.order[1:]:

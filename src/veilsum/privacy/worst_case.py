@@ -37,23 +37,28 @@ from veilsum.graphs.connectivity import (
     minimum_vertex_cut,
     vertex_connectivity,
 )
-from veilsum.graphs.spectrum import Certificate, certified_mu2, fiedler_vector, rayleigh
+from veilsum.graphs.spectrum import (
+    Certificate,
+    certified_mu2,
+    fiedler_vector,
+    rayleigh_bound_on_mu2,
+)
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.locale import limit
+from veilsum.locale import limit_phrase
 from veilsum.masks.laws import LawName, Masks
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.privacy.coalitions import Search
+from veilsum.privacy.coalitions import CoalitionSearch
 from veilsum.privacy.guarantee import (
     Guarantee,
-    Proof,
-    Worst,
-    against,
-    proof_of,
-    success_at,
+    GuaranteeProof,
+    WorstCoalition,
+    attacker_success_at,
+    guarantee_against_coalition,
+    proof_of_masks,
 )
 from veilsum.privacy.remaining import BATCH_PARTIES
-from veilsum.progress import Progress, Report, staged, watched
-from veilsum.scale.workers import shared_by
+from veilsum.progress import Progress, Report, staged_progress, watch_progress
+from veilsum.scale.workers import workers_shared_by
 
 # Up to this many parties the search holds dense matrices of the whole graph.
 DENSE_PARTIES = 2500
@@ -122,19 +127,19 @@ def worst_case(
     >>> found.worst.exact, round(found.epsilon, 12)
     (True, 0.380472960543)
     """
-    with watched(progress) as opening, shared_by(on) as workers:
-        return against_any(
+    with watch_progress(progress) as opening, workers_shared_by(on) as workers:
+        return guarantee_against_any_coalition(
             Topology.of(topology),
             Masks(law, sigma, grid),
             tolerate=tolerate,
             distance=distance,
             most_work=most_work,
             on=workers,
-            progress=staged(opening, "coalitions"),
+            progress=staged_progress(opening, "coalitions"),
         )
 
 
-def against_any(
+def guarantee_against_any_coalition(
     topology: Topology,
     masks: Masks,
     *,
@@ -145,23 +150,29 @@ def against_any(
     progress: Report | None = None,
 ) -> Guarantee:
     """Return what these masks promise against so many colluders; see `worst_case`."""
-    check_tolerate(topology, tolerate)
-    proof = proof_of(masks)
-    kappa, cut = _cut(topology, tolerate)
+    check_tolerated_colluders(topology, tolerate)
+    proof = proof_of_masks(masks)
+    kappa, cut = _disconnecting_coalition(topology, tolerate)
     if cut is not None:
-        base = against(topology, masks, corrupted=cut, distance=distance)
-        return _cut_guarantee(base, tolerate, kappa, cut)
+        base = guarantee_against_coalition(
+            topology, masks, corrupted=cut, distance=distance
+        )
+        return _guarantee_of_disconnected_parties(base, tolerate, kappa, cut)
     found = worst_mu2(
         topology, tolerate=tolerate, most_work=most_work, on=on, progress=progress
     )
-    base = against(topology, masks, corrupted=topology.names(found.coalition))
-    return _bracketed(base, topology, proof, found, kappa, tolerate, distance)
+    base = guarantee_against_coalition(
+        topology, masks, corrupted=topology.names(found.coalition)
+    )
+    return _widen_guarantee_to_coalitions(
+        base, topology, proof, found, kappa, tolerate, distance
+    )
 
 
-def _bracketed(
+def _widen_guarantee_to_coalitions(
     base: Guarantee,
     topology: Topology,
-    proof: Proof,
+    proof: GuaranteeProof,
     found: WorstMu2,
     kappa: int | None,
     tolerate: int,
@@ -174,7 +185,7 @@ def _bracketed(
     # Along long multiples of the worst direction a lattice comes as near to the
     # continuous formula as one likes: that much any bound must concede.
     lower = proved if found.exact else proof.continuous(topology, found.upper)
-    worst = Worst(
+    worst = WorstCoalition(
         tolerate=tolerate,
         worst_coalition=topology.names(found.coalition),
         epsilon_lower=lower,
@@ -189,7 +200,7 @@ def _bracketed(
         epsilon=upper,
         mu2=found.lower,
         mu2_certificate=found.certificate,
-        attacker_success=success_at(
+        attacker_success=attacker_success_at(
             proof,
             topology,
             status=base.status,
@@ -252,10 +263,10 @@ def _worst_mu2(
     progress: Report | None,
 ) -> WorstMu2:
     if topology.n_parties > DENSE_PARTIES:
-        return _large(topology, tolerate)
+        return _worst_mu2_of_large_graph(topology, tolerate)
     threads_wait = UNTHREADED_PARTIES < topology.n_parties <= BATCH_PARTIES
     with _one_blas_thread() if threads_wait else nullcontext():
-        found = Search(topology, tolerate, most_work, progress, on).run()
+        found = CoalitionSearch(topology, tolerate, most_work, progress, on).run()
     lower = found.lower if found.lower > 0 else None
     certificate: Certificate = "none" if lower is None else "exact"
     return WorstMu2(
@@ -268,7 +279,7 @@ def _worst_mu2(
     )
 
 
-def check_tolerate(topology: Topology, tolerate: int) -> None:
+def check_tolerated_colluders(topology: Topology, tolerate: int) -> None:
     """Refuse a number of colluders that makes no sense on this graph."""
     n = topology.n_parties
     if tolerate < 0:
@@ -283,7 +294,7 @@ def check_tolerate(topology: Topology, tolerate: int) -> None:
         )
 
 
-def _cut(
+def _disconnecting_coalition(
     topology: Topology, tolerate: int
 ) -> tuple[int | None, tuple[str, ...] | None]:
     """Return kappa and, if t parties can disconnect the rest, who they are."""
@@ -293,7 +304,9 @@ def _cut(
         kappa = vertex_connectivity(topology)
     except LongSearchError:  # whether it is above t takes less
         return _cut_of_a_large_graph(topology, tolerate)
-    return kappa, _cut_names(topology) if tolerate >= kappa else None
+    return kappa, _names_of_disconnecting_coalition(
+        topology
+    ) if tolerate >= kappa else None
 
 
 def _cut_of_a_large_graph(
@@ -305,18 +318,22 @@ def _cut_of_a_large_graph(
     if mu2 is not None and mu2 > tolerate:
         return None, None
     kappa = vertex_connectivity(topology, at_most=tolerate + 1)
-    return (kappa, _cut_names(topology)) if kappa <= tolerate else (None, None)
+    return (
+        (kappa, _names_of_disconnecting_coalition(topology))
+        if kappa <= tolerate
+        else (None, None)
+    )
 
 
-def _cut_names(topology: Topology) -> tuple[str, ...]:
+def _names_of_disconnecting_coalition(topology: Topology) -> tuple[str, ...]:
     return topology.names(minimum_vertex_cut(topology) or ())
 
 
-def _cut_guarantee(
+def _guarantee_of_disconnected_parties(
     base: Guarantee, tolerate: int, kappa: int | None, cut: tuple[str, ...]
 ) -> Guarantee:
-    note = limit("cut", parties=len(cut), colluders=tolerate)
-    worst = Worst(
+    note = limit_phrase("cut", parties=len(cut), colluders=tolerate)
+    worst = WorstCoalition(
         tolerate=tolerate,
         worst_coalition=cut,
         epsilon_lower=None,
@@ -328,34 +345,34 @@ def _cut_guarantee(
     return replace(base, worst=worst, limits=(*base.limits, note))
 
 
-def _large(topology: Topology, tolerate: int) -> WorstMu2:
+def _worst_mu2_of_large_graph(topology: Topology, tolerate: int) -> WorstMu2:
     """Return an interval: Fiedler-vector greed from above, local bounds from below."""
     whole = certified_mu2(topology)
-    coalition = _greedy(topology, tolerate)
+    coalition = _greedy_fiedler_coalition(topology, tolerate)
     left = topology.without(coalition)
-    upper = rayleigh(left.laplacian, fiedler_vector(left))
+    upper = rayleigh_bound_on_mu2(left.laplacian, fiedler_vector(left))
     if tolerate == 0:
         exact = whole.certificate == "exact"
         return WorstMu2(whole.lower, whole.upper, (), exact, whole.certificate)
     if whole.lower is None:
         return WorstMu2(None, upper, coalition, exact=False, certificate="none")
-    bound = sparse_bound(topology, mu2=whole.lower, size=tolerate)
+    bound = sparse_mu2_bound_of_coalitions(topology, mu2=whole.lower, size=tolerate)
     if bound <= 0:
         return WorstMu2(None, upper, coalition, exact=False, certificate="none")
     lower = min(bound, upper)
     return WorstMu2(lower, upper, coalition, exact=False, certificate=whole.certificate)
 
 
-def _greedy(topology: Topology, size: int) -> tuple[int, ...]:
+def _greedy_fiedler_coalition(topology: Topology, size: int) -> tuple[int, ...]:
     """Take, one by one, the party whose loss the Fiedler vector minds least."""
     chosen: tuple[int, ...] = ()
     for _ in range(size):
         kept = [v for v in range(topology.n_parties) if v not in chosen]
-        chosen = (*chosen, kept[_easiest_loss(topology.induced(kept))])
+        chosen = (*chosen, kept[_party_of_easiest_loss(topology.induced(kept))])
     return tuple(sorted(chosen))
 
 
-def _easiest_loss(topology: Topology) -> int:
+def _party_of_easiest_loss(topology: Topology) -> int:
     """Return the party v with the least Rayleigh bound on mu2(G - v)."""
     x = fiedler_vector(topology)
     x = (x - x.mean()) / np.linalg.norm(x - x.mean())
@@ -368,14 +385,16 @@ def _easiest_loss(topology: Topology) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Hurt:
+class CoalitionHurt:
     """A neighbour of S: how many links it lost, and the c_o of its outside links."""
 
     lost: int
     outside: tuple[int, ...]
 
 
-def sparse_bound(topology: Topology, *, mu2: float, size: int) -> float:
+def sparse_mu2_bound_of_coalitions(
+    topology: Topology, *, mu2: float, size: int
+) -> float:
     """Return a lower bound on mu2 after losing any `size` parties.
 
     For one or two parties of an unweighted graph; Fiedler's mu2 - size otherwise. Two
@@ -390,12 +409,20 @@ def sparse_bound(topology: Topology, *, mu2: float, size: int) -> float:
     neighbours = [adjacency.indices[low:high].tolist() for low, high in pairs]
     if size == 1:
         sets: Iterable[tuple[int, ...]] = ((v,) for v in range(len(neighbours)))
-        return max(plain, _best_bound(_kinds(neighbours, sets), mu2))
-    near = _best_bound(_kinds(neighbours, _meeting_pairs(neighbours)), mu2)
+        return max(
+            plain,
+            _best_bound_of_coalition_hurts(
+                _kinds_of_coalition_hurts(neighbours, sets), mu2
+            ),
+        )
+    near = _best_bound_of_coalition_hurts(
+        _kinds_of_coalition_hurts(neighbours, _pairs_meeting_in_coalitions(neighbours)),
+        mu2,
+    )
     return max(plain, min(mu2 - 1.0, near))
 
 
-def _meeting_pairs(neighbours: list[list[int]]) -> set[tuple[int, ...]]:
+def _pairs_meeting_in_coalitions(neighbours: list[list[int]]) -> set[tuple[int, ...]]:
     return {
         (min(u, v), max(u, v))
         for around in neighbours
@@ -403,37 +430,47 @@ def _meeting_pairs(neighbours: list[list[int]]) -> set[tuple[int, ...]]:
     }
 
 
-def _kinds(neighbours: list[list[int]], sets: Iterable[tuple[int, ...]]) -> set[Hurt]:
+def _kinds_of_coalition_hurts(
+    neighbours: list[list[int]], sets: Iterable[tuple[int, ...]]
+) -> set[CoalitionHurt]:
     """Return the different things that losing one of the sets does to a neighbour."""
-    return {hurt for members in sets for hurt in _hurts(neighbours, members)}
+    return {
+        hurt for members in sets for hurt in _hurts_by_coalition(neighbours, members)
+    }
 
 
-def _hurts(neighbours: list[list[int]], members: tuple[int, ...]) -> Iterator[Hurt]:
+def _hurts_by_coalition(
+    neighbours: list[list[int]], members: tuple[int, ...]
+) -> Iterator[CoalitionHurt]:
     lost = Counter(i for s in members for i in neighbours[s] if i not in members)
     reached = Counter(
         o for i in lost for o in neighbours[i] if o not in lost and o not in members
     )
     for i, count in lost.items():
         outside = sorted(reached[o] for o in neighbours[i] if o in reached)
-        yield Hurt(count, tuple(outside))
+        yield CoalitionHurt(count, tuple(outside))
 
 
-def _best_bound(kinds: set[Hurt], mu2: float) -> float:
+def _best_bound_of_coalition_hurts(kinds: set[CoalitionHurt], mu2: float) -> float:
     """Return the best of tau mu2 - eta, eta just enough for every kind of neighbour."""
     lost = np.array([hurt.lost for hurt in kinds])
     links = _links_by_crowding(kinds)
-    best = max(tau * mu2 - _needed(lost, links, tau) for tau in CARRIED.tolist())
+    best = max(
+        tau * mu2 - _needed_coalition_eta(lost, links, tau) for tau in CARRIED.tolist()
+    )
     return float(best)
 
 
-def _links_by_crowding(kinds: set[Hurt]) -> FloatArray:
+def _links_by_crowding(kinds: set[CoalitionHurt]) -> FloatArray:
     """Return, for each kind, how many of its outside links have c_o = 1, 2, ..."""
     most = max((max(hurt.outside, default=1) for hurt in kinds), default=1)
     counts = [np.bincount(hurt.outside, minlength=most + 1)[1:] for hurt in kinds]
     return np.array(counts, dtype=np.float64)
 
 
-def _needed(lost: Array[np.int64], links: FloatArray, tau: float) -> float:
+def _needed_coalition_eta(
+    lost: Array[np.int64], links: FloatArray, tau: float
+) -> float:
     """Return the least eta that satisfies the condition everywhere, by halving.
 
     The condition only gets easier with eta, and eta = tau w_S(i) always satisfies it;

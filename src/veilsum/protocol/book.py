@@ -18,10 +18,10 @@ from veilsum.numbers.arrays import listed_names
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.evidence import (
     Contradiction,
-    commitment,
-    contradict,
-    named,
-    to_sign,
+    commitment_to_masked_vector,
+    named_signed_record,
+    record_bytes_to_sign,
+    records_contradict,
 )
 from veilsum.protocol.messages import (
     Agreed,
@@ -34,9 +34,9 @@ from veilsum.protocol.messages import (
     Record,
     RecordId,
     Result,
-    check_numbers,
+    check_message_numbers,
 )
-from veilsum.protocol.plan import Plan
+from veilsum.protocol.plan import ProtocolPlan
 
 R = TypeVar("R", bound=Record)
 
@@ -49,7 +49,7 @@ OBJECTIONS = frozenset({"proof", "result"})
 
 
 @runtime_checkable
-class Keys(Protocol):
+class ProtocolKeys(Protocol):
     """What a party can do with its own key, and with the others' public ones.
 
     Signatures and fresh secrets come from outside, through this interface.
@@ -64,7 +64,7 @@ class Keys(Protocol):
     def random(self, count: int) -> bytes: ...
 
 
-class Book:
+class RecordBook:
     """All records of a run that a party holds, its own included.
 
     Of each author it holds the records of one start: the one whose Join came first.
@@ -77,7 +77,9 @@ class Book:
             the sums.
     """
 
-    def __init__(self, plan: Plan, me: str, keys: Keys, start: bytes) -> None:
+    def __init__(
+        self, plan: ProtocolPlan, me: str, keys: ProtocolKeys, start: bytes
+    ) -> None:
         self._plan, self._me, self._keys, self.start = plan, me, keys, start
         self._parties = frozenset(plan.parties)
         self.joins: dict[str, Join] = {}
@@ -141,7 +143,7 @@ class Book:
         """Return a record of this party's own, signed by the start that joined."""
         bound = msgspec.structs.replace(record, incarnation=self.start)
         digest = self._plan.codec.content_digest(bound)
-        signature = self._keys.sign(to_sign(digest, self._plan.digest))
+        signature = self._keys.sign(record_bytes_to_sign(digest, self._plan.digest))
         record = msgspec.structs.replace(bound, signature=signature)
         self._sealed = record, digest
         return record
@@ -158,7 +160,7 @@ class Book:
             self._drop(old.id)
         digest = self.digest(record) if digest is None else digest
         self._digests[record.id] = digest
-        self._held[record.id] = named(record, digest)
+        self._held[record.id] = named_signed_record(record, digest)
         self._records[record.id] = record
         self._all.setdefault(type(record), {})[record.id] = record
         self._frames[record.id] = frame
@@ -266,7 +268,7 @@ class Book:
             if known is None or self._digests[known.id] == digest:
                 continue
             both = self._digests[known.id], digest
-            if contradict(known, record, both, plan, codec):
+            if records_contradict(known, record, both, plan, codec):
                 pair = (self._frames[known.id], frame)
                 return Contradiction.of(pair, self._plan.codec)
         return None
@@ -310,10 +312,10 @@ class Book:
                 )
             case Result():
                 wanted = (np.dtype(np.float64), self._plan.answer_size)
-                check_numbers(sender, record.numbers, wanted)
+                check_message_numbers(sender, record.numbers, wanted)
             case Masked():
                 wanted = (self._plan.law.dtype, self._plan.size)
-                check_numbers(sender, record.numbers, wanted)
+                check_message_numbers(sender, record.numbers, wanted)
 
     def _check_lost(self, record: Lost | Ready, sender: str) -> None:
         """Refuse names that cannot be lost, and epochs that do not go with them."""
@@ -349,7 +351,7 @@ class Book:
             )
 
     def is_signed(self, record: Record, digest: bytes) -> bool:
-        signed = to_sign(digest, self._plan.digest)
+        signed = record_bytes_to_sign(digest, self._plan.digest)
         return self._keys.verify(record.party, signed, record.signature)
 
     def check_signature(self, record: Record, digest: bytes, sender: str) -> None:
@@ -377,7 +379,7 @@ class Book:
         """Return this party's own Ready, bound to the masked numbers that follow."""
         bound = msgspec.structs.replace(ready, incarnation=self.start)
         plan, codec = self._plan.digest, self._plan.codec
-        found = commitment(bound, self.digest(masked), plan, codec)
+        found = commitment_to_masked_vector(bound, self.digest(masked), plan, codec)
         return msgspec.structs.replace(bound, commitment=found)
 
     # What the records say

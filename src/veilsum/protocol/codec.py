@@ -33,13 +33,13 @@ from numpy import frombuffer, ndarray
 from veilsum.errors import InvalidInputError, LocalProtocolError, ProtocolError
 from veilsum.numbers.limbs import (
     MOST_LIMBS,
-    Moduli,
-    ends_of,
-    from_integers,
-    is_wide,
+    LimbModuli,
+    ends_of_whole_numbers,
+    is_wide_integer_type,
     limb_type,
+    limbs_from_integers,
     limbs_of,
-    narrowed,
+    narrow_wide_integers,
 )
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.messages import MESSAGES, Deposit, Message, Numbers, Record
@@ -84,7 +84,7 @@ class Codec:
 
     max_numbers: int
     max_header: int = 1 << 20
-    layout: Moduli | None = None
+    layout: LimbModuli | None = None
     max_frame: int = field(init=False)
     _write: Callable[[object], bytes] = field(init=False, repr=False, compare=False)
 
@@ -97,7 +97,7 @@ class Codec:
             )
         most = _START + self.max_header + self.max_numbers * WORD_BYTES
         object.__setattr__(self, "max_frame", most)
-        object.__setattr__(self, "_write", _writer(self.layout))
+        object.__setattr__(self, "_write", _message_header_writer(self.layout))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Codec, (self.max_numbers, self.max_header, self.layout)
@@ -110,7 +110,7 @@ class Codec:
         """Return prefix, header and payload of the message's frame."""
         try:
             header = self._write(message)
-            _parse(header)  # as a receiver will
+            _parse_message_header(header)  # as a receiver will
         except MalformedMessageError as error:
             raise LocalProtocolError(
                 f"a message nobody would accept: {error}", code=error.code
@@ -121,7 +121,7 @@ class Codec:
             ) from None
         holder = message.masked if type(message) is Deposit else message
         numbers = getattr(holder, "numbers", None)
-        raw = b"" if numbers is None else _raw(numbers, self.layout)
+        raw = b"" if numbers is None else _message_array_payload(numbers, self.layout)
         count = len(raw) // WORD_BYTES
         if len(header) > self.max_header or count > self.max_numbers:
             raise LocalProtocolError(
@@ -138,9 +138,9 @@ class Codec:
             MalformedMessageError: the bytes are anything but a message's encoding.
         """
         header = self._split(frame)
-        wire = _parse(header)
+        wire = _parse_message_header(header)
         if _write(wire) != header:
-            _refuse("the shortest header of the message", "another one")
+            _refuse_malformed_frame("the shortest header of the message", "another one")
         return self._message(wire, frame, _START + len(header))
 
     def content_digest(self, record: Record) -> bytes:
@@ -152,16 +152,19 @@ class Codec:
         return found.digest()
 
     @staticmethod
-    def digest(numbers: Numbers, layout: Moduli | None = None) -> bytes:
+    def digest(numbers: Numbers, layout: LimbModuli | None = None) -> bytes:
         """Return the SHA-256 of the numbers, of their kind and of how many they are.
 
         Python integers, which no message carries, are taken in two's complement, all
         with as few bytes as the widest of them needs.
         """
         if type(numbers) is ndarray and numbers.dtype == object:
-            parts = _integers(numbers)
+            parts = _message_integers_for_digest(numbers)
         else:
-            parts = _describe(layout, numbers), _raw(numbers, layout)
+            parts = (
+                _describe_message_array(layout, numbers),
+                _message_array_payload(numbers, layout),
+            )
         found = hashlib.sha256(_write(parts[0]))
         found.update(parts[1])
         return found.digest()
@@ -169,24 +172,26 @@ class Codec:
     def _split(self, frame: bytes) -> bytes:
         """Return the header, after a look at every length."""
         if not _START <= len(frame) <= self.max_frame:
-            _refuse(f"{_START} to {self.max_frame} bytes", len(frame))
+            _refuse_malformed_frame(f"{_START} to {self.max_frame} bytes", len(frame))
         magic, version, length = _PREFIX.unpack_from(frame)
         if magic != MAGIC:
-            _refuse("a frame that starts with 'VS'", "something else")
+            _refuse_malformed_frame("a frame that starts with 'VS'", "something else")
         if version != VERSION:
-            _refuse(
+            _refuse_malformed_frame(
                 f"frames of version {VERSION}",
                 f"version {version}: the two run different versions of veilsum",
             )
         if length > self.max_header or length > len(frame) - _START:
-            _refuse("a header within the frame and the limit", f"{length} bytes")
+            _refuse_malformed_frame(
+                "a header within the frame and the limit", f"{length} bytes"
+            )
         return frame[_START : _START + length]
 
     def _message(self, wire: Any, frame: bytes, start: int) -> Any:
         """Return the message whose header was parsed and whose payload starts there."""
         if (kind := _KINDS.get(type(wire))) is None:
             if len(frame) != start:
-                _refuse("0 bytes of payload", len(frame) - start)
+                _refuse_malformed_frame("0 bytes of payload", len(frame) - start)
             return wire
         if kind is Deposit:
             return kind(self._message(wire.masked, frame, start))
@@ -201,19 +206,21 @@ class Codec:
     def _numbers(self, found: Descriptor, frame: bytes, start: int) -> Numbers:
         code, count, width = found
         if count > self.max_numbers:
-            _refuse(f"at most {self.max_numbers} numbers", count)
+            _refuse_malformed_frame(f"at most {self.max_numbers} numbers", count)
         if count * width != len(frame) - start:
-            _refuse(f"{count * width} bytes of payload", len(frame) - start)
+            _refuse_malformed_frame(
+                f"{count * width} bytes of payload", len(frame) - start
+            )
         array = frombuffer(frame, _DTYPES[code], count, start)
-        if code == "f" and not _finite(array, frame, start):
-            _refuse("finite numbers", "nan or inf")
+        if code == "f" and not _message_array_is_finite(array, frame, start):
+            _refuse_malformed_frame("finite numbers", "nan or inf")
         if _SWAP:
             array = array.astype(array.dtype.newbyteorder("="))
         return self._residues(array, code) if code in "ul" else array
 
     def _residues(self, limbs: Numbers, code: str) -> Numbers:
         layout = self.layout
-        if layout is None or (code == "l") != is_wide(layout.dtype):
+        if layout is None or (code == "l") != is_wide_integer_type(layout.dtype):
             return limbs if code == "u" else limbs.view(limb_type(1))
         try:
             found = layout.unpack(limbs)
@@ -223,13 +230,15 @@ class Codec:
         return found
 
 
-def _refuse(expected: str, found: object) -> NoReturn:
+def _refuse_malformed_frame(expected: str, found: object) -> NoReturn:
     raise MalformedMessageError(
         f"expected {expected}, found {found}", code="unexpected-bytes"
     )
 
 
-def _describe(layout: Moduli | None, value: object) -> tuple[str, int, int]:
+def _describe_message_array(
+    layout: LimbModuli | None, value: object
+) -> tuple[str, int, int]:
     """Say what a header says in place of an array (msgspec's encoding hook)."""
     if type(value) is not ndarray or value.ndim != 1:
         raise LocalProtocolError(
@@ -238,48 +247,52 @@ def _describe(layout: Moduli | None, value: object) -> tuple[str, int, int]:
         )
     if (code := _CODES.get(value.dtype)) is not None:
         return code, value.size, WORD_BYTES
-    if not is_wide(value):
+    if not is_wide_integer_type(value):
         raise LocalProtocolError(
             f"a message carries no numbers of type {value.dtype}",
             code="unsupported-number-type",
         )
-    return "l", len(_limbs(value, layout)), WORD_BYTES
+    return "l", len(_message_limbs(value, layout)), WORD_BYTES
 
 
-def _limbs(numbers: Numbers, layout: Moduli | None) -> Numbers:
+def _message_limbs(numbers: Numbers, layout: LimbModuli | None) -> Numbers:
     if layout is None or numbers.dtype != layout.dtype or len(numbers) != layout.size:
         return limbs_of(numbers).reshape(-1)
     return layout.pack(numbers)
 
 
-def _raw(numbers: Numbers, layout: Moduli | None) -> bytes | memoryview:
-    """Return the payload of an array that `_describe` accepts."""
+def _message_array_payload(
+    numbers: Numbers, layout: LimbModuli | None
+) -> bytes | memoryview:
+    """Return the payload of an array that `_describe_message_array` accepts."""
     if type(numbers) is not ndarray:  # but a list that looks like a descriptor
-        _describe(layout, numbers)
+        _describe_message_array(layout, numbers)
     kind = numbers.dtype
     if (code := _CODES.get(kind)) is None:
-        numbers = _limbs(numbers, layout)
+        numbers = _message_limbs(numbers, layout)
         code, kind = "u", numbers.dtype
     if kind is not (wanted := _DTYPES[code]):
         numbers = numbers.astype(wanted)
     few = numbers.size <= _FEW
     raw = numbers.tobytes() if few else np.ascontiguousarray(numbers).data.cast("B")
-    if code == "f" and not _finite(numbers, raw, 0):
+    if code == "f" and not _message_array_is_finite(numbers, raw, 0):
         raise LocalProtocolError(
             "a message carries finite numbers, found nan or inf", code="not-finite"
         )
     return raw
 
 
-def _integers(numbers: Numbers) -> tuple[tuple[str, int, int], bytes | memoryview]:
+def _message_integers_for_digest(
+    numbers: Numbers,
+) -> tuple[tuple[str, int, int], bytes | memoryview]:
     """Return a descriptor and bytes of Python integers, for digests alone."""
     values = numbers.tolist()
     if not set(map(type, values)) <= {int}:
         raise LocalProtocolError(
             "an array of objects must hold Python integers only", code="not-integers"
         )
-    whole = narrowed(numbers)
-    least, largest = ends_of(whole)
+    whole = narrow_wide_integers(numbers)
+    least, largest = ends_of_whole_numbers(whole)
     width = max(largest, ~least).bit_length() // 8 + 1
     words = -(-width // WORD_BYTES)
     if words > MOST_LIMBS:
@@ -287,12 +300,14 @@ def _integers(numbers: Numbers) -> tuple[tuple[str, int, int], bytes | memoryvie
             f"whole numbers of {width} bytes have no digest",
             code="no-digest-of-objects",
         )
-    limbs = limbs_of(from_integers(whole, words)).astype(_DTYPES["u"], copy=False)
+    limbs = limbs_of(limbs_from_integers(whole, words)).astype(_DTYPES["u"], copy=False)
     raw = limbs.view(np.uint8).reshape(-1, WORD_BYTES * words)[:, :width].tobytes()
     return ("b", len(values), width), raw
 
 
-def _finite(array: Numbers, raw: bytes | memoryview, start: int) -> bool:
+def _message_array_is_finite(
+    array: Numbers, raw: bytes | memoryview, start: int
+) -> bool:
     """Say whether an array, whose bytes start there, has neither nan nor inf."""
     if array.size <= _FEW:
         # A last byte is the sign and the top of the exponent: 7f or ff for nan and inf,
@@ -303,7 +318,7 @@ def _finite(array: Numbers, raw: bytes | memoryview, start: int) -> bool:
     return bool(np.count_nonzero(np.isfinite(array)) == len(array))
 
 
-def _parse(header: bytes) -> Any:
+def _parse_message_header(header: bytes) -> Any:
     """Return the message, or its twin where it has a descriptor for its numbers."""
     try:
         return _read(header)
@@ -314,11 +329,11 @@ def _parse(header: bytes) -> Any:
         raise MalformedMessageError(
             f"a field of the header: {reason}", code="malformed-header"
         )
-    _refuse("the header of a known kind of message", "none")
+    _refuse_malformed_frame("the header of a known kind of message", "none")
 
 
 @cache
-def _twin(kind: Any) -> Any:
+def _message_twin_type(kind: Any) -> Any:
     """Return the type that the header has for a type of message or field.
 
     It has descriptors for arrays, so that msgspec can parse it without calling back.
@@ -326,7 +341,7 @@ def _twin(kind: Any) -> Any:
     if kind not in MESSAGES:
         return Descriptor if kind is ndarray else kind
     types = {found.name: found.type for found in msgspec.structs.fields(kind)}
-    twins = {name: _twin(found) for name, found in types.items()}
+    twins = {name: _message_twin_type(found) for name, found in types.items()}
     if twins == types:
         return kind
     options = {"tag": kind.__name__, "frozen": True, "array_like": True}
@@ -334,14 +349,20 @@ def _twin(kind: Any) -> Any:
     return msgspec.defstruct(kind.__name__, twins.items(), bases=bases, **options)
 
 
-_KINDS = {_twin(kind): kind for kind in MESSAGES if _twin(kind) is not kind}
+_KINDS = {
+    _message_twin_type(kind): kind
+    for kind in MESSAGES
+    if _message_twin_type(kind) is not kind
+}
 _BY_NAME = frozenset(kind for kind in MESSAGES if issubclass(kind, Record))
 
 
-def _writer(layout: Moduli | None) -> Callable[[object], bytes]:
+def _message_header_writer(layout: LimbModuli | None) -> Callable[[object], bytes]:
     """Return what writes headers of messages whose vectors have this layout."""
-    return msgspec.msgpack.Encoder(enc_hook=partial(_describe, layout)).encode
+    return msgspec.msgpack.Encoder(
+        enc_hook=partial(_describe_message_array, layout)
+    ).encode
 
 
-_write = _writer(None)
-_read = msgspec.msgpack.Decoder(Union[tuple(map(_twin, MESSAGES))]).decode  # noqa: UP007
+_write = _message_header_writer(None)
+_read = msgspec.msgpack.Decoder(Union[tuple(map(_message_twin_type, MESSAGES))]).decode  # noqa: UP007

@@ -18,13 +18,13 @@ import msgspec
 import numpy as np
 
 from veilsum.errors import PeerProtocolError, UntimelyError
-from veilsum.graphs.spreading import Tree, spanning_tree
+from veilsum.graphs.spreading import SpreadingTree, spanning_tree
 from veilsum.graphs.topology import Topology
-from veilsum.masks.masking import Streams
+from veilsum.masks.masking import MaskStreams
 from veilsum.numbers.arrays import Vector, listed_names
-from veilsum.numbers.limbs import Moduli, add, subtract
+from veilsum.numbers.limbs import LimbModuli, add_wide_integers, subtract_wide_integers
 from veilsum.numbers.secrets import Secret
-from veilsum.protocol.book import Keys
+from veilsum.protocol.book import ProtocolKeys
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import Effect, Persist, Send
 from veilsum.protocol.messages import (
@@ -37,15 +37,15 @@ from veilsum.protocol.messages import (
     Share,
     Status,
     Up,
-    check_numbers,
+    check_message_numbers,
 )
 from veilsum.protocol.phases import BEFORE_READY, SUMMING
-from veilsum.protocol.plan import DecodedSum, Plan
-from veilsum.protocol.recovery import Stored
+from veilsum.protocol.plan import DecodedSum, ProtocolPlan
+from veilsum.protocol.recovery import RecoveredRun
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbourhood:
+class ProtocolNeighbourhood:
     """A party's place among the members, as long as these stay the same; all public."""
 
     members: Topology
@@ -100,7 +100,7 @@ class Neighbourhood:
         return {names[a + b - i]: weight for (a, b), weight in links if i in (a, b)}
 
     @cached_property
-    def tree(self) -> Tree:
+    def tree(self) -> SpreadingTree:
         """The tree along which sums travel, if they do."""
         return spanning_tree(self.members)
 
@@ -117,8 +117,8 @@ class Neighbourhood:
         return self.members.names(self.tree.children(self.members.index(self.me)))
 
 
-def confirmation(
-    epoch: int, drawn: Mapping[str, Share], layout: Moduli | None = None
+def share_confirmation(
+    epoch: int, drawn: Mapping[str, Share], layout: LimbModuli | None = None
 ) -> Confirm:
     """Return the digest of a link's two shares, each by the name of who drew it."""
     (first, forth), (second, back) = sorted(drawn.items())
@@ -149,8 +149,8 @@ class Epoch(Secret):
 
     def __init__(
         self,
-        plan: Plan,
-        place: Neighbourhood,
+        plan: ProtocolPlan,
+        place: ProtocolNeighbourhood,
         number: int,
         lost: tuple[str, ...] = (),
         private: Numbers | None = None,
@@ -199,7 +199,7 @@ class Epoch(Secret):
         """End the epoch, now that its sum is known; what is said now is of the next."""
         self.masked, self.number = None, number
 
-    def restore(self, stored: Stored, masked: Masked | None) -> None:
+    def restore(self, stored: RecoveredRun, masked: Masked | None) -> None:
         """Take back shares, and own masked numbers if they were made."""
         self.sent = stored.shares("sent", self.number, self.place.neighbours)
         self.got = stored.shares("got", self.number, self.place.neighbours)
@@ -232,11 +232,11 @@ class Epoch(Secret):
 
     def check_kind(self, sender: str, numbers: Numbers) -> None:
         """Refuse numbers that are not such as the plan sums."""
-        check_numbers(sender, numbers, (self._plan.law.dtype, self._plan.size))
+        check_message_numbers(sender, numbers, (self._plan.law.dtype, self._plan.size))
 
     # Shares
 
-    def draw(self, streams: Streams, keys: Keys) -> list[Effect]:
+    def draw(self, streams: MaskStreams, keys: ProtocolKeys) -> list[Effect]:
         """Draw a share for every neighbour; all are on disk before one is sent."""
         kept, frames = list[Effect](), dict[str, bytes]()
         for name in self.place.neighbours:
@@ -248,7 +248,7 @@ class Epoch(Secret):
                 kept.append(Persist(f"sent/{self.number}/{name}", frames[name]))
         return [*kept, *(Send(name, frame) for name, frame in frames.items())]
 
-    def new_share(self, name: str, streams: Streams, keys: Keys) -> Share:
+    def new_share(self, name: str, streams: MaskStreams, keys: ProtocolKeys) -> Share:
         plan, whole = self._plan, self._plan.topology
         numbers = streams.share(
             plan.law,
@@ -325,7 +325,7 @@ class Epoch(Secret):
         if name not in self._known:
             drawn = {self.place.me: self.sent[name], name: self.got[name]}
             layout = self._plan.codec.layout
-            self._known[name] = confirmation(self.number, drawn, layout)
+            self._known[name] = share_confirmation(self.number, drawn, layout)
         return self._known[name]
 
     def _agrees(self, name: str, found: Confirm) -> bool:
@@ -338,15 +338,17 @@ class Epoch(Secret):
         """
         found = np.zeros(self._plan.size, dtype=self._plan.law.dtype)
         for name in self.place.weights:
-            apart = subtract(self.sent[name].numbers, self.got[name].numbers)
-            found = add(found, apart)
+            apart = subtract_wide_integers(
+                self.sent[name].numbers, self.got[name].numbers
+            )
+            found = add_wide_integers(found, apart)
         return found
 
     # Masked numbers
 
     def prepare(self, nonce: bytes) -> Masked:
         """Return the private numbers plus the mask, not signed yet."""
-        numbers = self._plan.law.wrap(add(self.private, self.mask()))
+        numbers = self._plan.law.wrap(add_wide_integers(self.private, self.mask()))
         me = self.place.me
         return Masked(party=me, epoch=self.number, nonce=nonce, numbers=numbers)
 
@@ -394,14 +396,14 @@ class Epoch(Secret):
             return None
         total = self.masked.numbers
         for name in self.place.children:
-            total = add(total, self._from_below[name])
+            total = add_wide_integers(total, self._from_below[name])
         return self._plan.law.wrap(total)
 
     def total_of(self, shown: Mapping[str, Masked]) -> Numbers:
         """Return the sum of everybody's masked numbers."""
         total = np.zeros(self._plan.size, dtype=self._plan.law.dtype)
         for name in self.members:
-            total = add(total, shown[name].numbers)
+            total = add_wide_integers(total, shown[name].numbers)
         return self._plan.law.wrap(total)
 
     # What a neighbour has
@@ -438,16 +440,16 @@ class Epoch(Secret):
         return [Send(sender, self._plan.codec.encode(Up(self.number, total)))]
 
 
-class Sums(Secret):
+class EpochSums(Secret):
     """The sums that are known, and what a neighbour one sum behind may ask for."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ProtocolPlan) -> None:
         self._plan = plan
         self._known: list[DecodedSum] = []
         self._masked: dict[int, Masked] = {}
         self._passed_down: tuple[int, bytes] | None = None
 
-    def restore(self, stored: Stored) -> None:
+    def restore(self, stored: RecoveredRun) -> None:
         """Take back what earlier starts have kept."""
         self._known = stored.decoded()
         self._masked = stored.masked()
@@ -489,7 +491,9 @@ class Sums(Secret):
     def forget_masked(self) -> None:
         self._masked, self._passed_down = {}, None
 
-    def repair(self, sender: str, status: Status, place: Neighbourhood) -> list[Effect]:
+    def repair(
+        self, sender: str, status: Status, place: ProtocolNeighbourhood
+    ) -> list[Effect]:
         """Send a total down again to a child that lacks it."""
         epoch, frame = self._passed_down or (-1, b"")
         below = epoch == status.epoch and sender in place.children

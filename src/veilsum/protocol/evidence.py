@@ -20,7 +20,7 @@ from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Held, Lost, Masked, Ready, Record
 
 
-def to_sign(digest: bytes, plan: bytes) -> bytes:
+def record_bytes_to_sign(digest: bytes, plan: bytes) -> bytes:
     """Return what a record's author signs, for this plan and no other use of its key.
 
     Args:
@@ -30,12 +30,14 @@ def to_sign(digest: bytes, plan: bytes) -> bytes:
     return b"veilsum record\0" + plan + digest
 
 
-def named(record: Record, digest: bytes) -> Held:
+def named_signed_record(record: Record, digest: bytes) -> Held:
     """Return a record's name with the start of its content's digest."""
     return (*record.id, digest[:16])
 
 
-def commitment(ready: Ready, masked: bytes, plan: bytes, codec: Codec) -> bytes:
+def commitment_to_masked_vector(
+    ready: Ready, masked: bytes, plan: bytes, codec: Codec
+) -> bytes:
     """Return the digest by which a `Ready` fixes the `Masked` that will follow it.
 
     SHA-256 of the digests of the plan, of the `Ready` without signature and commitment,
@@ -54,7 +56,7 @@ def commitment(ready: Ready, masked: bytes, plan: bytes, codec: Codec) -> bytes:
     return hashlib.sha256(b"".join(parts)).digest()
 
 
-def contradict(
+def records_contradict(
     one: Record, other: Record, digests: tuple[bytes, bytes], plan: bytes, codec: Codec
 ) -> bool:
     """Say whether no honest start signs both; they are not one and the same.
@@ -71,7 +73,9 @@ def contradict(
         case (Ready() as ready, Masked()) | (Masked(), Ready() as ready):
             masked = digests[1] if one is ready else digests[0]
             same = one.epoch == other.epoch
-            return same and ready.commitment != commitment(ready, masked, plan, codec)
+            return same and ready.commitment != commitment_to_masked_vector(
+                ready, masked, plan, codec
+            )
         case Lost(), Lost():
             early, late = sorted((one, other), key=lambda record: record.epoch)
             nested = set(early.lost) < set(late.lost)
@@ -108,8 +112,8 @@ class Contradiction:
             max(one.epoch, other.epoch),
             one.incarnation != other.incarnation,
             (
-                named(one, codec.content_digest(one)),
-                named(other, codec.content_digest(other)),
+                named_signed_record(one, codec.content_digest(one)),
+                named_signed_record(other, codec.content_digest(other)),
             ),
             frames,
         )
@@ -160,7 +164,7 @@ class Contradiction:
         return msgspec.msgpack.encode(self.frames)
 
 
-def unpacked(content: bytes, codec: Codec) -> Contradiction:
+def unpack_contradiction(content: bytes, codec: Codec) -> Contradiction:
     return Contradiction.of(
         msgspec.msgpack.decode(content, type=tuple[bytes, bytes]), codec
     )

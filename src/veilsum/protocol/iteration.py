@@ -11,14 +11,14 @@ from veilsum.errors import LocalProtocolError, PeerProtocolError, UntimelyError
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Effect, Persist, Send
-from veilsum.protocol.epoch import Neighbourhood
-from veilsum.protocol.messages import Numbers, Round, Status, check_numbers
-from veilsum.protocol.plan import Plan
-from veilsum.protocol.recovery import KEPT_SLOTS, Stored
-from veilsum.protocol.work import Rounds
+from veilsum.protocol.epoch import ProtocolNeighbourhood
+from veilsum.protocol.messages import Numbers, Round, Status, check_message_numbers
+from veilsum.protocol.plan import ProtocolPlan
+from veilsum.protocol.recovery import KEPT_SLOTS, RecoveredRun
+from veilsum.protocol.work import ProtocolRounds
 
 
-class Iteration(Secret):
+class EpochIteration(Secret):
     """A party's rounds in one epoch; none, where the work has no method for them.
 
     A neighbour may be a round ahead, so what is heard is kept by round. What was said
@@ -26,7 +26,11 @@ class Iteration(Secret):
     """
 
     def __init__(
-        self, plan: Plan, place: Neighbourhood, epoch: int, method: Rounds | None
+        self,
+        plan: ProtocolPlan,
+        place: ProtocolNeighbourhood,
+        epoch: int,
+        method: ProtocolRounds | None,
     ) -> None:
         self._plan, self._place, self._epoch = plan, place, epoch
         self._method = method
@@ -55,7 +59,7 @@ class Iteration(Secret):
             place = self._place
             self._state = self._method.begin(masked, place.members, place.me)
 
-    def restore(self, stored: Stored) -> None:
+    def restore(self, stored: RecoveredRun) -> None:
         """Take back what an earlier start has kept, if it got that far."""
         assert self._method is not None
         if (kept := stored.rounds()) is None:
@@ -73,7 +77,7 @@ class Iteration(Secret):
             )
         index, numbers = message.index, message.numbers
         wanted = self._method.expected(index, self._place.members)
-        check_numbers(sender, numbers, wanted)
+        check_message_numbers(sender, numbers, wanted)
         now = 0 if self._state is None else self._state.index
         # A party that repeats rounds hears everything again that it missed.
         if index > now + 1 + self._plan.checkpoint:

@@ -13,11 +13,11 @@ from veilsum.numbers.arrays import listed_names
 from veilsum.protocol.effects import Abort
 from veilsum.protocol.messages import Lost, Quit
 from veilsum.protocol.phases import BEFORE_READY
-from veilsum.protocol.plan import Plan
+from veilsum.protocol.plan import ProtocolPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class LosingSituation:
     """What a party knows when it has to decide about others.
 
     Attributes:
@@ -28,7 +28,7 @@ class Situation:
         withheld: who signed Ready and has not shown its masked vector.
     """
 
-    plan: Plan
+    plan: ProtocolPlan
     me: str
     phase: str
     members: tuple[str, ...]
@@ -107,7 +107,7 @@ def withheld_words(names: Sequence[str]) -> str:
 
 
 def cannot_go_on(
-    plan: Plan, me: str, lost: Collection[str], because_of: str
+    plan: ProtocolPlan, me: str, lost: Collection[str], because_of: str
 ) -> Abort | None:
     """Return why a party cannot go on without those whom somebody gave up."""
     if me in lost:

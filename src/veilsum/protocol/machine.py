@@ -43,10 +43,10 @@ from veilsum.errors import (
     UntimelyError,
     VeilsumError,
 )
-from veilsum.masks.masking import Streams
+from veilsum.masks.masking import MaskStreams
 from veilsum.numbers.arrays import Vector, largest_difference, listed_names
 from veilsum.numbers.secrets import Secret
-from veilsum.protocol.book import EPOCHAL, Book, Keys
+from veilsum.protocol.book import EPOCHAL, ProtocolKeys, RecordBook
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import (
     Abort,
@@ -59,10 +59,10 @@ from veilsum.protocol.effects import (
     Send,
     SetTimer,
 )
-from veilsum.protocol.epoch import Epoch, Neighbourhood, Sums
+from veilsum.protocol.epoch import Epoch, EpochSums, ProtocolNeighbourhood
 from veilsum.protocol.evidence import Contradiction
-from veilsum.protocol.iteration import Iteration
-from veilsum.protocol.losing import Situation, cannot_go_on
+from veilsum.protocol.iteration import EpochIteration
+from veilsum.protocol.losing import LosingSituation, cannot_go_on
 from veilsum.protocol.messages import (
     Agreed,
     Confirm,
@@ -81,7 +81,7 @@ from veilsum.protocol.messages import (
     Status,
     Up,
 )
-from veilsum.protocol.peers import Peers
+from veilsum.protocol.peers import ProtocolPeers
 from veilsum.protocol.phases import (
     ABORTED,
     AGREEING,
@@ -96,11 +96,11 @@ from veilsum.protocol.phases import (
     SHARING,
     SUMMING,
     Handlers,
-    Transition,
+    PhaseTransition,
 )
-from veilsum.protocol.plan import Plan
-from veilsum.protocol.recovery import Stored
-from veilsum.protocol.work import Work
+from veilsum.protocol.plan import ProtocolPlan
+from veilsum.protocol.recovery import RecoveredRun
+from veilsum.protocol.work import ProtocolWork
 
 R = TypeVar("R", bound=Record)
 
@@ -109,7 +109,7 @@ R = TypeVar("R", bound=Record)
 COMPARISONS = 2
 
 
-class Deadline:
+class PhaseDeadline:
     """How long a party has been in one place, counted in deadlines that passed."""
 
     def __init__(self) -> None:
@@ -149,12 +149,12 @@ class Machine(Secret):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ProtocolPlan,
         me: str,
         *,
-        keys: Keys,
-        streams: Streams,
-        work: Work,
+        keys: ProtocolKeys,
+        streams: MaskStreams,
+        work: ProtocolWork,
         continues: bool = False,
     ) -> None:
         plan.topology.index(me)  # refuses a stranger, naming who is near
@@ -163,17 +163,17 @@ class Machine(Secret):
         self._keys, self._streams, self._work = keys, streams, work
         self._out: list[Effect] = []
         self._started, self._resumed, self._picked_up = False, False, False
-        self._peers = Peers(plan.topology.neighbours(me), keys.random(16))
+        self._peers = ProtocolPeers(plan.topology.neighbours(me), keys.random(16))
         # What an earlier start that spoke has kept of itself counts instead of these.
         self._secret_key = keys.random(32)
-        self._book = Book(plan, me, keys, self._peers.incarnation)
-        self._sums = Sums(plan)
-        self._deadline = Deadline()
+        self._book = RecordBook(plan, me, keys, self._peers.incarnation)
+        self._sums = EpochSums(plan)
+        self._deadline = PhaseDeadline()
         self._answer: Vector | None = None
         self._misfit: Abort | None = None
         self._comparisons = 0
-        self._epoch = Epoch(plan, Neighbourhood(plan.topology, me), 0)
-        self._iteration = Iteration(plan, self._epoch.place, 0, work.rounds)
+        self._epoch = Epoch(plan, ProtocolNeighbourhood(plan.topology, me), 0)
+        self._iteration = EpochIteration(plan, self._epoch.place, 0, work.rounds)
 
     @property
     def epoch(self) -> int:
@@ -249,7 +249,7 @@ class Machine(Secret):
 
     def resume(self, stored: Mapping[str, bytes]) -> list[Effect]:
         """Go on where the stored records end; ask the neighbours before anything."""
-        read = Stored(self.plan, stored)
+        read = RecoveredRun(self.plan, stored)
         if not read.has_spoken():
             return self.start()
         self._first_call()
@@ -476,10 +476,10 @@ class Machine(Secret):
         place, graph = self._epoch.place, self.plan.topology
         if lost != self.lost:
             kept = [graph.index(name) for name in graph.parties if name not in lost]
-            place = Neighbourhood(graph.induced(kept), self.me)
+            place = ProtocolNeighbourhood(graph.induced(kept), self.me)
         number = self._sums.epoch(len(lost))
         self._epoch = Epoch(self.plan, place, number, lost, private)
-        self._iteration = Iteration(self.plan, place, number, self._work.rounds)
+        self._iteration = EpochIteration(self.plan, place, number, self._work.rounds)
 
     # What does not fit, and who is to blame
 
@@ -1012,8 +1012,8 @@ class Machine(Secret):
 
     # Losing parties
 
-    def _situation(self) -> Situation:
-        return Situation(
+    def _situation(self) -> LosingSituation:
+        return LosingSituation(
             plan=self.plan,
             me=self.me,
             phase=self.phase,
@@ -1161,7 +1161,7 @@ class Machine(Secret):
 
     # Coming back
 
-    def _restore(self, stored: Stored) -> None:
+    def _restore(self, stored: RecoveredRun) -> None:
         """Take everything back; the phase follows from what is there."""
         self._book.start, self._secret_key = stored.start()
         vectors = (*stored.masked().values(), *stored.prepared().values())
@@ -1190,7 +1190,7 @@ class Machine(Secret):
             self._iteration.restore(stored)
         self.phase = FINISHED if isinstance(end, Finish) else ABORTED
 
-    def _restore_epoch(self, stored: Stored) -> None:
+    def _restore_epoch(self, stored: RecoveredRun) -> None:
         sums = self._sums
         sums.restore(stored)
         self._out += [Deliver(k, total) for k, total in enumerate(sums.totals)]
@@ -1208,7 +1208,7 @@ class Machine(Secret):
         if self._epoch.masked is not None and self._iteration.planned:
             self._iteration.restore(stored)
 
-    def _check_unchanged(self, stored: Stored) -> None:
+    def _check_unchanged(self, stored: RecoveredRun) -> None:
         """Refuse new data under old masks: the change would show."""
         bound = stored.fingerprint(self.epoch)
         now = self._epoch.fingerprint(self._secret_key)
@@ -1219,7 +1219,7 @@ class Machine(Secret):
                 code="data-changed",
             )
 
-    def _restored_phase(self, stored: Stored) -> str:
+    def _restored_phase(self, stored: RecoveredRun) -> str:
         self._answer, totals = stored.result(), self._sums.totals
         if self._answer is not None or (totals and self._work.vector(totals) is None):
             return AGREEING
@@ -1245,17 +1245,17 @@ class Machine(Secret):
 
     # The table
 
-    table: ClassVar[Mapping[str, Transition[Machine]]] = {
+    table: ClassVar[Mapping[str, PhaseTransition[Machine]]] = {
         one.source: one
         for one in (
-            Transition(
+            PhaseTransition(
                 GREETING,
                 "everybody's Join under this plan, and an echo from every neighbour",
                 lacks=_not_greeted,
                 action=_draw_shares,
                 targets=(SHARING,),
             ),
-            Transition(
+            PhaseTransition(
                 SHARING,
                 "a share from every neighbour",
                 lacks=lambda self: self._neighbours_not_in(self._epoch.got),
@@ -1263,7 +1263,7 @@ class Machine(Secret):
                 action=_confirm_edges,
                 targets=(CONFIRMING,),
             ),
-            Transition(
+            PhaseTransition(
                 CONFIRMING,
                 "every neighbour's confirmation of both shares",
                 lacks=lambda self: self._neighbours_not_in(self._epoch.confirmations),
@@ -1271,7 +1271,7 @@ class Machine(Secret):
                 action=_declare_ready,
                 targets=(COMMITTING,),
             ),
-            Transition(
+            PhaseTransition(
                 COMMITTING,
                 "everybody's signed Ready",
                 lacks=lambda self: self._others_not_in(
@@ -1284,7 +1284,7 @@ class Machine(Secret):
                 action=_commit,
                 targets=(SUMMING, ITERATING),
             ),
-            Transition(
+            PhaseTransition(
                 SUMMING,
                 "everybody's masked vector, or the total along the tree",
                 lacks=lambda self: self._others_not_in(
@@ -1295,7 +1295,7 @@ class Machine(Secret):
                 action=_take_sum,
                 targets=(SHARING, AGREEING),
             ),
-            Transition(
+            PhaseTransition(
                 ITERATING,
                 "the last round, or everybody's masked vector if somebody vanished",
                 lacks=lambda self: self._neighbours_not_in(self._iteration.heard()),
@@ -1304,7 +1304,7 @@ class Machine(Secret):
                 action=_take_answer,
                 targets=(AGREEING,),
             ),
-            Transition(
+            PhaseTransition(
                 AGREEING,
                 "everybody's signature under the answer",
                 lacks=lambda self: self._others_not_in(self._book.of(Agreed, 0)),

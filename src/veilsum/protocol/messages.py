@@ -16,7 +16,7 @@ import numpy as np
 
 from veilsum.errors import PeerProtocolError
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.limbs import type_name
+from veilsum.numbers.limbs import limb_type_name
 from veilsum.numbers.secrets import Secret
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
@@ -224,14 +224,14 @@ MESSAGES: tuple[type[Message], ...] = (
 )
 
 
-def check_numbers(
+def check_message_numbers(
     sender: str, numbers: Numbers, wanted: tuple[np.dtype[np.generic], int]
 ) -> None:
     """Refuse numbers of another type, or of another count, than a message has."""
     if (numbers.dtype, numbers.size) != wanted:
         raise PeerProtocolError(
             sender,
-            f"expected {wanted[1]} numbers of type {type_name(wanted[0])}, found "
-            f"{numbers.size} of type {type_name(numbers.dtype)}",
+            f"expected {wanted[1]} numbers of type {limb_type_name(wanted[0])}, found "
+            f"{numbers.size} of type {limb_type_name(numbers.dtype)}",
             code="wrong-numbers",
         )

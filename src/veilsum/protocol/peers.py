@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from veilsum.errors import PeerProtocolError
-from veilsum.protocol.book import Book
+from veilsum.protocol.book import RecordBook
 from veilsum.protocol.effects import Effect, Send
 from veilsum.protocol.messages import Record, RecordId, Status
 
@@ -23,7 +23,7 @@ MOST_WASTED = 200
 TIMELESS = frozenset({"Join", "Lost", "Quit", "Result", "Agreed"})
 
 
-class Peers:
+class ProtocolPeers:
     """Who is at the other end of each link, and what it has been told.
 
     Attributes:
@@ -130,7 +130,7 @@ class Peers:
         self,
         sender: str,
         status: Status,
-        book: Book,
+        book: RecordBook,
         *,
         every_time: bool,
         nearer: Collection[str] = (),

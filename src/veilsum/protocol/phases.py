@@ -32,7 +32,7 @@ Handlers: TypeAlias = Mapping[type[Message], Handler[M]]
 
 
 @dataclass(frozen=True, slots=True)
-class Transition(Generic[M]):
+class PhaseTransition(Generic[M]):
     """From one phase to the next, once what it waits for is there.
 
     Attributes:
@@ -56,7 +56,7 @@ class Transition(Generic[M]):
         return not self.lacks(machine) if self.guard is None else self.guard(machine)
 
 
-def diagram(table: Iterable[Transition[M]]) -> str:
+def phase_diagram(table: Iterable[PhaseTransition[M]]) -> str:
     """Return a table as a Mermaid state diagram."""
     lines, table = ["stateDiagram-v2", f"    [*] --> {GREETING}"], tuple(table)
     for one in table:

@@ -13,9 +13,9 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.spreading import Spread
 from veilsum.graphs.topology import Topology
-from veilsum.masks.laws import Law
+from veilsum.masks.laws import MaskLaw
 from veilsum.numbers.arrays import Vector, listed_names
-from veilsum.numbers.limbs import type_name
+from veilsum.numbers.limbs import limb_type_name
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Numbers
 
@@ -26,7 +26,7 @@ HEADER_BYTES, HEADER_BYTES_PER_PARTY = 1 << 20, 1 << 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class ProtocolPolicy:
     """How long to wait, and what to do about parties that do not answer.
 
     Attributes:
@@ -85,7 +85,7 @@ class DecodedSum:
 class SumDecoder:
     """Decodes the sums of a run; equal numbers are decoded once a process."""
 
-    def __init__(self, law: Law) -> None:
+    def __init__(self, law: MaskLaw) -> None:
         self._law = law
         self._known: dict[int, DecodedSum] = {}
 
@@ -99,7 +99,7 @@ class SumDecoder:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Plan:
+class ProtocolPlan:
     """One run. Parties compare `digest` before anything else.
 
     Attributes:
@@ -114,13 +114,13 @@ class Plan:
 
     terms: bytes
     topology: Topology
-    law: Law
+    law: MaskLaw
     size: int
     answer_size: int
     round_size: int = 0
     tolerance: float = 1e-9
     spread: Spread = "flooding"
-    policy: Policy = Policy()
+    policy: ProtocolPolicy = ProtocolPolicy()
 
     def __post_init__(self) -> None:
         # A method with rounds may do with one way, where all parties are simulated.
@@ -146,7 +146,7 @@ class Plan:
             "parties": self.parties,
             "edges": self.topology.edges.tolist(),
             "weights": self.topology.weights.tolist(),
-            "law": [law.name, type_name(law.dtype), masks.largest],
+            "law": [law.name, limb_type_name(law.dtype), masks.largest],
             "sigma": masks.sigma or 0.0,
             "grid": masks.grid,
             **({} if masks.unit is None else {"unit": str(masks.unit)}),

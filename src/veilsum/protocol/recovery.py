@@ -30,9 +30,9 @@ import numpy as np
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Abort, Finish
-from veilsum.protocol.evidence import Contradiction, unpacked
+from veilsum.protocol.evidence import Contradiction, unpack_contradiction
 from veilsum.protocol.messages import Down, Masked, Message, Ready, Record, Share
-from veilsum.protocol.plan import DecodedSum, Plan
+from veilsum.protocol.plan import DecodedSum, ProtocolPlan
 
 # What was said is kept for so many times as many rounds as the plan's `checkpoint`: two
 # would do where nobody comes back in the middle of a writing.
@@ -42,10 +42,10 @@ _unpack = msgspec.msgpack.decode
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Stored(Secret):
+class RecoveredRun(Secret):
     """What is written in a run's file, read as what it means."""
 
-    plan: Plan
+    plan: ProtocolPlan
     written: Mapping[str, bytes]
 
     def has_spoken(self) -> bool:
@@ -133,7 +133,9 @@ class Stored(Secret):
 
     def evidence(self) -> tuple[Contradiction, ...]:
         keys = (key for key in self.written if key.startswith("evidence/"))
-        return tuple(unpacked(self.written[key], self.plan.codec) for key in keys)
+        return tuple(
+            unpack_contradiction(self.written[key], self.plan.codec) for key in keys
+        )
 
     def end(self) -> Finish | Abort | None:
         if "finished" in self.written:

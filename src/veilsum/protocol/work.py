@@ -1,7 +1,8 @@
 """What a party computes in a run: the vectors it has summed, and the answer.
 
-A `Work` is pure: from the sums known so far it says which private vector comes next, so
-that a party that was restarted arrives at the same place by looking at the sums again.
+A `ProtocolWork` is pure: from the sums known so far it says which private vector comes
+next, so that a party that was restarted arrives at the same place by looking at the
+sums again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class RoundsEnding(NamedTuple):
 
 
 @runtime_checkable
-class Rounds(Protocol):
+class ProtocolRounds(Protocol):
     """An iterative method as one party runs it: it never sees the private vector."""
 
     def begin(self, masked: Numbers, members: Topology, me: str) -> Any:
@@ -77,11 +78,13 @@ def request_digest(request: object) -> bytes:
     >>> request_digest("coefficients").hex()[:16]
     '34d172a00f2d4c91'
     """
-    text = json.dumps(_plain(request), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(
+        _plain_request_value(request), sort_keys=True, separators=(",", ":")
+    )
     return hashlib.sha256(b"veilsum request\0" + text.encode()).digest()
 
 
-def _plain(value: Any) -> Any:
+def _plain_request_value(value: Any) -> Any:
     """Return the same as JSON has it; a float64 is its shortest decimal there."""
     match value:
         case None | bool() | int() | float() | str():
@@ -89,25 +92,28 @@ def _plain(value: Any) -> Any:
         case Fraction():
             return str(value)
         case np.generic() | np.ndarray():
-            return _plain(value.tolist())
+            return _plain_request_value(value.tolist())
         case tuple() | list():
-            return [_plain(one) for one in value]
+            return [_plain_request_value(one) for one in value]
         case Mapping():
-            return {str(key): _plain(one) for key, one in value.items()}
+            return {str(key): _plain_request_value(one) for key, one in value.items()}
     if not is_dataclass(value):
         raise LocalProtocolError(
             f"a request is made of plain values, found {type(value).__name__}",
             code="not-plain-value",
         )
-    return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    return {
+        one.name: _plain_request_value(getattr(value, one.name))
+        for one in fields(value)
+    }
 
 
 @runtime_checkable
-class Work(Protocol):
+class ProtocolWork(Protocol):
     """One party's part of a job."""
 
     @property
-    def rounds(self) -> Rounds | None:
+    def rounds(self) -> ProtocolRounds | None:
         """The iterative method that runs on the first masked vector, if one does."""
         ...
 
@@ -130,7 +136,7 @@ class SumWork(Secret):
 
     private: Vector
     solve: Callable[[Vector, tuple[str, ...]], Vector]
-    rounds: Rounds | None = None
+    rounds: ProtocolRounds | None = None
 
     def vector(self, answers: Sequence[Vector]) -> Vector | None:
         return None if answers else self.private

@@ -27,20 +27,33 @@ from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.costs import Unit
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.errors import InvalidInputError, InvalidScenarioError, LocalProtocolError
-from veilsum.locale import limit
-from veilsum.models.fleets import Cleared, Fleet, Numbers, PeriodSearch, Seeking
-from veilsum.models.price import CostAt, Price, PriceSearch, Settled, Site, State
+from veilsum.locale import limit_phrase
+from veilsum.models.fleets import (
+    Fleet,
+    FleetCleared,
+    FleetPeriodSearch,
+    FleetSearchState,
+    Numbers,
+)
+from veilsum.models.price import (
+    CostAt,
+    PriceSearch,
+    PriceSettled,
+    Site,
+    State,
+    TriedPrice,
+)
 from veilsum.numbers.arrays import Array, FloatArray, Vector
-from veilsum.numbers.layout import Layout
-from veilsum.numbers.units import few_decimals, unit_of
-from veilsum.reading import Number, Whole, about
-from veilsum.showing import Rendering, Table, counted
-from veilsum.sums.kinds import Asked, QuestionKind, agreed_options, agreed_terms
-from veilsum.sums.recipes import Contribution, Replay, SumRecipe, Sums
-from veilsum.sums.releases import PossibleRound, Release
-from veilsum.sums.running import JobResult, run_job
+from veilsum.numbers.layout import NumberLayout
+from veilsum.numbers.units import few_decimals_unit, numeric_unit_of
+from veilsum.reading import Number, Whole, about_read_section
+from veilsum.showing import Rendering, ShownTable, counted_words
+from veilsum.sums.kinds import Asked, QuestionKind, agreed_sum_options, agreed_sum_terms
+from veilsum.sums.recipes import RecipeReplay, SumContribution, SumRecipe, Sums
+from veilsum.sums.releases import PossibleRound, SumRelease
+from veilsum.sums.running import SumJobResult, run_sum_job
 from veilsum.sums.table_job import is_simulated_sum
-from veilsum.sums.terms import Options, Terms, parties_data_by_name
+from veilsum.sums.terms import SumOptions, SumTerms, parties_data_by_name
 from veilsum.sums.wording import PageRoom, exact_number_words
 from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.rules import Rules
@@ -48,9 +61,9 @@ from veilsum.tables.schema import Schema
 
 S = TypeVar("S")
 
-LIMIT = limit("dispatch")
+LIMIT = limit_phrase("dispatch")
 # How generators and stores show: what prices that are tried tell of others.
-FLEETS = limit("fleets")
+FLEETS = limit_phrase("fleets")
 
 
 class TriedPrices(SumRecipe, Generic[S]):
@@ -59,7 +72,7 @@ class TriedPrices(SumRecipe, Generic[S]):
     search: Any
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         return self.search.layout
 
     @property
@@ -67,12 +80,12 @@ class TriedPrices(SumRecipe, Generic[S]):
         return self.size * int(self.search.max_rounds)
 
     @cached_property
-    def _places(self) -> Replay[S]:
-        return Replay(self.search.start, self.search.advance)
+    def _places(self) -> RecipeReplay[S]:
+        return RecipeReplay(self.search.start, self.search.advance)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BalancedResult(JobResult):
+class BalancedResult(SumJobResult):
     """Prices that balance supply and demand.
 
     Attributes:
@@ -96,7 +109,7 @@ class BalancedResult(JobResult):
 
 
 @dataclass(frozen=True, eq=False)
-class PriceRecipe(TriedPrices[State]):
+class DispatchPriceRecipe(TriedPrices[State]):
     search: PriceSearch
     answer_size: int = field(default=5, init=False)
 
@@ -105,10 +118,10 @@ class PriceRecipe(TriedPrices[State]):
         """Those at every price that may be tried, and the cost if it is asked for."""
         return super().most_numbers + self.search.total_cost
 
-    def request(self, sums: Sums) -> Price | CostAt | None:
+    def request(self, sums: Sums) -> TriedPrice | CostAt | None:
         tried = self._tried(sums)
         state = self._places.state(tried)
-        if not isinstance(state, Settled):
+        if not isinstance(state, PriceSettled):
             return self.search.propose(state)
         if self.search.total_cost and len(tried) == len(sums):
             return CostAt(state.price)
@@ -123,9 +136,9 @@ class PriceRecipe(TriedPrices[State]):
         at = found.price
         return np.array([at.value, at.share, at.taken, found.lowest, found.highest])
 
-    def settled(self, sums: Sums) -> Settled:
+    def settled(self, sums: Sums) -> PriceSettled:
         state = self._places.state(self._tried(sums))
-        if not isinstance(state, Settled):
+        if not isinstance(state, PriceSettled):
             raise LocalProtocolError(
                 "a price was asked for before it was settled", code="price-not-settled"
             )
@@ -137,16 +150,16 @@ class PriceRecipe(TriedPrices[State]):
             return None
         return float(self.search.costs.counts.values(sums[-1])[0])
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         request = self.request(sums)
         if isinstance(request, CostAt):
             at = request.price
             point: tuple[float, ...] = (at.value, at.share, at.taken)
             shown = self.search.costs.released
-            return Release("dispatch cost", shown, point, "the price found")
+            return SumRelease("dispatch cost", shown, point, "the price found")
         assert request is not None
         point, where = (request.value, request.share), f"the price {request.value:.9g}"
-        return Release.from_layout("dispatch", self.layout, point, where)
+        return SumRelease.from_layout("dispatch", self.layout, point, where)
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
@@ -166,7 +179,7 @@ class DispatchResult(BalancedResult):
             asked for.
     """
 
-    recipe: PriceRecipe
+    recipe: DispatchPriceRecipe
     reference: float | None = None
 
     @property
@@ -175,7 +188,7 @@ class DispatchResult(BalancedResult):
         return (*super().further_limits, LIMIT)
 
     @property
-    def settled(self) -> Settled:
+    def settled(self) -> PriceSettled:
         """The price, and what is left of output less demand."""
         return self.recipe.settled(self.released.sums)
 
@@ -232,7 +245,7 @@ class DispatchResult(BalancedResult):
             )
         ]
         head = ["party", "generator", "runs", "costs"]
-        return shown.also(Table(head, lines, align="<>.."))
+        return shown.also(ShownTable(head, lines, align="<>.."))
 
     @property
     def total_cost(self) -> float | None:
@@ -289,7 +302,7 @@ def dispatch(
     price_unit: object = None,
     total_cost: bool = False,
     compare: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> DispatchResult:
     """Return the price at which all parties' generators meet all their demands.
 
@@ -306,7 +319,7 @@ def dispatch(
             0.01; the price is found in fewer rounds, and so with fewer sums.
         total_cost: whether everybody is to learn what all outputs cost together.
         compare: whether to find the pooled price as well, as only a simulation can.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
     held = parties_data_by_name(sites)
     search = dispatch_price_search(
@@ -314,18 +327,18 @@ def dispatch(
     )
     if search.unit is None and is_simulated_sum(options):
         demands = np.concatenate([site.demands for site in held.values()])
-        search = replace(search, unit=few_decimals(demands))
-    recipe = PriceRecipe(search)
-    terms = Terms.of(list(held), counts=recipe.counts, options=options)
+        search = replace(search, unit=few_decimals_unit(demands))
+    recipe = DispatchPriceRecipe(search)
+    terms = SumTerms.of(list(held), counts=recipe.counts, options=options)
     agreed = {
         key: str(one) if isinstance(one, Fraction) else one
         for key, one in asdict(search).items()
         if one is not None and one is not False
     }
-    released = run_job(
+    released = run_sum_job(
         recipe,
         {
-            party: _contribution(
+            party: _dispatch_contribution(
                 *(search, party, site),
                 *(site.demands, site.a, site.b, site.low, site.high),
             )
@@ -341,7 +354,7 @@ def dispatch(
         released=released,
         outputs={party: site.outputs(price) for party, site in held.items()},
         costs={party: site.costs(price) for party, site in held.items()},
-        reference=pooled_price(sites, prices) if compare else None,
+        reference=dispatch_price_of_pooled_sites(sites, prices) if compare else None,
     )
 
 
@@ -355,17 +368,21 @@ def dispatch_price_search(
     total_cost: bool = False,
 ) -> PriceSearch:
     low, high = map(float, prices)
-    power, money = (None if x is None else unit_of(x) for x in (unit, price_unit))
+    power, money = (
+        None if x is None else numeric_unit_of(x) for x in (unit, price_unit)
+    )
     return PriceSearch(
         low, high, tolerance, max_rounds, power, money, total_cost=total_cost
     )
 
 
-def pooled_price(sites: Mapping[str, Site], prices: tuple[float, float]) -> float:
+def dispatch_price_of_pooled_sites(
+    sites: Mapping[str, Site], prices: tuple[float, float]
+) -> float:
     """Return a price as one owner of all sites would find it, by bisection."""
 
     def surplus(price: float) -> float:
-        outputs = [out for s in sites.values() for out in s.outputs(Price(price))]
+        outputs = [out for s in sites.values() for out in s.outputs(TriedPrice(price))]
         return fsum([*outputs, *(-site.demand for site in sites.values())])
 
     low, high = prices
@@ -377,26 +394,28 @@ def pooled_price(sites: Mapping[str, Site], prices: tuple[float, float]) -> floa
     return float(scipy.optimize.brentq(surplus, low, high, xtol=1e-12))
 
 
-def _contribution(search: Any, party: str, own: Any, *data: Any) -> Contribution:
+def _dispatch_contribution(
+    search: Any, party: str, own: Any, *data: Any
+) -> SumContribution:
     """Return what one party gives: its answers at prices that are tried."""
     try:
         search.check(own)
     except InvalidInputError as error:
         raise InvalidInputError(f"{party}: {error}", code=error.code) from None
-    bent = search.bent(own) if isinstance(search, PeriodSearch) else own
-    return Contribution(partial(search.response, bent), data)
+    bent = search.bent(own) if isinstance(search, FleetPeriodSearch) else own
+    return SumContribution(partial(search.response, bent), data)
 
 
 # Several periods
 
 
 @dataclass(frozen=True, eq=False)
-class PeriodsRecipe(TriedPrices[Seeking | Cleared]):
+class DispatchPeriodsRecipe(TriedPrices[FleetSearchState | FleetCleared]):
     """One sum for all prices that are tried together."""
 
     left_open = (FLEETS,)
 
-    search: PeriodSearch
+    search: FleetPeriodSearch
 
     @property
     def answer_size(self) -> int:
@@ -409,19 +428,19 @@ class PeriodsRecipe(TriedPrices[Seeking | Cleared]):
     def answer(self, sums: Sums) -> Vector:
         return np.array(self.cleared(sums).prices)
 
-    def cleared(self, sums: Sums) -> Cleared:
+    def cleared(self, sums: Sums) -> FleetCleared:
         """Return where supply meets demand in all periods."""
         state = self._places.state(sums)
-        if not isinstance(state, Cleared):
+        if not isinstance(state, FleetCleared):
             raise LocalProtocolError(
                 "prices were asked for before they were settled",
                 code="price-not-settled",
             )
         return state
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         prices = self.search.propose(self._places.state(sums))
-        return Release.from_layout("dispatch over periods", self.layout, prices)
+        return SumRelease.from_layout("dispatch over periods", self.layout, prices)
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
@@ -433,7 +452,7 @@ class PeriodsRecipe(TriedPrices[Seeking | Cleared]):
 class PeriodsResult(BalancedResult):
     """The prices that balance supply and demand in every period."""
 
-    recipe: PeriodsRecipe
+    recipe: DispatchPeriodsRecipe
 
     @property
     def prices(self) -> Vector:
@@ -441,7 +460,7 @@ class PeriodsResult(BalancedResult):
         return self.answer
 
     @property
-    def search(self) -> PeriodSearch:
+    def search(self) -> FleetPeriodSearch:
         """What was agreed on."""
         return self.recipe.search
 
@@ -483,18 +502,18 @@ class PeriodsResult(BalancedResult):
         """Return prices, to be seen; with `outputs` what is one's own too."""
         left = float(np.abs(self.balance).max())
         told = f"output less demand is at most {left:.2g} in a period", self.words
-        title = f"Prices of {counted(len(self.prices), 'period')}"
+        title = f"Prices of {counted_words(len(self.prices), 'period')}"
         if not outputs:
             rows = [[str(k + 1), f"{one:.6g}"] for k, one in enumerate(self.prices)]
             shown = Rendering(
-                title, [Table(["period", "price"], rows, align="<."), told]
+                title, [ShownTable(["period", "price"], rows, align="<."), told]
             )
             if not self.outputs:
                 return shown
             return shown.also("What units here give is in .outputs and .summary().")
         return Rendering(title, [self._own_table(), told])
 
-    def _own_table(self) -> Table:
+    def _own_table(self) -> ShownTable:
         outputs, costs = (
             {
                 name: numbers
@@ -515,7 +534,7 @@ class PeriodsResult(BalancedResult):
         ]
         if costs:
             rows.append(["costs", "", *(f"{one.sum():.6g}" for one in costs.values())])
-        return Table(head, rows, align="<" + "." * (len(head) - 1))
+        return ShownTable(head, rows, align="<" + "." * (len(head) - 1))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -537,7 +556,7 @@ def dispatch_periods(
     tolerance: float = 1e-6,
     max_rounds: int = 200,
     rise: float = 0.0,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> PeriodsResult:
     """Return prices at which all generators and stores meet all demands, each period.
 
@@ -553,16 +572,16 @@ def dispatch_periods(
         rise: by how much the price of an offer at one price rises from its lower to its
             upper limit, and of a store that does not wear; public. Without it, costs
             that are linear are refused.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
     held = parties_data_by_name(fleets)
-    recipe = _recipe(prices, periods, tolerance, max_rounds, rise)
+    recipe = _dispatch_periods_recipe(prices, periods, tolerance, max_rounds, rise)
     search = recipe.search
-    terms = Terms.of(list(held), counts=recipe.counts, options=options)
-    released = run_job(
+    terms = SumTerms.of(list(held), counts=recipe.counts, options=options)
+    released = run_sum_job(
         recipe,
         {
-            party: _contribution(
+            party: _dispatch_contribution(
                 *(search, party, one), one.demands, one.generators, one.stores
             )
             for party, one in held.items()
@@ -582,29 +601,29 @@ def dispatch_periods(
     )
 
 
-def dispatch_recipe(**asked: Any) -> PriceRecipe | PeriodsRecipe:
+def dispatch_recipe(**asked: Any) -> DispatchPriceRecipe | DispatchPeriodsRecipe:
     return (
-        _recipe(**asked)
+        _dispatch_periods_recipe(**asked)
         if "periods" in asked
-        else PriceRecipe(dispatch_price_search(**asked))
+        else DispatchPriceRecipe(dispatch_price_search(**asked))
     )
 
 
-def _recipe(
+def _dispatch_periods_recipe(
     prices: tuple[float, float],
     periods: int,
     tolerance: float = 1e-6,
     max_rounds: int = 200,
     rise: float = 0.0,
-) -> PeriodsRecipe:
+) -> DispatchPeriodsRecipe:
     low, high = map(float, prices)
-    return PeriodsRecipe(
-        PeriodSearch(periods, low, high, tolerance, max_rounds, float(rise))
+    return DispatchPeriodsRecipe(
+        FleetPeriodSearch(periods, low, high, tolerance, max_rounds, float(rise))
     )
 
 
 # How generators show: what a price that is tried tells of others.
-GENERATORS = limit("generators")
+GENERATORS = limit_phrase("generators")
 
 
 class DispatchSpec(QuestionSpec, frozen=True, kw_only=True):
@@ -642,9 +661,9 @@ class DispatchKind(QuestionKind[DispatchSpec]):
 
     def plan(self, consortium: Consortium) -> Asked:
         spec = self.section(consortium)
-        with about(spec.heading):
+        with about_read_section(spec.heading):
             recipe = dispatch_recipe(**spec.given())
-        terms = agreed_terms(consortium, recipe.counts)
+        terms = agreed_sum_terms(consortium, recipe.counts)
         return Asked(consortium=consortium, recipe=recipe, terms=terms)
 
     def check(self, asked: Asked) -> None:
@@ -657,7 +676,7 @@ class DispatchKind(QuestionKind[DispatchSpec]):
             nothing = {f"demand_{k + 1}": [0.0] for k in range(spec.periods)}
         tables = {name: as_frame(nothing) for name in consortium.topology.parties}
         how: dict[str, Any] = {
-            **agreed_options(consortium),
+            **agreed_sum_options(consortium),
             "driver": "vectorised",
             "seed": 0,
         }
@@ -672,25 +691,28 @@ class DispatchKind(QuestionKind[DispatchSpec]):
         rules: Rules | None = None,
         compare: bool = False,
         **how: Any,
-    ) -> JobResult:
-        from veilsum.files.datasets import fleet_of, site_of
+    ) -> SumJobResult:
+        from veilsum.files.datasets import fleet_of_power_case, site_of_power_case
 
         if (periods := spec.periods) is not None:
-            fleets = {name: fleet_of(one, periods, name) for name, one in data.items()}
+            fleets = {
+                name: fleet_of_power_case(one, periods, name)
+                for name, one in data.items()
+            }
             return dispatch_periods(fleets, **spec.given(), **how)
-        sites = {name: site_of(table, name) for name, table in data.items()}
+        sites = {name: site_of_power_case(table, name) for name, table in data.items()}
         return dispatch(sites, compare=compare, **spec.given(), **how)
 
     def rounded(self, spec: DispatchSpec, table: Frame) -> dict[str, int]:
-        from veilsum.files.datasets import site_of
+        from veilsum.files.datasets import site_of_power_case
 
         if spec.unit is None:
             return {}
-        broken = site_of(table).n_broken(unit_of(spec.unit))
+        broken = site_of_power_case(table).n_broken(numeric_unit_of(spec.unit))
         return {"demand": broken} if broken else {}
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
-        yield from _dispatch(self.section(asked.consortium).given())
+        yield from _describe_dispatch_question(self.section(asked.consortium).given())
 
     def warnings(self, asked: Asked) -> Iterator[str]:
         one = self.section(asked.consortium).periods is None
@@ -723,15 +745,15 @@ class DispatchKind(QuestionKind[DispatchSpec]):
                 made[f"demand_{k}"] = chance.uniform(2.0, 4.0, n).round(1)
         return load_pandas().DataFrame(made)
 
-    def contribution(self, recipe: Any, data: Frame) -> Contribution:
+    def contribution(self, recipe: Any, data: Frame) -> SumContribution:
         """Return what one holder of generators gives, at whatever prices are asked."""
-        from veilsum.files.datasets import fleet_of, site_of
+        from veilsum.files.datasets import fleet_of_power_case, site_of_power_case
 
         search = recipe.search
-        if isinstance(recipe, PeriodsRecipe):
-            fleet = search.bent(fleet_of(data, search.periods))
-            return Contribution(partial(search.response, fleet), ())
-        return Contribution(partial(search.response, site_of(data)), ())
+        if isinstance(recipe, DispatchPeriodsRecipe):
+            fleet = search.bent(fleet_of_power_case(data, search.periods))
+            return SumContribution(partial(search.response, fleet), ())
+        return SumContribution(partial(search.response, site_of_power_case(data)), ())
 
     def figures(
         self, draw: Any, result: Any, title: str, **shown: Any
@@ -742,10 +764,10 @@ class DispatchKind(QuestionKind[DispatchSpec]):
         return {"schedule": draw.schedule_figure(result, title)}
 
 
-def _dispatch(given: Mapping[str, Any]) -> Iterator[str]:
+def _describe_dispatch_question(given: Mapping[str, Any]) -> Iterator[str]:
     low, high = given["prices"]
     if "periods" in given:
-        yield from _periods(given)
+        yield from _describe_dispatch_periods(given)
         return
     yield "question: the price at which all generators meet all demands"
     if given.get("total_cost"):
@@ -764,7 +786,7 @@ def _dispatch(given: Mapping[str, Any]) -> Iterator[str]:
         yield f"prices of steps are whole numbers of {given['price_unit']}"
 
 
-def _periods(given: Mapping[str, Any]) -> Iterator[str]:
+def _describe_dispatch_periods(given: Mapping[str, Any]) -> Iterator[str]:
     (low, high), periods = given["prices"], given["periods"]
     yield (
         "question: a price for each period, at which all generators and stores meet "

@@ -25,11 +25,11 @@ from veilsum.numbers.arrays import (
     FloatArray,
     Vector,
     as_floats,
-    as_whole,
-    is_number,
+    as_whole_number,
+    is_real_number,
     listed_names,
 )
-from veilsum.showing import Cell, Renderable, Rendering, Table, counted
+from veilsum.showing import Cell, Renderable, Rendering, ShownTable, counted_words
 from veilsum.tables.frames import load_pandas, load_table_package
 
 INTERCEPT = "Intercept"
@@ -98,15 +98,16 @@ class Path(Renderable):
             for k in steps
         ]
         last = dict(zip(self.names, self.coefficients[-1].tolist(), strict=True))
-        table = Table(
+        table = ShownTable(
             [INTERCEPT, *last], [[float(self.intercepts[-1]), *last.values()]]
         )
         return Rendering(
-            f"Elastic net of {counted(len(self.names), 'column')}, {many} alphas from "
+            f"Elastic net of {counted_words(len(self.names), 'column')}, {many} "
+            "alphas from "
             f"{self.alphas[0]:.4g} to {self.alphas[-1]:.4g}, l1_ratio "
             f"{self.l1_ratio:g}",
             [
-                Table(["alpha", "columns left", "R squared"], rows, align=">>."),
+                ShownTable(["alpha", "columns left", "R squared"], rows, align=">>."),
                 ".at(alpha) has the coefficients of one strength.",
             ],
             {"Coefficients at the weakest penalty": [table]},
@@ -139,7 +140,7 @@ def elastic_net(
         standardise: whether the penalty is for columns over their deviations;
             coefficients are those of the columns as they are in any case.
     """
-    if not (is_number(l1_ratio) and 0.0 <= l1_ratio <= 1.0):
+    if not (is_real_number(l1_ratio) and 0.0 <= l1_ratio <= 1.0):
         raise InvalidInputError(
             f"l1_ratio must be from 0 (ridge) to 1 (lasso), found {l1_ratio!r}",
             code="ratio-out-of-range",
@@ -147,17 +148,19 @@ def elastic_net(
     linear = load_table_package(
         "sklearn.linear_model", extra="sklearn", what="elastic nets"
     )
-    names, cross, along, square = _parts(found, response, on)
+    names, cross, along, square = _parts_of_moment_question(found, response, on)
     count, means = found.moments.count, found.moments.mean
     scale = np.sqrt(np.diag(cross)) if standardise else np.ones(len(names))
-    _check_varies(names, np.diag(cross))
-    design, target = _stand_in(cross / np.outer(scale, scale), along / scale, square)
+    _check_moments_question_columns(names, np.diag(cross))
+    design, target = _stand_in_rows_for_question(
+        cross / np.outer(scale, scale), along / scale, square
+    )
     # Its n is the number of its rows; ours have as much weight as n of them.
     rows = np.sqrt(len(target) * (count - 1) / count)
     if alphas is None:
         # The least strength at which 0 is best, and down from there.
         most = np.abs(along / scale).max() * (count - 1) / count / max(l1_ratio, 1e-3)
-        steps = as_whole(n_alphas, what="n_alphas", least=1)
+        steps = as_whole_number(n_alphas, what="n_alphas", least=1)
         strengths = np.geomspace(most, most / 1000.0, steps)
     else:
         strengths = as_floats(alphas, what="alphas")
@@ -176,14 +179,14 @@ def elastic_net(
         max_iter=10**6,
     )
     slopes = coefficients.T / scale
-    level = means[_places(found, [response])[0]]
+    level = means[_places_of_moment_columns(found, [response])[0]]
     explained = 2.0 * slopes @ along - np.einsum("kj,jl,kl->k", slopes, cross, slopes)
     return Path(
         names=names,
         alphas=np.asarray(chosen),
         l1_ratio=l1_ratio,
         coefficients=slopes,
-        intercepts=level - slopes @ means[_places(found, names)],
+        intercepts=level - slopes @ means[_places_of_moment_columns(found, names)],
         r_squared=explained / square,
     )
 
@@ -214,11 +217,11 @@ class Components(Renderable):
         parts = [[name, *one] for name, one in zip(each, both.tolist(), strict=True)]
         loadings = zip(self.names, *self.loadings.tolist(), strict=True)
         return Rendering(
-            f"{counted(len(each), 'principal component')}: the first has "
+            f"{counted_words(len(each), 'principal component')}: the first has "
             f"{self.shares[0]:.1%} of all variance",
             [
-                Table(["", "variance", "share", "together"], parts, align="<..."),
-                Table(["loadings", *each], [*loadings]),
+                ShownTable(["", "variance", "share", "together"], parts, align="<..."),
+                ShownTable(["loadings", *each], [*loadings]),
             ],
         )
 
@@ -244,10 +247,10 @@ def principal_components(
             where they have different units.
     """
     names = found.columns if columns is None else tuple(columns)
-    places = _places(found, names)
+    places = _places_of_moment_columns(found, names)
     of = found.moments.correlation if correlation else found.moments.covariance
     matrix = of[np.ix_(places, places)]
-    _check_varies(names, found.moments.variance[places])
+    _check_moments_question_columns(names, found.moments.variance[places])
     variances, vectors = np.linalg.eigh(matrix)
     loadings = vectors.T[::-1]
     # Either sign would do: what is largest is above 0.
@@ -278,7 +281,7 @@ class TwoStageFit(Renderable, Inference):
             for name, *values in (astuple(one) for one in coefficient_table(self))
         ]
         title = f"Least squares in two stages, {self.n_rows} rows"
-        return Rendering(title, [Table(head, rows, align="<>>>>>>")])
+        return Rendering(title, [ShownTable(head, rows, align="<>>>>>>")])
 
 
 def two_stage(
@@ -303,12 +306,15 @@ def two_stage(
             f"{len(instruments)}: name columns that are not confounded in both",
             code="too-few-instruments",
         )
-    _check_response(response, [*on, *instruments])
+    _check_moments_question_response(response, [*on, *instruments])
     count, means = found.moments.count, found.moments.mean
     whole = found.moments.covariance * (count - 1)
-    y, x, z = (_places(found, names) for names in ([response], on, instruments))
+    y, x, z = (
+        _places_of_moment_columns(found, names)
+        for names in ([response], on, instruments)
+    )
     inner = whole[np.ix_(z, z)]
-    _check_varies(tuple(instruments), np.diag(inner))
+    _check_moments_question_columns(tuple(instruments), np.diag(inner))
     scale = 1.0 / np.sqrt(np.diag(inner))
     if np.linalg.cond(inner * np.outer(scale, scale)) > 1.0 / NEGLIGIBLE:
         raise InvalidInputError(
@@ -351,7 +357,7 @@ def two_stage(
     )
 
 
-def _check_response(response: str, names: Sequence[str]) -> None:
+def _check_moments_question_response(response: str, names: Sequence[str]) -> None:
     if response in names:
         raise InvalidInputError(
             f"the response {response!r} cannot explain itself",
@@ -359,7 +365,9 @@ def _check_response(response: str, names: Sequence[str]) -> None:
         )
 
 
-def _places(found: ReleasedMoments, names: Sequence[str]) -> list[int]:
+def _places_of_moment_columns(
+    found: ReleasedMoments, names: Sequence[str]
+) -> list[int]:
     if not names:
         raise InvalidInputError(
             f"no column is named: choose from {listed_names(found.columns)}",
@@ -375,24 +383,27 @@ def _places(found: ReleasedMoments, names: Sequence[str]) -> list[int]:
     return [found.columns.index(name) for name in names]
 
 
-def _parts(
+def _parts_of_moment_question(
     found: ReleasedMoments, response: str, on: Sequence[str] | None
 ) -> tuple[tuple[str, ...], Gram, Vector, float]:
     """Return names, covariances of columns and with the response, and its variance."""
     others = tuple(one for one in found.columns if one != response)
     names = others if on is None else tuple(on)
-    _check_response(response, names)
+    _check_moments_question_response(response, names)
     if len(set(names)) < len(names):
         raise InvalidInputError(
             f"a column is in {listed_names(names)} twice: name each column once",
             code="duplicate-column",
         )
-    x, (y,) = _places(found, names), _places(found, [response])
+    x, (y,) = (
+        _places_of_moment_columns(found, names),
+        _places_of_moment_columns(found, [response]),
+    )
     whole = found.moments.covariance
     return names, whole[np.ix_(x, x)], whole[x, y], float(whole[y, y])
 
 
-def _check_varies(names: Sequence[str], variances: Vector) -> None:
+def _check_moments_question_columns(names: Sequence[str], variances: Vector) -> None:
     flat = [one for one, size in zip(names, variances, strict=True) if not size > 0.0]
     if flat:
         raise InvalidInputError(
@@ -401,7 +412,9 @@ def _check_varies(names: Sequence[str], variances: Vector) -> None:
         )
 
 
-def _stand_in(cross: Gram, along: Vector, square: float) -> tuple[FloatArray, Vector]:
+def _stand_in_rows_for_question(
+    cross: Gram, along: Vector, square: float
+) -> tuple[FloatArray, Vector]:
     """Return a few rows with these sums of products, for solvers that want rows."""
     values, vectors = np.linalg.eigh(cross)
     kept = values > NEGLIGIBLE * values[-1]

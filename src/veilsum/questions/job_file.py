@@ -13,19 +13,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from veilsum.consortium.consortium import Consortium, Minimisation
-from veilsum.consortium.kinds import QuestionSpec, command_of, headings
-from veilsum.consortium.scenario import ignored_sections
+from veilsum.consortium.consortium import AgreedMinimisation, Consortium
+from veilsum.consortium.kinds import (
+    QuestionSpec,
+    command_of_question_heading,
+    question_section_headings,
+)
+from veilsum.consortium.scenario import ignored_scenario_sections
 from veilsum.consortium.sections import WRITTEN, DataSection, PolicySection
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.datasets import DATASETS
-from veilsum.files.scenarios import graphs_beside, read_scenario_file
+from veilsum.files.scenarios import graph_files_beside_scenario, read_scenario_file
 from veilsum.files.tables import agreed_table
 from veilsum.numbers.arrays import nearest_name
 from veilsum.numbers.secrets import Secret
-from veilsum.sums.kinds import agreed_options, question_kind_of, sum_options
-from veilsum.sums.running import JobResult
-from veilsum.sums.terms import Options
+from veilsum.sums.kinds import (
+    agreed_sum_options,
+    question_kind_of,
+    sum_options_of_rules,
+)
+from veilsum.sums.running import SumJobResult
+from veilsum.sums.terms import SumOptions
 from veilsum.tables.frames import Frame, load_pandas_alone
 from veilsum.tables.rules import MINIMUM_ROWS
 from veilsum.tables.schema import Schema, changed_values_lines
@@ -51,11 +59,11 @@ class JobFile(Secret):
     tables: Mapping[str, Frame]
     schema: Schema | None
     rules: PolicySection
-    options: Options
+    options: SumOptions
     ignored: tuple[str, ...] = ()
     compare: bool = True
 
-    def run(self, **options: Any) -> JobResult:
+    def run(self, **options: Any) -> SumJobResult:
         """Run it, whatever it is; compare it with the pooled answer if that is here."""
         return question_kind_of(self.question).run(
             self.question,
@@ -105,8 +113,8 @@ def read_job(path: str | Path, kind: str, *, alone: bool = False) -> JobFile:
     question: QuestionSpec | None = getattr(file, kind, None)
     if question is None:
         hint = "".join(
-            f"; it has a [{name}]: run veilsum {command_of(name)}"
-            for name in headings()
+            f"; it has a [{name}]: run veilsum {command_of_question_heading(name)}"
+            for name in question_section_headings()
             if name in file.given()
         )
         if file.question is not None:
@@ -119,12 +127,16 @@ def read_job(path: str | Path, kind: str, *, alone: bool = False) -> JobFile:
     schema = None if file.schema is None else file.schema.schema
     if alone and file.data is not None and not file.data.parquet:
         load_pandas_alone()
-    tables = read_data(file.data, path.parent, schema)
-    options = sum_options(rules, None if file.masks is None else file.masks.masks)
+    tables = read_data_of_job_file(file.data, path.parent, schema)
+    options = sum_options_of_rules(
+        rules, None if file.masks is None else file.masks.masks
+    )
     if file.graph is not None:
         # A family's parties are called as the data's are; others have names already.
         names = None if file.graph.family is None else tuple(tables)
-        options["topology"] = file.graph.topology(names, graphs_beside(path))
+        options["topology"] = file.graph.topology(
+            names, graph_files_beside_scenario(path)
+        )
     if file.simulation is not None and file.simulation.seed is not None:
         options["seed"] = file.simulation.seed
     options["title"] = file.title
@@ -135,7 +147,7 @@ def read_job(path: str | Path, kind: str, *, alone: bool = False) -> JobFile:
         schema=schema,
         rules=rules,
         options=options,
-        ignored=ignored_sections(file),
+        ignored=ignored_scenario_sections(file),
     )
 
 
@@ -144,20 +156,20 @@ def question_job_of(
 ) -> JobFile:
     """Return the job that parties agreed on, for those whose tables are here."""
     (question,) = consortium.questions
-    assert not isinstance(question, Minimisation)
-    chosen: dict[str, Any] = {**agreed_options(consortium), **options}
+    assert not isinstance(question, AgreedMinimisation)
+    chosen: dict[str, Any] = {**agreed_sum_options(consortium), **options}
     return JobFile(
         title=consortium.title,
         question=question,
         tables=tables,
         schema=consortium.schema,
         rules=consortium.rules,
-        options=Options(**chosen),  # type: ignore[typeddict-item]
+        options=SumOptions(**chosen),  # type: ignore[typeddict-item]
         compare=False,
     )
 
 
-def read_data(
+def read_data_of_job_file(
     section: DataSection | None, folder: Path, schema: Schema | None
 ) -> dict[str, Frame]:
     """Return each party's table: from one file, from several, or a known data set.
@@ -173,19 +185,19 @@ def read_data(
             code="data-not-one-source",
         )
     if section.dataset is not None:
-        return _dataset(section.dataset, section.parties)
+        return _dataset_of_job_file(section.dataset, section.parties)
     if section.files is not None:
-        _check_parties(section, section.files)
+        _check_job_file_parties(section, section.files)
         return {
             party: agreed_table(folder / name, schema, **section.written(party))
             for party, name in section.files.items()
         }
-    _check_parties(section, ())
+    _check_job_file_parties(section, ())
     table = agreed_table(folder / str(section.file), schema, **section.written())
-    return _split(table, section.party)
+    return _split_job_file_rows(table, section.party)
 
 
-def _check_parties(section: DataSection, files: Collection[str]) -> None:
+def _check_job_file_parties(section: DataSection, files: Collection[str]) -> None:
     """Refuse words about the file of a party that has none."""
     said = {key: one for key, one in section.given().items() if key in WRITTEN}
     for key, each in said.items():
@@ -199,7 +211,7 @@ def _check_parties(section: DataSection, files: Collection[str]) -> None:
                 )
 
 
-def _dataset(name: str, parties: int | None) -> dict[str, Frame]:
+def _dataset_of_job_file(name: str, parties: int | None) -> dict[str, Frame]:
     if name not in DATASETS:
         raise InvalidScenarioError(
             f"[data] dataset is {name!r}; choose from {', '.join(DATASETS)}",
@@ -208,7 +220,7 @@ def _dataset(name: str, parties: int | None) -> dict[str, Frame]:
     return dict(DATASETS[name](**({} if parties is None else {"parties": parties})))
 
 
-def _split(frame: Frame, column: str | None) -> dict[str, Frame]:
+def _split_job_file_rows(frame: Frame, column: str | None) -> dict[str, Frame]:
     """Return the rows of one file by the column that says whose they are."""
     if column not in frame.columns:
         raise InvalidScenarioError(

@@ -25,30 +25,35 @@ import numpy as np
 from msgspec import Meta
 
 from veilsum.consortium.kinds import QuestionSpec
-from veilsum.errors import InvalidInputError, naming_party
-from veilsum.fits.fitted import table_cells, table_rows
-from veilsum.fits.formula_job import FormulaJob, FormulaRows, OnFormula, inferred_schema
-from veilsum.fits.model import family_of
-from veilsum.locale import limit
+from veilsum.errors import InvalidInputError, naming_party_in_error
+from veilsum.fits.fitted import fitted_table_cells, fitted_table_rows
+from veilsum.fits.formula_job import (
+    FormulaJob,
+    FormulaRows,
+    FormulaRowsJob,
+    inferred_fit_schema,
+)
+from veilsum.fits.model import family_of_fit
+from veilsum.locale import limit_phrase
 from veilsum.models.inference import coefficient_table
-from veilsum.models.meta import STUDY_BITS, Pooled, Ranges, Totals
+from veilsum.models.meta import STUDY_BITS, MetaPooledEstimate, MetaRanges, MetaTotals
 from veilsum.numbers.arrays import Vector, listed_names
-from veilsum.numbers.layout import Layout, number as scalar, vector
+from veilsum.numbers.layout import NumberLayout, layout_number as scalar, layout_vector
 from veilsum.numbers.units import BITS, Integers
 from veilsum.reading import Text, Whole
-from veilsum.showing import Both, Rendering, Table, number
+from veilsum.showing import Rendering, ShownBothWays, ShownTable, shown_number
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.recipes import Contribution, SumRecipe, Sums
+from veilsum.sums.recipes import SumContribution, SumRecipe, Sums
 from veilsum.sums.releases import (
     BY_PARTY,
     OfParties,
     PossibleRound,
-    Release,
-    ReleaseLimit,
+    SumRelease,
+    SumReleaseLimit,
 )
-from veilsum.sums.running import ComparedResult, run_job
-from veilsum.sums.table_job import TableResult, run_on_frames
-from veilsum.sums.terms import Options, Terms, parties_data_by_name
+from veilsum.sums.running import ComparedSumResult, run_sum_job
+from veilsum.sums.table_job import TableJobResult, run_on_frames
+from veilsum.sums.terms import SumOptions, SumTerms, parties_data_by_name
 from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
@@ -59,7 +64,7 @@ LEAST_DIGITS = 9
 LEAST_HONEST = 4
 FIRST, SECOND = "weights and estimates", "weights and estimates at tau2"
 
-FEW_STUDIES = limit("few_studies")
+FEW_STUDIES = limit_phrase("few_studies")
 
 
 @dataclass(frozen=True)
@@ -69,23 +74,25 @@ class MetaRecipe(SumRecipe):
     wording = BY_PARTY
     left_open = (FEW_STUDIES,)
 
-    ranges: Ranges
+    ranges: MetaRanges
     what: str
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
     of_rows: bool = True  # that are counted too
     subject: str = ""  # of which every study has one estimate, whatever is beside it
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Weights and estimates of studies, their number, and rows of tables."""
         rows = (scalar("rows", bits=64), scalar("left_out")) if self.of_rows else ()
-        return Layout((self.ranges.sums, scalar("studies"), *rows))
+        return NumberLayout((self.ranges.sums, scalar("studies"), *rows))
 
     @cached_property
-    def random_layout(self) -> Layout:
+    def random_layout(self) -> NumberLayout:
         """Weights and estimates at tau2, and padding."""
         units, bits = self.ranges.sums.units[:2], self.ranges.sums.bits
-        return Layout((vector("study_sums_again", units, bits),)).padded(self.size)
+        return NumberLayout((layout_vector("study_sums_again", units, bits),)).padded(
+            self.size
+        )
 
     def vector(
         self, study: tuple[float, float], request: tuple[str, Fraction], **rows: int
@@ -139,14 +146,14 @@ class MetaRecipe(SumRecipe):
             )
         return SECOND, totals.tau2
 
-    def totals(self, sums: Sums) -> Totals:
+    def totals(self, sums: Sums) -> MetaTotals:
         parts = self.layout.unpack(sums[0])
-        return Totals.of(self.ranges, parts["study_sums"], parts["studies"])
+        return MetaTotals.of(self.ranges, parts["study_sums"], parts["studies"])
 
     def _again(self, sums: Sums) -> Integers:
         return self.random_layout.unpack(sums[1])["study_sums_again"]
 
-    def pooled(self, sums: Sums) -> tuple[Pooled, Pooled]:
+    def pooled(self, sums: Sums) -> tuple[MetaPooledEstimate, MetaPooledEstimate]:
         totals = self.totals(sums)
         return totals.fixed, totals.random(self._again(sums))
 
@@ -160,12 +167,12 @@ class MetaRecipe(SumRecipe):
         ]
         return np.array([*both, fixed.q, fixed.tau2])
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         if not sums:
-            return Release.from_layout(self.what, self.layout)
+            return SumRelease.from_layout(self.what, self.layout)
         tau2 = float(self.totals(sums).tau2)
         where = f"tau2 = {tau2:.6g}"
-        return Release.from_layout(self.what, self.random_layout, (tau2,), where)
+        return SumRelease.from_layout(self.what, self.random_layout, (tau2,), where)
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
@@ -176,7 +183,7 @@ class MetaRecipe(SumRecipe):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Study(FormulaRows):
+class MetaStudy(FormulaRows):
     """One party's rows, and the estimate that it makes of them."""
 
     job: FormulaJob
@@ -194,7 +201,7 @@ class Study(FormulaRows):
 
 
 @dataclass(frozen=True)
-class MetaJob(OnFormula[Study]):
+class MetaJob(FormulaRowsJob[MetaStudy]):
     """One coefficient of a formula that every party fits to its own rows.
 
     Attributes:
@@ -204,7 +211,7 @@ class MetaJob(OnFormula[Study]):
 
     follows = "the pooled estimates, their errors, and how much studies differ"
     coefficient: str
-    ranges: Ranges | None
+    ranges: MetaRanges | None
 
     @classmethod
     def of(
@@ -219,7 +226,7 @@ class MetaJob(OnFormula[Study]):
         bits: int = BITS,
     ) -> MetaJob:
         """Return the job; refuse a coefficient that the formula does not have."""
-        kind = family_of(family)
+        kind = family_of_fit(family)
         if kind.is_choice:
             raise InvalidInputError(
                 f'family = "{kind.name}" has coefficients for levels, and one '
@@ -243,7 +250,7 @@ class MetaJob(OnFormula[Study]):
         ranges = None
         if effects is not None and errors is not None:
             (low, high), (least, most) = effects, errors
-            ranges = Ranges((float(low), float(high)), (float(least), float(most)))
+            ranges = MetaRanges((float(low), float(high)), (float(least), float(most)))
         return cls(base, coefficient, ranges)
 
     @property
@@ -252,7 +259,7 @@ class MetaJob(OnFormula[Study]):
         return LEAST_HONEST
 
     @property
-    def agreed_ranges(self) -> Ranges:
+    def agreed_ranges(self) -> MetaRanges:
         """Between what estimates and errors lie."""
         if self.ranges is None:
             raise InvalidInputError(
@@ -276,30 +283,34 @@ class MetaJob(OnFormula[Study]):
             f"regression of {model.response} on {', '.join(model.names)}"
         )
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> MetaRecipe:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> MetaRecipe:
         subject = f"estimates of {self.coefficient} for {self.base.model.response}"
         return MetaRecipe(self.agreed_ranges, self.words, limit, subject=subject)
 
-    def bring(self, table: CheckedTable) -> Study:
-        return Study(table, self.base.rows(table), self.base, self.coefficient)
+    def bring(self, table: CheckedTable) -> MetaStudy:
+        return MetaStudy(table, self.base.rows(table), self.base, self.coefficient)
 
-    def check(self, party: str, own: Study) -> None:
+    def check(self, party: str, own: MetaStudy) -> None:
         """Refuse rows that cannot be fitted alone, and estimates beyond ranges."""
         super().check(party, own)
-        with naming_party(party):
+        with naming_party_in_error(party):
             self.agreed_ranges.check(self.coefficient, *own.estimate)
 
-    def answer(self, own: Study, request: tuple[str, Fraction]) -> Integers:
+    def answer(self, own: MetaStudy, request: tuple[str, Fraction]) -> Integers:
         rows = {"rows": self.n_rows(own), "left_out": own.table.n_dropped}
         return self.recipe().vector(own.estimate, request, **rows)
 
-    def read_off(self, own: Mapping[str, Study]) -> MetaJob:
+    def read_off(self, own: Mapping[str, MetaStudy]) -> MetaJob:
         """Return the job with ranges that all parties' fits are within."""
-        return self if self.ranges is not None else replace(self, ranges=_inferred(own))
+        return (
+            self
+            if self.ranges is not None
+            else replace(self, ranges=_inferred_meta_ranges(own))
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PooledResult(ComparedResult):
+class PooledResult(ComparedSumResult):
     """A pooled estimate, and what parties released for it."""
 
     compared_with = "the analysis without masks"
@@ -320,18 +331,18 @@ class PooledResult(ComparedResult):
         return ()
 
     @cached_property
-    def pooled(self) -> tuple[Pooled, Pooled]:
+    def pooled(self) -> tuple[MetaPooledEstimate, MetaPooledEstimate]:
         """The fixed and the random mean."""
         recipe, sums = self.inner
         return cast("MetaRecipe", recipe).pooled(sums)
 
     @property
-    def fixed(self) -> Pooled:
+    def fixed(self) -> MetaPooledEstimate:
         """The mean if all studies estimate the same."""
         return self.pooled[0]
 
     @property
-    def random(self) -> Pooled:
+    def random(self) -> MetaPooledEstimate:
         """The mean if studies differ."""
         return self.pooled[1]
 
@@ -355,7 +366,7 @@ class PooledResult(ComparedResult):
                 letters[place] = "-"
             letters[at(row.coefficient)] = "#"
             lines.append(f"{row.name:<8}{''.join(letters)}".rstrip())
-        ends = f"{number(low, 3):<{width - 8}}{number(high, 3):>8}"
+        ends = f"{shown_number(low, 3):<{width - 8}}{shown_number(high, 3):>8}"
         return "\n".join([*lines, f"{'':<8}{ends}"])
 
     def summary(self, *, level: float = 0.95) -> str:
@@ -366,22 +377,23 @@ class PooledResult(ComparedResult):
         """Return the same, to be seen."""
         fixed = self.fixed
         head = ["", "estimate", "std err", "z", "P>|z|", "low", "high"]
-        rows = [table_cells(one, level)[0] for one in self.pooled]
+        rows = [fitted_table_cells(one, level)[0] for one in self.pooled]
         facts = [
             f"{self.studies}; no study's own estimate is shown.",
-            f"Q = {number(fixed.q)} on {fixed.q_degrees} degrees of freedom, p = "
-            f"{number(fixed.q_p_value, 3)}; I^2 = {100.0 * fixed.i_squared:.1f} %; "
-            f"tau^2 = {number(fixed.tau2)} (DerSimonian and Laird).",
+            f"Q = {shown_number(fixed.q)} on {fixed.q_degrees} degrees of freedom, p = "
+            f"{shown_number(fixed.q_p_value, 3)}; I^2 = {100.0 * fixed.i_squared:.1f} "
+            "%; "
+            f"tau^2 = {shown_number(fixed.tau2)} (DerSimonian and Laird).",
             *self.more_facts,
         ]
-        letters = Both.letters(self.forest(level=level))
-        table_of_both = Table(head, rows, align="<......")
+        letters = ShownBothWays.letters(self.forest(level=level))
+        table_of_both = ShownTable(head, rows, align="<......")
         return Rendering(self.title, [table_of_both, letters, tuple(facts)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         fixed = self.fixed
-        rows = [row for one in self.pooled for row in table_rows(one)]
+        rows = [row for one in self.pooled for row in fitted_table_rows(one)]
         return {
             **super().to_dict(),
             "table": rows,
@@ -394,7 +406,7 @@ class PooledResult(ComparedResult):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class MetaResult(PooledResult, TableResult):
+class MetaResult(PooledResult, TableJobResult):
     """A pooled coefficient that every party fitted to its own rows.
 
     Attributes:
@@ -443,7 +455,7 @@ def meta(
     minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> MetaResult:
     """Return a meta-analysis of one coefficient, which every party fits at home.
 
@@ -463,7 +475,7 @@ def meta(
         rules: what every party keeps to; those of the schema about row counts hold in
             any case.
         compare: whether to pool without masks as well, as only a simulation can.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
     return run_on_frames(
         lambda agreed: MetaJob.of(
@@ -477,7 +489,7 @@ def meta(
         ),
         data,
         MetaResult,
-        inferred=lambda frames: inferred_schema(
+        inferred=lambda frames: inferred_fit_schema(
             formula, (), frames, minimum_rows, derived=options.get("derived")
         ),
         schema=schema,
@@ -487,16 +499,16 @@ def meta(
     )
 
 
-def _inferred(own: Mapping[str, Study]) -> Ranges:
+def _inferred_meta_ranges(own: Mapping[str, MetaStudy]) -> MetaRanges:
     """Return ranges that all parties' fits are within, as only a simulation can."""
     found = []
     for party, study in own.items():
-        with naming_party(party):
+        with naming_party_in_error(party):
             found.append(study.estimate)
     effects, errors = zip(*found, strict=True)
     room = max(errors)
     least = min((one for one in errors if one > 0.0), default=0.0)
-    return Ranges((min(effects) - room, max(effects) + room), (least / 2, 2 * room))
+    return MetaRanges((min(effects) - room, max(effects) + room), (least / 2, 2 * room))
 
 
 def meta_analysis(
@@ -506,7 +518,7 @@ def meta_analysis(
     errors: Sequence[float],
     few_digits: bool = False,
     compare: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> PooledResult:
     """Return the pooled estimate of what every party found by itself.
 
@@ -517,16 +529,16 @@ def meta_analysis(
         few_digits: whether numbers of fewer than 9 digits are allowed: whoever tries
             all of them can then find every study that is in a sum.
         compare: whether to pool without masks as well, as only a simulation can.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
     (low, high), (least, most) = effects, errors
-    ranges = Ranges((float(low), float(high)), (float(least), float(most)))
+    ranges = MetaRanges((float(low), float(high)), (float(least), float(most)))
     own = {
-        party: _checked(ranges, party, study, few_digits=few_digits)
+        party: _check_meta_estimate(ranges, party, study, few_digits=few_digits)
         for party, study in parties_data_by_name(estimates).items()
     }
     recipe = MetaRecipe(ranges, "meta-analysis of estimates", of_rows=False)
-    terms = Terms.of(list(own), counts=recipe.counts, options=options)
+    terms = SumTerms.of(list(own), counts=recipe.counts, options=options)
     if terms.honest < LEAST_HONEST:
         raise InvalidInputError(
             f"fewer than {LEAST_HONEST} studies of honest parties can be solved for "
@@ -534,10 +546,10 @@ def meta_analysis(
             "take part, or fewer may be curious",
             code="too-few-studies",
         )
-    released = run_job(
+    released = run_sum_job(
         recipe,
         {
-            party: Contribution(partial(recipe.vector, study), (np.array(study),))
+            party: SumContribution(partial(recipe.vector, study), (np.array(study),))
             for party, study in own.items()
         },
         terms,
@@ -561,8 +573,8 @@ def meta_analysis(
     )
 
 
-def _checked(
-    ranges: Ranges, party: str, given: Any, *, few_digits: bool
+def _check_meta_estimate(
+    ranges: MetaRanges, party: str, given: Any, *, few_digits: bool
 ) -> tuple[float, float]:
     """Return a party's two numbers; refuse what does not fit, for its own eyes."""
     try:
@@ -576,7 +588,7 @@ def _checked(
         raise InvalidInputError(
             f"{party}: both numbers must be finite", code="not-finite"
         )
-    with naming_party(party):
+    with naming_party_in_error(party):
         ranges.check(party, estimate, error)
     for what, one in (("estimate", estimate), ("standard error", error)):
         # Trailing zeros are no digits.

@@ -19,37 +19,42 @@ from flint import fmpq_mat
 
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitted import Fitted, table_cells, table_rows
-from veilsum.fits.formula_job import FormulaJob, FormulaRows, OnFormula, inferred_schema
-from veilsum.locale import limit
-from veilsum.models.families import Gaussian
+from veilsum.fits.fitted import Fitted, fitted_table_cells, fitted_table_rows
+from veilsum.fits.formula_job import (
+    FormulaJob,
+    FormulaRows,
+    FormulaRowsJob,
+    inferred_fit_schema,
+)
+from veilsum.locale import limit_phrase
+from veilsum.models.families import GaussianFamily
 from veilsum.models.mixed import (
     MOST_RANDOM,
     THETA_BITS,
-    At,
     Method,
     MixedFit,
     MixedModel,
-    Mixing,
+    MixedModelCounting,
+    MixedModelRequest,
 )
 from veilsum.models.theta_search import ThetaSearch, ThetaState
 from veilsum.models.weights import note_row_weights
 from veilsum.numbers.arrays import Vector, listed_names
-from veilsum.numbers.layout import Layout, number as scalar
+from veilsum.numbers.layout import NumberLayout, layout_number as scalar
 from veilsum.numbers.units import BITS, Integers
 from veilsum.reading import Names, Text, Whole
-from veilsum.showing import Rendering, Table, number
+from veilsum.showing import Rendering, ShownTable, shown_number
 from veilsum.sums.kinds import Asked, TableKind
 from veilsum.sums.recipes import IterativeRecipe, Sums
 from veilsum.sums.releases import (
     BY_PARTY,
     OfParties,
     PossibleRound,
-    Release,
-    ReleaseLimit,
+    SumRelease,
+    SumReleaseLimit,
 )
 from veilsum.sums.table_job import run_on_frames
-from veilsum.sums.terms import Options
+from veilsum.sums.terms import SumOptions
 from veilsum.sums.wording import PageRoom, quoted_for_release
 from veilsum.tables.rules import MORE_SUMS, Rules
 from veilsum.tables.schema import CheckedTable, Schema
@@ -61,7 +66,7 @@ PARTIES_EACH = 8
 MOST_ROUNDS = 40
 INTERCEPT = "1"
 
-POLES = limit("poles", least=2 * PARTIES_EACH, each=PARTIES_EACH)
+POLES = limit_phrase("poles", least=2 * PARTIES_EACH, each=PARTIES_EACH)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +85,15 @@ class MixedRecipe(IterativeRecipe[ThetaState]):
 
     model: MixedModel
     what: str
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
 
     @property
     def search(self) -> ThetaSearch:
         return ThetaSearch(self.model)
 
     @cached_property
-    def layout(self) -> Layout:
-        return self.model.mixing.layout + Layout((scalar("left_out"),))
+    def layout(self) -> NumberLayout:
+        return self.model.mixing.layout + NumberLayout((scalar("left_out"),))
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
         return {"rows": self.layout.unpack(sums[-1])["rows"]}
@@ -129,13 +134,13 @@ class MixedRecipe(IterativeRecipe[ThetaState]):
         spread = found.random_covariance[np.tril_indices(len(found.random))]
         return np.concatenate([found.coefficients, [found.residual_variance], spread])
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         """Return what the next sum shows, and the theta that it is about."""
         tried = self.state(sums).tried
         theta = tuple(one / 2.0**THETA_BITS for one in tried.theta)
         where = f"theta = {', '.join(f'{one:.6g}' for one in theta)}"
         point = *theta, float(tried.bits)
-        return Release.from_layout(self.what, self.layout, point, where)
+        return SumRelease.from_layout(self.what, self.layout, point, where)
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
@@ -146,7 +151,7 @@ class MixedRecipe(IterativeRecipe[ThetaState]):
 class OwnProducts(FormulaRows):
     """One party's rows, and the exact products of their columns."""
 
-    mixing: Mixing
+    mixing: MixedModelCounting
 
     @cached_property
     def moments(self) -> fmpq_mat:
@@ -154,7 +159,7 @@ class OwnProducts(FormulaRows):
 
 
 @dataclass(frozen=True)
-class MixedJob(OnFormula[OwnProducts]):
+class MixedJob(FormulaRowsJob[OwnProducts]):
     """A mixed model given by a formula over an agreed schema.
 
     Attributes:
@@ -179,7 +184,7 @@ class MixedJob(OnFormula[OwnProducts]):
         bits: int = BITS,
     ) -> MixedJob:
         """Return the job; refuse what the formula does not have."""
-        base = FormulaJob.of(formula, schema, Gaussian(), bits=bits)
+        base = FormulaJob.of(formula, schema, GaussianFamily(), bits=bits)
         if method not in get_args(Method):
             raise InvalidInputError(
                 f"method must be reml or ml, found {method!r}: reml for variances, ml "
@@ -221,7 +226,7 @@ class MixedJob(OnFormula[OwnProducts]):
             for place, name in enumerate(model.names)
         )
         places = tuple(k for k, name in enumerate(names) if name in self.random)
-        mixing = Mixing(model.measures, model.intercept, places)
+        mixing = MixedModelCounting(model.measures, model.intercept, places)
         mixing.check(model.names)
         return MixedModel(mixing, model.names, self.method)
 
@@ -238,13 +243,13 @@ class MixedJob(OnFormula[OwnProducts]):
         more = {"random": list(self.random), "method": self.method}
         return {**self.base.agreed, "mixed": more}
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> MixedRecipe:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> MixedRecipe:
         return MixedRecipe(self.model, self.words, limit)
 
     def bring(self, table: CheckedTable) -> OwnProducts:
         return OwnProducts(table, self.base.rows(table), self.model.mixing)
 
-    def answer(self, own: OwnProducts, request: At) -> Integers:
+    def answer(self, own: OwnProducts, request: MixedModelRequest) -> Integers:
         """Return what one party gives at a theta; all rows have the same weight."""
         if (noted := note_row_weights("the sums")) is not None:
             noted.add(np.ones(own.rows.n_rows))
@@ -286,16 +291,16 @@ class MixedResult(Fitted[MixedFit]):
         """Return the same, to be seen."""
         fit = self.fit
         head = ["", "coef", "std err", "z", "P>|z|", "low", "high"]
-        rows = table_cells(fit, level)
+        rows = fitted_table_cells(fit, level)
         restricted = "Restricted log" if fit.method == "reml" else "Log"
         facts = [
             f"{fit.n_rows} rows of {fit.n_parties} parties, {fit.rounds} sums of "
             f"{self.recipe.size} numbers.",
-            f"{restricted}-likelihood {number(fit.log_likelihood, 8)}, AIC "
-            f"{number(fit.aic, 7)}, BIC {number(fit.bic, 7)}.",
+            f"{restricted}-likelihood {shown_number(fit.log_likelihood, 8)}, AIC "
+            f"{shown_number(fit.aic, 7)}, BIC {shown_number(fit.bic, 7)}.",
         ]
         if fit.icc is not None and fit.random == (fit.names[0],):
-            facts.append(f"Intraclass correlation {number(fit.icc)}.")
+            facts.append(f"Intraclass correlation {shown_number(fit.icc)}.")
         facts.append(
             "z and its interval are of the normal law: no degrees of freedom are "
             "claimed."
@@ -308,8 +313,8 @@ class MixedResult(Fitted[MixedFit]):
         return Rendering(
             title,
             [
-                Table(head, rows, "Fixed effects", "<......"),
-                Table.of(self.variances(), "Random effects of parties"),
+                ShownTable(head, rows, "Fixed effects", "<......"),
+                ShownTable.of(self.variances(), "Random effects of parties"),
                 tuple(facts),
             ],
         )
@@ -319,7 +324,7 @@ class MixedResult(Fitted[MixedFit]):
         fit = self.fit
         return {
             **super().to_dict(),
-            "table": table_rows(fit),
+            "table": fitted_table_rows(fit),
             "variances": self.variances(),
             "random_covariance": fit.random_covariance.tolist(),
             "method": fit.method,
@@ -345,7 +350,7 @@ def mixed(
     minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> MixedResult:
     """Return a linear mixed model with an intercept, and slopes, that differ by party.
 
@@ -365,7 +370,7 @@ def mixed(
         rules: what every party keeps to; those of the schema about row counts hold in
             any case.
         compare: whether to fit without masks as well, as only a simulation can.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
     return run_on_frames(
         lambda agreed: MixedJob.of(
@@ -373,7 +378,7 @@ def mixed(
         ),
         data,
         MixedResult,
-        inferred=lambda frames: inferred_schema(
+        inferred=lambda frames: inferred_fit_schema(
             formula, (), frames, minimum_rows, derived=options.get("derived")
         ),
         schema=schema,

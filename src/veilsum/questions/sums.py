@@ -13,41 +13,41 @@ from typing import Any, ClassVar, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.drivers.driver import Released
-from veilsum.errors import InvalidInputError, RangeError, naming_party
+from veilsum.drivers.driver import DriverOutput
+from veilsum.errors import InvalidInputError, RangeError, naming_party_in_error
 from veilsum.graphs.topology import Topology
-from veilsum.locale import limit
+from veilsum.locale import limit_phrase
 from veilsum.masks.fixed_point import as_python_integers
-from veilsum.masks.laws import checked_largest
+from veilsum.masks.laws import check_largest_masked_value
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
-from veilsum.numbers.layout import Layout, vector
+from veilsum.numbers.layout import NumberLayout, layout_vector
 from veilsum.numbers.units import (
     FLOAT_BITS,
-    Measure,
-    decimal_unit,
-    power_unit,
+    UnitMeasure,
+    decimal_unit_of_numbers,
+    numeric_unit_of,
+    power_of_two_unit,
     runs_of_equal_objects,
-    unit_of,
 )
 from veilsum.showing import (
     MOST_IN_LINE,
     MOST_ROWS,
     Rendering,
-    Table,
-    counted,
-    figure_text,
+    ShownTable,
+    counted_words,
     numbers_in_line,
+    shown_figure_text,
 )
-from veilsum.sums.recipes import Contribution, OneRound
-from veilsum.sums.releases import BY_PARTY, ReleaseLimit
-from veilsum.sums.running import JobResult, run_job
+from veilsum.sums.recipes import OneRoundRecipe, SumContribution
+from veilsum.sums.releases import BY_PARTY, SumReleaseLimit
+from veilsum.sums.running import SumJobResult, run_sum_job
 from veilsum.sums.table_job import is_simulated_sum
-from veilsum.sums.terms import Options, Terms, parties_data_by_name
+from veilsum.sums.terms import SumOptions, SumTerms, parties_data_by_name
 
 # Stretches of numbers with one measure: the measure, their start and their end.
-Runs = Sequence[tuple[Measure, int, int]]
+Runs = Sequence[tuple[UnitMeasure, int, int]]
 # Each measure, with the places of the numbers that it is for.
-Places = Sequence[tuple[Measure, slice | Array[np.int64]]]
+Places = Sequence[tuple[UnitMeasure, slice | Array[np.int64]]]
 # What counts come to where no range was declared: of a unit whatever float64 has in
 # full, of integers what one word or, if sums are wide, three can sum.
 UNIT_REACH, WORD_REACH, WIDE_REACH = 2**51, 2**63 - 1, 2**191 - 1
@@ -61,24 +61,24 @@ FINEST = Fraction(2) ** -1000
 # What sums are called in a ledger, unless they have a name.
 A_SUM, AN_AVERAGE = "a sum", "an average"
 
-LARGEST = limit("largest")
-RANGE_READ = limit("range_read")
+LARGEST = limit_phrase("largest")
+RANGE_READ = limit_phrase("range_read")
 
 
 @dataclass(frozen=True)
-class OneSum(OneRound):
+class OneSum(OneRoundRecipe):
     """One vector of each party, added up once; the total is the answer."""
 
-    layout: Layout
+    layout: NumberLayout
     what: str
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
 
     wording: ClassVar[tuple[str, str, str]] = BY_PARTY
     left_open: ClassVar[tuple[str, ...]] = (LARGEST,)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SumResult(JobResult):
+class SumResult(SumJobResult):
     """A sum, or an average, over parties.
 
     Attributes:
@@ -98,7 +98,7 @@ class SumResult(JobResult):
         """Return the sum, to be seen."""
         recipe = self.inner[0]
         of = "" if recipe.what in (A_SUM, AN_AVERAGE) else f" ({recipe.what})"
-        many = counted(len(self.released.members), "party")
+        many = counted_words(len(self.released.members), "party")
         title = f"{'Average' if self.averaged else 'Sum'} over {many}{of}"
         if self.value.size <= MOST_IN_LINE and self.value.ndim < 2:
             title = f"{title}: {numbers_in_line(self.value.ravel().tolist())}"
@@ -106,10 +106,10 @@ class SumResult(JobResult):
         else:
             places = [*np.ndindex(self.value.shape)][:MOST_ROWS]
             rows = [
-                (", ".join(map(str, at)), figure_text(self.value[at].item()))
+                (", ".join(map(str, at)), shown_figure_text(self.value[at].item()))
                 for at in places
             ]
-            shown = Rendering(title, [Table(("place", "value"), rows, align="<>")])
+            shown = Rendering(title, [ShownTable(("place", "value"), rows, align="<>")])
             if (more := self.value.size - len(rows)) > 0:
                 shown = shown.also(f"{more:,} more are in .value.")
         if any(self.rounded.values()):
@@ -135,7 +135,7 @@ def sum(
     unit: str | float | Fraction | None = None,
     wide: bool = False,
     what: str = A_SUM,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> SumResult:
     """Return the sum of the parties' vectors; nobody sees another party's.
 
@@ -149,14 +149,14 @@ def sum(
             parties a power of two that leaves 40 bits of `largest`.
         wide: whether sums may be beyond 64 bits.
         what: the name of what is summed, for the ledger.
-        options: how to sum; see `Options`. `largest` is the range of one value.
+        options: how to sum; see `SumOptions`. `largest` is the range of one value.
 
     >>> sum({"a": [1, 2], "b": [3, 4], "c": [5, 6], "d": [0, 0]}, seed=1).value.tolist()
     [9, 12]
     >>> sum({"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.1}, unit=0.1).value.item()
     0.7
     """
-    job = _Job.of(
+    job = _SumQuestionJob.of(
         parties_data_by_name(data), unit=unit, wide=wide, what=what, options=options
     )
     totals = job.released.sums[0].reshape(job.shape)
@@ -172,7 +172,7 @@ def mean(
     *,
     unit: str | float | Fraction | None = None,
     what: str = AN_AVERAGE,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> SumResult:
     """Return the average of the parties' vectors, each party counting once.
 
@@ -180,12 +180,12 @@ def mean(
         data: one vector, or array of any shape, from each party.
         unit: what is counted, as for `sum`.
         what: the name of what is averaged, for the ledger.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
 
     >>> mean({"a": 1.0, "b": 3.0, "c": 5.0, "d": 7.0}, seed=1).value.tolist()
     4.0
     """
-    job = _Job.of(
+    job = _SumQuestionJob.of(
         parties_data_by_name(data), unit=unit, wide=False, what=what, options=options
     )
     n, counts = len(job.released.members), job.recipe.counts
@@ -195,12 +195,12 @@ def mean(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Job:
+class _SumQuestionJob:
     """A sum that was carried out."""
 
-    terms: Terms
+    terms: SumTerms
     recipe: OneSum
-    released: Released
+    released: DriverOutput
     shape: tuple[int, ...]
     whole: bool
     rounded: Mapping[str, int]
@@ -214,39 +214,49 @@ class _Job:
         unit: str | float | Fraction | None,
         wide: bool,
         what: str,
-        options: Options,
-    ) -> _Job:
-        arrays = {party: _array(party, values) for party, values in data.items()}
-        shape = _shape(arrays)
-        given = None if unit is None else unit_of(unit)
-        whole = given in (None, 1) and all(map(_is_whole, arrays.values()))
+        options: SumOptions,
+    ) -> _SumQuestionJob:
+        arrays = {
+            party: _array_of_summed_values(party, values)
+            for party, values in data.items()
+        }
+        shape = _shape_of_summed_arrays(arrays)
+        given = None if unit is None else numeric_unit_of(unit)
+        whole = given in (None, 1) and all(map(_summed_array_is_whole, arrays.values()))
         kind = None if whole else np.float64
         flat = {party: np.asarray(a.ravel(), kind) for party, a in arrays.items()}
         graph = options.get("topology")
         n = graph.n_parties if isinstance(graph, Topology) else len(arrays)
         most = (WIDE_REACH if wide else WORD_REACH if whole else UNIT_REACH * n) // n
-        measures = _measures(flat, Fraction(1) if whole else given, most, options)
+        measures = _measures_of_summed_values(
+            flat, Fraction(1) if whole else given, most, options
+        )
         runs = runs_of_equal_objects(measures)
-        places = _places(runs)
+        places = _places_of_sum_measures(runs)
         reach = n * max((measure.reach for measure, _, _ in runs), default=0)
         alike = (repeat(one.unit, stop - start) for one, start, stop in runs)
         units = tuple(chain.from_iterable(alike))
-        layout = Layout((vector("sum", units, reach.bit_length() + 1),))
-        others = Options(**{k: v for k, v in options.items() if k != "largest"})  # type: ignore[typeddict-item]
-        terms = Terms.of(list(arrays), counts=layout.counts, options=others)
+        layout = NumberLayout((layout_vector("sum", units, reach.bit_length() + 1),))
+        others = SumOptions(**{k: v for k, v in options.items() if k != "largest"})  # type: ignore[typeddict-item]
+        terms = SumTerms.of(list(arrays), counts=layout.counts, options=others)
         recipe = OneSum(layout, what)
         held = {
-            party: _contribution(own, _counted(party, own, places))
+            party: _contribution_to_sum_question(
+                own, _count_summed_values(party, own, places)
+            )
             for party, own in flat.items()
         }
         agreed = {"what": what, "shape": list(shape), "whole": whole}
         return cls(
             terms=terms,
             recipe=recipe,
-            released=run_job(recipe, held, terms, agreed=agreed),
+            released=run_sum_job(recipe, held, terms, agreed=agreed),
             shape=shape,
             whole=whole,
-            rounded={party: _n_rounded(own, places) for party, own in flat.items()},
+            rounded={
+                party: _n_rounded_summed_values(own, places)
+                for party, own in flat.items()
+            },
             read_off=given is None and not whole and is_simulated_sum(options),
         )
 
@@ -262,22 +272,22 @@ class _Job:
         )
 
 
-def _array(party: str, values: ArrayLike) -> Array[Any]:
+def _array_of_summed_values(party: str, values: ArrayLike) -> Array[Any]:
     array = np.asarray(values)
     if array.dtype == bool:
         array = array.astype(np.int64)
-    if _is_whole(array):
+    if _summed_array_is_whole(array):
         return array
     return as_floats(values, what=f"the vector of {party!r}")
 
 
-def _is_whole(array: Array[Any]) -> bool:
+def _summed_array_is_whole(array: Array[Any]) -> bool:
     if array.dtype == object:
         return all(isinstance(one, int) for one in array.ravel())
     return array.dtype.kind in "iu"
 
 
-def _shape(arrays: Mapping[str, Array[Any]]) -> tuple[int, ...]:
+def _shape_of_summed_arrays(arrays: Mapping[str, Array[Any]]) -> tuple[int, ...]:
     shapes = {array.shape for array in arrays.values()}
     if not shapes:
         raise InvalidInputError("a sum needs parties, found no data", code="no-data")
@@ -290,25 +300,30 @@ def _shape(arrays: Mapping[str, Array[Any]]) -> tuple[int, ...]:
     return shapes.pop()
 
 
-def _contribution(given: Array[Any], counted: Array[Any]) -> Contribution:
+def _contribution_to_sum_question(
+    given: Array[Any], counted: Array[Any]
+) -> SumContribution:
     if given.dtype == object:  # as bytes that a ledger can take the fingerprint of
         text = ",".join(map(str, given.tolist()))
         given = np.frombuffer(text.encode(), dtype=np.uint8)
-    return Contribution(lambda _: counted, (given,))
+    return SumContribution(lambda _: counted, (given,))
 
 
 # Units and ranges
 
 
-def _measures(
-    flat: Mapping[str, Array[Any]], unit: Fraction | None, most: int, options: Options
-) -> list[Measure]:
+def _measures_of_summed_values(
+    flat: Mapping[str, Array[Any]],
+    unit: Fraction | None,
+    most: int,
+    options: SumOptions,
+) -> list[UnitMeasure]:
     """Return how each number is counted: by agreement, or as a simulation finds it.
 
     `most` is how far counts go where no range was declared.
     """
     largest, size = options.get("largest"), flat[min(flat)].size
-    limit = None if largest is None else Fraction(checked_largest(largest))
+    limit = None if largest is None else Fraction(check_largest_masked_value(largest))
     if unit is None and not is_simulated_sum(options):
         if limit is None:
             raise InvalidInputError(
@@ -317,39 +332,43 @@ def _measures(
                 "kept",
                 code="unit-missing",
             )
-        unit = power_unit(2 * limit)
+        unit = power_of_two_unit(2 * limit)
     if unit is not None and limit is None:
-        return [Measure(unit, -most, most)] * size
+        return [UnitMeasure(unit, -most, most)] * size
     if unit is not None and limit is not None:
-        return [Measure.of(-limit, limit, unit)] * size
+        return [UnitMeasure.of(-limit, limit, unit)] * size
     columns = np.stack([*flat.values()], axis=1)
-    units = _inferred(columns, cast("float | None", options.get("sigma")))
+    units = _inferred_sum_units(columns, cast("float | None", options.get("sigma")))
     ends = [limit] * size if limit else np.abs(columns).max(axis=1).tolist()
     widest: dict[Fraction, Fraction | float] = {}
     for end, each in zip(ends, units, strict=True):
         widest[each] = max(widest.get(each, 0.0), end)
     # One object for each unit: `runs_of` goes by identity.
     made = {
-        each: Measure.of(-Fraction(end), Fraction(end), each)
+        each: UnitMeasure.of(-Fraction(end), Fraction(end), each)
         for each, end in widest.items()
     }
     return [made[each] for each in units]
 
 
-def _inferred(columns: FloatArray, sigma: float | None) -> list[Fraction]:
+def _inferred_sum_units(columns: FloatArray, sigma: float | None) -> list[Fraction]:
     """Return what all parties' values are whole numbers of, as only one computer can.
 
     Decimals if they have a few; else float64 itself has whole numbers of powers of two.
     """
-    common = decimal_unit(columns)
+    common = decimal_unit_of_numbers(columns)
     if common is not None:
         return [common] * len(columns)
     # The lattice has no finer steps for such masks.
-    least = Fraction(0) if sigma is None else power_unit(Fraction(sigma), FINEST_BITS)
+    least = (
+        Fraction(0)
+        if sigma is None
+        else power_of_two_unit(Fraction(sigma), FINEST_BITS)
+    )
     kinds = zip(
-        _decimals(columns).tolist(),
-        _lowest_bits(columns).tolist(),
-        _highest_bits(columns).tolist(),
+        _decimals_of_summed_values(columns).tolist(),
+        _lowest_bits_of_summed_values(columns).tolist(),
+        _highest_bits_of_summed_values(columns).tolist(),
         strict=True,
     )
     known: dict[tuple[int, int, int], Fraction] = {}
@@ -366,7 +385,7 @@ def _inferred(columns: FloatArray, sigma: float | None) -> list[Fraction]:
     return found
 
 
-def _decimals(rows: FloatArray) -> Array[np.int64]:
+def _decimals_of_summed_values(rows: FloatArray) -> Array[np.int64]:
     """Return how many decimals all values of a row have; -1 if many."""
     found = np.full(len(rows), -1)
     left = np.arange(len(rows))
@@ -381,7 +400,7 @@ def _decimals(rows: FloatArray) -> Array[np.int64]:
     return found
 
 
-def _lowest_bits(rows: FloatArray) -> Array[np.int64]:
+def _lowest_bits_of_summed_values(rows: FloatArray) -> Array[np.int64]:
     """Return the largest e for each row of which all values are multiples of 2^e."""
     fractions, exponents = np.frexp(rows)
     digits = np.ldexp(fractions, 53).astype(np.int64)
@@ -390,15 +409,15 @@ def _lowest_bits(rows: FloatArray) -> Array[np.int64]:
     return np.asarray(ends.min(axis=1, initial=HIGHEST))
 
 
-def _highest_bits(rows: FloatArray) -> Array[np.int64]:
+def _highest_bits_of_summed_values(rows: FloatArray) -> Array[np.int64]:
     """Return the least e for each row with no value beyond 2^e; 0 if all are 0."""
     fractions, exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))
     powers = exponents.astype(np.int64) - (fractions == 0.5)
     return np.where(fractions == 0.0, 0, powers)
 
 
-def _places(runs: Runs) -> Places:
-    parts: dict[int, list[tuple[Measure, int, int]]] = {}
+def _places_of_sum_measures(runs: Runs) -> Places:
+    parts: dict[int, list[tuple[UnitMeasure, int, int]]] = {}
     for run in runs:
         parts.setdefault(id(run[0]), []).append(run)
     return [
@@ -412,7 +431,7 @@ def _places(runs: Runs) -> Places:
     ]
 
 
-def _counted(party: str, values: Array[Any], places: Places) -> Array[Any]:
+def _count_summed_values(party: str, values: Array[Any], places: Places) -> Array[Any]:
     """Return one party's values as whole numbers, each of its measure."""
     if values.dtype != np.float64:
         most = min((measure.most for measure, _ in places), default=0)
@@ -428,13 +447,13 @@ def _counted(party: str, values: Array[Any], places: Places) -> Array[Any]:
         return values
     found = np.empty(values.size, dtype=object)
     for measure, where in places:
-        with naming_party(party):
+        with naming_party_in_error(party):
             counts = measure.counts(values[where])
         found[where] = as_python_integers(counts)
     return found
 
 
-def _n_rounded(values: Array[Any], places: Places) -> int:
+def _n_rounded_summed_values(values: Array[Any], places: Places) -> int:
     if values.dtype != np.float64:
         return 0
     return builtins.sum(measure.n_broken(values[where]) for measure, where in places)

@@ -24,29 +24,44 @@ from numpy.typing import ArrayLike
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.disclosure.merging import Blocks, MergeAxis, Merging
 from veilsum.errors import InvalidInputError
-from veilsum.fits.formula_job import inferred_schema
+from veilsum.fits.formula_job import inferred_fit_schema
 from veilsum.models import survival as models
-from veilsum.models.survival import ConfType, Ends, LogRank, SurvivalCurve, TimeGrid
+from veilsum.models.survival import (
+    ConfType,
+    LogRank,
+    SurvivalCurve,
+    SurvivalEnds,
+    SurvivalTimeGrid,
+)
 from veilsum.models.tallies import MOST_CELLS
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers
-from veilsum.showing import Block, Rendering, Table
+from veilsum.showing import Block, Rendering, ShownTable
 from veilsum.sums.kinds import Asked, TableKind
-from veilsum.sums.presence import Group, Look, merged_lines, merged_names
+from veilsum.sums.presence import (
+    Look,
+    PresenceGroup,
+    presence_merged_lines,
+    presence_merged_names,
+)
 from veilsum.sums.recipes import EndsRecipe
-from veilsum.sums.releases import ReleaseLimit
+from veilsum.sums.releases import SumReleaseLimit
 from veilsum.sums.running import finite_or_none
-from veilsum.sums.table_job import SchemaJob, TableResult, run_on_frames
-from veilsum.sums.terms import Options
+from veilsum.sums.table_job import SchemaTableJob, TableJobResult, run_on_frames
+from veilsum.sums.terms import SumOptions
 from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
-from veilsum.tables.asked import Question
-from veilsum.tables.formula.reader import read_surv
+from veilsum.tables.asked import TableQuestion
+from veilsum.tables.formula.reader import read_surv_formula
 from veilsum.tables.formula.syntax import SurvivalFormula
 from veilsum.tables.frames import Frame, load_pandas
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.rules import Rules, TableRulesAtHome
 from veilsum.tables.schema import CheckedTable, Schema
-from veilsum.tables.survival import group_column, survival_columns, survival_events_of
+from veilsum.tables.survival import (
+    group_column_of_formula,
+    survival_columns,
+    survival_events_of,
+)
 
 # What all rows are called where nothing divides them.
 ALL_ROWS = "all rows"
@@ -59,7 +74,7 @@ HEADS = (
 
 
 @dataclass(frozen=True)
-class Tallied:
+class SurvivalTally:
     """Places in which a party has counted its rows before.
 
     Attributes:
@@ -88,20 +103,20 @@ class SurvivalRecipe(EndsRecipe):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ended(Secret):
+class SurvivalRowEnds(Secret):
     """How many of one party's rows ended in each group and interval.
 
     Attributes:
         n_events: rows with the event, be they later than all times.
     """
 
-    ends: Ends
+    ends: SurvivalEnds
     n_events: int
     table: CheckedTable
 
 
 @dataclass(frozen=True)
-class SurvivalJob(SchemaJob[Ended]):
+class SurvivalJob(SchemaTableJob[SurvivalRowEnds]):
     """Survival in tables with an agreed schema.
 
     Attributes:
@@ -118,7 +133,7 @@ class SurvivalJob(SchemaJob[Ended]):
     text: str
     formula: SurvivalFormula
     group: str | None
-    grid: TimeGrid
+    grid: SurvivalTimeGrid
     used: Schema
 
     @classmethod
@@ -129,8 +144,8 @@ class SurvivalJob(SchemaJob[Ended]):
             InvalidInputError: the formula does not fit the schema, or the times are not
                 within the agreed range.
         """
-        columns, grid = survival_columns(formula, schema), TimeGrid.of(times)
-        group = group_column(columns, schema)
+        columns, grid = survival_columns(formula, schema), SurvivalTimeGrid.of(times)
+        group = group_column_of_formula(columns, schema)
         most = schema.column(columns.time).maximum
         if most is not None and grid.times[-1] > most:
             raise InvalidInputError(
@@ -165,7 +180,7 @@ class SurvivalJob(SchemaJob[Ended]):
         return {} if self.group is None else {self.group: len(self.labels)}
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         """Levels, events and intervals that few parties might hold, and their cells.
 
         Intervals merge, and levels, but not events with other ends of rows.
@@ -177,15 +192,17 @@ class SurvivalJob(SchemaJob[Ended]):
         intervals = MergeAxis(time, self.grid.places, ordered=True, unreachable=later)
         if self.group is None:
             return (
-                Tallied(f"values of {event}", (ends,), "events"),
-                Tallied(f"intervals of {time}", (intervals,), "cells"),
+                SurvivalTally(f"values of {event}", (ends,), "events"),
+                SurvivalTally(f"intervals of {time}", (intervals,), "cells"),
             )
         levels = MergeAxis(self.group, self.labels)
         return (
-            Tallied(f"levels of {self.group}", (levels,), "levels"),
-            Tallied(f"values of {event}", (ends,), "events"),
-            Tallied(f"cells of {event} x {self.group}", (ends, levels), "ends"),
-            Tallied(f"cells of {self.group} x {time}", (levels, intervals), "cells"),
+            SurvivalTally(f"levels of {self.group}", (levels,), "levels"),
+            SurvivalTally(f"values of {event}", (ends,), "events"),
+            SurvivalTally(f"cells of {event} x {self.group}", (ends, levels), "ends"),
+            SurvivalTally(
+                f"cells of {self.group} x {time}", (levels, intervals), "cells"
+            ),
         )
 
     def targets(self, merging: Merging) -> Array[Any]:
@@ -221,14 +238,14 @@ class SurvivalJob(SchemaJob[Ended]):
         return {"schema": self.schema.to_table(), "survival": self.words}
 
     @property
-    def question(self) -> Question:
+    def question(self) -> TableQuestion:
         times = tuple(self.grid.times.tolist())
-        return Question(schema=self.asked_about, survival=self.text, times=times)
+        return TableQuestion(schema=self.asked_about, survival=self.text, times=times)
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> SurvivalRecipe:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> SurvivalRecipe:
         return SurvivalRecipe(self.words, len(self.labels), self.grid.size, limit)
 
-    def bring(self, table: CheckedTable) -> Ended:
+    def bring(self, table: CheckedTable) -> SurvivalRowEnds:
         """Return where a table's rows end: all that is ever asked of it."""
         times = table.numbers(self.formula.time)
         events = survival_events_of(table, self.formula.event)
@@ -238,12 +255,12 @@ class SurvivalJob(SchemaJob[Ended]):
             None if self.group is None else table.look(self.group),
             len(self.labels),
         )
-        return Ended(ends, int(np.count_nonzero(events)), table)
+        return SurvivalRowEnds(ends, int(np.count_nonzero(events)), table)
 
-    def n_rows(self, own: Ended) -> int:
+    def n_rows(self, own: SurvivalRowEnds) -> int:
         return int(own.ends.cells.sum())
 
-    def check_at_home(self, home: AtHome, own: Ended) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: SurvivalRowEnds) -> None:
         """Refuse a table that is in one of several groups.
 
         Small cells merge after the first sum. Where that is switched off, by
@@ -263,7 +280,7 @@ class SurvivalJob(SchemaJob[Ended]):
             (*_, cells) = self.groups
             home.bins(cells.name, self.look(own, "cells"), cells.places)
 
-    def look(self, own: Ended, at: str) -> Array[Any]:
+    def look(self, own: SurvivalRowEnds, at: str) -> Array[Any]:
         """Return counts of rows, by what they are called in `groups`."""
         match at:
             case "levels":
@@ -275,11 +292,11 @@ class SurvivalJob(SchemaJob[Ended]):
             case _:
                 return own.ends.cells.ravel()
 
-    def answer(self, own: Ended, request: str) -> Integers:
+    def answer(self, own: SurvivalRowEnds, request: str) -> Integers:
         ends = own.ends.events, own.ends.censored, own.ends.later
         return self.recipe().pack(*ends, left_out=own.table.n_dropped)
 
-    def contributions(self, own: Ended, request: str) -> FloatArray:
+    def contributions(self, own: SurvivalRowEnds, request: str) -> FloatArray:
         """Return the one cell of each row, in the order of the sum."""
         del request
         table = own.table
@@ -295,11 +312,11 @@ class SurvivalJob(SchemaJob[Ended]):
         found[np.arange(len(places)), at] = 1.0
         return found
 
-    def pooled(self, own: Mapping[str, Ended]) -> dict[str, Vector]:
+    def pooled(self, own: Mapping[str, SurvivalRowEnds]) -> dict[str, Vector]:
         """Return the curves that one owner of all rows would find, at agreed times."""
         tables = [one.table for one in own.values()]
         times = np.concatenate([one.numbers(self.formula.time) for one in tables])
-        every = replace(self, grid=TimeGrid.of(np.unique(times)))
+        every = replace(self, grid=SurvivalTimeGrid.of(np.unique(times)))
         total = reduce(add, [every.bring(one).ends for one in tables])
         places = np.searchsorted(every.grid.times, self.grid.times, side="right")
         curves = every.curves(total, every.grid.times, self.labels)
@@ -308,7 +325,7 @@ class SurvivalJob(SchemaJob[Ended]):
         }
 
     def curves(
-        self, ends: Ends, times: Vector, labels: Sequence[str]
+        self, ends: SurvivalEnds, times: Vector, labels: Sequence[str]
     ) -> dict[str, SurvivalCurve]:
         """Return the curve of each group that has any rows."""
         parts = zip(
@@ -319,7 +336,7 @@ class SurvivalJob(SchemaJob[Ended]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SurvivalResult(TableResult):
+class SurvivalResult(TableJobResult):
     """Survival by group, from one table of counts.
 
     Attributes:
@@ -354,16 +371,16 @@ class SurvivalResult(TableResult):
     @property
     def merged(self) -> dict[str, list[list[str]]]:
         """By column, the intervals and levels that were counted together."""
-        return merged_names(self.job.groups, self.merging)
+        return presence_merged_names(self.job.groups, self.merging)
 
     @cached_property
-    def ends(self) -> Ends:
+    def ends(self) -> SurvivalEnds:
         """How many rows of all parties ended where."""
         recipe, sums = self.inner
         levels, intervals = ([block[0] for block in one] for one in self._blocks)
         events, censored, later = recipe.ends(sums)
         cells = np.ix_(levels, intervals[:-1])
-        return Ends(events[cells], censored[cells], later[levels])
+        return SurvivalEnds(events[cells], censored[cells], later[levels])
 
     @cached_property
     def curves(self) -> dict[str, SurvivalCurve]:
@@ -380,7 +397,7 @@ class SurvivalResult(TableResult):
     @cached_property
     def log_rank(self) -> LogRank | None:
         """Whether groups differ; None if fewer than two could have had an event."""
-        return models.log_rank(self.ends)
+        return models.log_rank_test_of_survival(self.ends)
 
     @property
     def count(self) -> int:
@@ -514,12 +531,12 @@ class SurvivalResult(TableResult):
         given: dict[str, Any] = {"conf_type": conf_type, "life_table": life_table}
         lines: list[list[Any]] = []
         for one in self.groups(level, **given):
-            ends = (_time(one[key]) for key in ("median", "low", "high"))
+            ends = (_survival_time_words(one[key]) for key in ("median", "low", "high"))
             lines.append(
                 [one["group"], one["rows"], one["events"], one["later"], *ends]
             )
         heads = (name, "rows", "events", last, "median by", "low", "high")
-        parts: list[Block] = [Table(heads, lines, align="<>>>>>>")]
+        parts: list[Block] = [ShownTable(heads, lines, align="<>>>>>>")]
         rows = self.rows(level, **given)
         for label, other in self._chosen(life_table=not life_table).items():
             lines = []
@@ -527,11 +544,11 @@ class SurvivalResult(TableResult):
             for (_, time, *rest), value in zip(
                 own, other.survival.tolist(), strict=True
             ):
-                heights = map(_part, (*rest[3:], finite_or_none(value)))
-                lines.append([_time(time), *rest[:3], *heights])
+                heights = map(_survival_part_words, (*rest[3:], finite_or_none(value)))
+                lines.append([_survival_time_words(time), *rest[:3], *heights])
             heads = (*HEADS, "K-M" if life_table else "life table")
             of = f"{name} = {label}" if name else ""
-            parts.append(Table(heads, lines, of, ">" * 9))
+            parts.append(ShownTable(heads, lines, of, ">" * 9))
         remarks = self._remarks(level, conf_type)
         return Rendering(self.job.text, [*parts, *remarks])
 
@@ -564,7 +581,7 @@ class SurvivalResult(TableResult):
         empty = [one for one in self.labels if one not in self.curves]
         if empty:
             lines.append(f"No row has {self.job.group} = {listed_names(empty)}.")
-        merged = merged_lines(self.job.groups, self.merging)
+        merged = presence_merged_lines(self.job.groups, self.merging)
         return [*lines, *merged, self.rows_sentence]
 
     def _too_wide(self) -> list[str]:
@@ -575,7 +592,10 @@ class SurvivalResult(TableResult):
                 off = np.abs(one.survival - self.life_tables[label].survival)
                 apart = off > one.standard_error / 2.0
             whose = "" if self.job.group is None else f" ({label})"
-            found += [f"{_time(when)}{whose}" for when in one.times[apart].tolist()]
+            found += [
+                f"{_survival_time_words(when)}{whose}"
+                for when in one.times[apart].tolist()
+            ]
         return found
 
     @property
@@ -612,11 +632,11 @@ class SurvivalResult(TableResult):
         }
 
 
-def _time(value: float | None) -> str | None:
+def _survival_time_words(value: float | None) -> str | None:
     return None if value is None else f"{value:g}"
 
 
-def _part(value: float | None) -> str | None:
+def _survival_part_words(value: float | None) -> str | None:
     return None if value is None else f"{value:.4f}"
 
 
@@ -629,7 +649,7 @@ def survival(
     minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> SurvivalResult:
     """Return Kaplan-Meier curves on agreed times, and the log-rank test.
 
@@ -646,13 +666,15 @@ def survival(
             any case.
         compare: whether to find the pooled rows' own curves as well, as only a
             simulation can.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
     return run_on_frames(
         lambda agreed: SurvivalJob.of(agreed, formula, times),
         data,
         SurvivalResult,
-        inferred=lambda frames: _inferred(formula, times, frames, minimum_rows),
+        inferred=lambda frames: _inferred_survival_schema(
+            formula, times, frames, minimum_rows
+        ),
         schema=schema,
         rules=rules,
         compare=compare,
@@ -660,7 +682,7 @@ def survival(
     )
 
 
-def _inferred(
+def _inferred_survival_schema(
     formula: str,
     times: ArrayLike,
     frames: Mapping[str, Frame],
@@ -671,8 +693,8 @@ def _inferred(
     A study without an event, or without a row that reaches the last time, is none of a
     kind of its own.
     """
-    read, last = read_surv(formula), float(TimeGrid.of(times).times[-1])
-    found = inferred_schema(read.of_time, (read.event,), frames, minimum_rows)
+    read, last = read_surv_formula(formula), float(SurvivalTimeGrid.of(times).times[-1])
+    found = inferred_fit_schema(read.of_time, (read.event,), frames, minimum_rows)
     made = []
     for one in found.columns:
         low, high = one.minimum, one.maximum

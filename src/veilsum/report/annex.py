@@ -17,8 +17,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from veilsum import page as pages
-from veilsum.errors import MissingExtraError, installing, printable
-from veilsum.locale import Line, catalogue, meaning
+from veilsum.errors import MissingExtraError, install_advice, printable
+from veilsum.locale import LocaleLine, catalogue, statistic_meaning
 from veilsum.report.plan_facts import PlanFacts, SumFacts
 from veilsum.report.sentences import (
     report_day,
@@ -44,7 +44,7 @@ WHO = (
 
 
 @dataclass(frozen=True)
-class Lines:
+class AnnexLines:
     """Sentences, one after the other; alarms are marked, items have a dot."""
 
     texts: tuple[str, ...]
@@ -66,7 +66,7 @@ class SentenceTable:
 
 
 @dataclass(frozen=True)
-class Bars:
+class AnnexBars:
     """Chances from a half to one, each with its name; None where none is promised."""
 
     caption: str
@@ -74,7 +74,7 @@ class Bars:
     nothing: str
 
 
-Block: TypeAlias = Lines | SentenceTable | Bars
+Block: TypeAlias = AnnexLines | SentenceTable | AnnexBars
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class PaperPart:
 
 
 @dataclass(frozen=True)
-class Paper:
+class AnnexPaper:
     """A whole paper."""
 
     title: str
@@ -96,7 +96,7 @@ class Paper:
     parts: tuple[PaperPart, ...]
 
 
-def paper_title(name: str, facts: PlanFacts) -> str:
+def annex_paper_title(name: str, facts: PlanFacts) -> str:
     """Return what a paper is called: which paper, and of which plan."""
     own = facts.title or ("" if facts.survey is None else facts.survey.terms.title)
     plan = (
@@ -105,7 +105,7 @@ def paper_title(name: str, facts: PlanFacts) -> str:
     return f"{name}: {plan}"
 
 
-def paper_texts(facts: PlanFacts, part: str, language: str) -> tuple[str, ...]:
+def annex_paper_texts(facts: PlanFacts, part: str, language: str) -> tuple[str, ...]:
     """Return what is said of a plan in one place."""
     return tuple(one.text(facts, language) for one in report_sentences_in(facts, part))
 
@@ -116,7 +116,7 @@ def unprotected_in_paper(facts: PlanFacts, language: str) -> tuple[str, ...]:
     if facts.survey is not None:
         own = {}  # all of it is among the sentences about surveys
     return (
-        *paper_texts(facts, "open", language),
+        *annex_paper_texts(facts, "open", language),
         *(
             f"{report_words(language, 'words')['own']}"
             f"{paper_limit_of_party(one, language)}."
@@ -132,31 +132,37 @@ def who_learns_what(
     filled, names = report_values(facts, language), report_words(language, "who")
     found = {}
     for key in WHO:
-        learns = paper_texts(facts, f"{key}+", language)
+        learns = annex_paper_texts(facts, f"{key}+", language)
         if learns:
-            missing = paper_texts(facts, f"{key}-", language)
+            missing = annex_paper_texts(facts, f"{key}-", language)
             found[key] = (names[key].format_map(filled), learns, missing)
     return found
 
 
-def annex(facts: PlanFacts, language: str, now: datetime | None = None) -> Paper:
+def annex_of_plan(
+    facts: PlanFacts, language: str, now: datetime | None = None
+) -> AnnexPaper:
     """Return the annex about a plan, with the date if one is given."""
 
-    def plain(part: str, look: str = "items") -> Lines:
-        return Lines(paper_texts(facts, part, language), look)
+    def plain(part: str, look: str = "items") -> AnnexLines:
+        return AnnexLines(annex_paper_texts(facts, part, language), look)
 
     blocks: dict[str, tuple[Block, ...]] = {
         "purpose": (plain("purpose"),),
-        "who": (who_table(facts, language),),
+        "who": (annex_who_table(facts, language),),
         "number": (plain("number", "plain"), *paper_chance_bars(facts, language)),
         "check": (plain("check"),),
-        "open": (Lines(unprotected_in_paper(facts, language), "items"),),
-        "risks": (risk_table(facts, language),),
+        "open": (AnnexLines(unprotected_in_paper(facts, language), "items"),),
+        "risks": (annex_risk_table(facts, language),),
         "keep": (plain("keep"),),
         "verify": (plain("verify"),),
         "judge": (
-            Lines(
-                (*paper_texts(facts, "judge", language), *_made(now, language)), "items"
+            AnnexLines(
+                (
+                    *annex_paper_texts(facts, "judge", language),
+                    *_annex_date_line(now, language),
+                ),
+                "items",
             ),
         ),
         "sums": (paper_of_sums(facts, language),),
@@ -164,9 +170,9 @@ def annex(facts: PlanFacts, language: str, now: datetime | None = None) -> Paper
     lead = plain("alarm", "alarm")
     # Grades of risk are another matter than what is said of columns.
     told = [lead, *(one for key, one in blocks.items() if key != "judge")]
-    blocks["words"] = (glossary(facts, str(told), language),)
-    return Paper(
-        title=paper_title(report_words(language, "words")["title"], facts),
+    blocks["words"] = (annex_glossary(facts, str(told), language),)
+    return AnnexPaper(
+        title=annex_paper_title(report_words(language, "words")["title"], facts),
         language=language,
         lead=(lead,),
         parts=tuple(
@@ -176,13 +182,13 @@ def annex(facts: PlanFacts, language: str, now: datetime | None = None) -> Paper
     )
 
 
-def _made(now: datetime | None, language: str) -> Iterator[str]:
+def _annex_date_line(now: datetime | None, language: str) -> Iterator[str]:
     if now is not None:
         made = report_day(now.astimezone(UTC).date().isoformat(), language)
         yield report_words(language, "words")["made"].format(day=made)
 
 
-def glossary(facts: PlanFacts, told: str, language: str) -> SentenceTable:
+def annex_glossary(facts: PlanFacts, told: str, language: str) -> SentenceTable:
     """Return what the words of a paper mean, of those that occur in it."""
     rows = []
     for one in report_sentences_in(facts, "word"):
@@ -192,7 +198,7 @@ def glossary(facts: PlanFacts, told: str, language: str) -> SentenceTable:
     return SentenceTable(("", ""), tuple(rows))
 
 
-def who_table(facts: PlanFacts, language: str) -> SentenceTable:
+def annex_who_table(facts: PlanFacts, language: str) -> SentenceTable:
     columns = tuple(
         report_words(language, "words")[key] for key in ("person", "learns", "not")
     )
@@ -201,7 +207,7 @@ def who_table(facts: PlanFacts, language: str) -> SentenceTable:
     return SentenceTable(columns, rows, (14, 49, 37))
 
 
-def risk_table(facts: PlanFacts, language: str) -> SentenceTable:
+def annex_risk_table(facts: PlanFacts, language: str) -> SentenceTable:
     """Return the table of risks that remain, with proposed levels."""
     columns = ("risk", "what", "likelihood", "severity")
     return SentenceTable(
@@ -226,7 +232,7 @@ def risk_level_word(number: int, language: str) -> str:
 def paper_of_sums(facts: PlanFacts, language: str) -> Block:
     """Return every sum, in words: a table, or what guests' numbers are added to."""
     if facts.survey is not None:
-        return Lines(paper_texts(facts, "sums", language), "items")
+        return AnnexLines(annex_paper_texts(facts, "sums", language), "items")
     columns, named = ("question", "often", "names"), report_words(language, "questions")
     return SentenceTable(
         tuple(report_words(language, "words")[key] for key in columns),
@@ -238,7 +244,7 @@ def paper_of_sums(facts: PlanFacts, language: str) -> Block:
                     if question.name == question.heading
                     else question.name,
                 ),
-                (paper_times(one),),
+                (annex_paper_times(one),),
                 paper_sum_lines(one, language),
             )
             for question in facts.questions
@@ -249,7 +255,9 @@ def paper_of_sums(facts: PlanFacts, language: str) -> Block:
 
 
 def paper_sum_lines(found: SumFacts, language: str) -> tuple[str, ...]:
-    told = partial(meaning, first=found.first, zero=not found.drops, officer=True)
+    told = partial(
+        statistic_meaning, first=found.first, zero=not found.drops, officer=True
+    )
     return tuple(
         f"{count}: {told(key, language)}"
         for key, count in found.statistics.items()
@@ -258,17 +266,17 @@ def paper_sum_lines(found: SumFacts, language: str) -> tuple[str, ...]:
 
 
 def paper_limit_of_party(line: str, language: str) -> str:
-    if not isinstance(line, Line):
+    if not isinstance(line, LocaleLine):
         return line  # of a cost that somebody else wrote
     text: str = catalogue(language)["limits"][line.facts["key"]]
     return text.format_map(line.facts)
 
 
-def paper_times(one: SumFacts) -> str:
+def annex_paper_times(one: SumFacts) -> str:
     return f"{one.least}" if one.least == one.most else f"{one.least} - {one.most}"
 
 
-def paper_chance_bars(facts: PlanFacts, language: str) -> Iterator[Bars]:
+def paper_chance_bars(facts: PlanFacts, language: str) -> Iterator[AnnexBars]:
     """Yield the number as a picture, where there is one."""
     if facts.tolerate < 1 or facts.epsilon is None:
         return
@@ -283,7 +291,7 @@ def paper_chance_bars(facts: PlanFacts, language: str) -> Iterator[Bars]:
                 (report_words(language, "words")["more"].format_map(filled), None)
             )
         bars.append((report_words(language, "words")["all"].format_map(filled), 1.0))
-        yield Bars(
+        yield AnnexBars(
             report_words(language, "words")["chart"],
             tuple(bars),
             report_words(language, "words")["none"],
@@ -306,7 +314,7 @@ def paper_chance_bars(facts: PlanFacts, language: str) -> Iterator[Bars]:
     bars.append((report_words(language, "words")["more"].format_map(filled), 1.0))
     if facts.may_lose and facts.fewest < len(facts.parties):
         bars.append((report_words(language, "words")["left"].format_map(filled), 1.0))
-    yield Bars(
+    yield AnnexBars(
         report_words(language, "words")["chart"],
         tuple(bars),
         report_words(language, "words")["none"],
@@ -316,69 +324,71 @@ def paper_chance_bars(facts: PlanFacts, language: str) -> Iterator[Bars]:
 # HTML
 
 
-def paper_html(paper: Paper) -> bytes:
+def annex_paper_html(paper: AnnexPaper) -> bytes:
     """Return a paper as one page that fetches nothing."""
     return pages.page(
         paper.title,
         *(
-            pages.section(part.heading, *_shown(part.blocks))
-            for part in _folded(paper.parts)
+            pages.section(part.heading, *_annex_blocks_as_html(part.blocks))
+            for part in _fold_annex_parts(paper.parts)
         ),
-        lead=[_html(one) for one in paper.lead],
+        lead=[_annex_block_as_html(one) for one in paper.lead],
         language=paper.language,
         contents=report_words(paper.language, "words")["contents"],
     )
 
 
-def _folded(parts: Sequence[PaperPart]) -> Iterator[PaperPart]:
+def _fold_annex_parts(parts: Sequence[PaperPart]) -> Iterator[PaperPart]:
     held: list[PaperPart] = []
     for part in parts:
         if part.level == 1:
             held.append(part)
             continue
         before = held.pop()
-        under = Lines((part.heading,), "heading")
+        under = AnnexLines((part.heading,), "heading")
         blocks = (*before.blocks, under, *part.blocks)
         held.append(PaperPart(before.heading, blocks))
     yield from held
 
 
-def _shown(blocks: Sequence[Block]) -> list[pages.Html]:
+def _annex_blocks_as_html(blocks: Sequence[Block]) -> list[pages.PageHtml]:
     """Return blocks as HTML; a picture stands beside what is said before it."""
-    made: list[pages.Html] = []
+    made: list[pages.PageHtml] = []
     for block in blocks:
-        one = _html(block)
-        made.append(pages.beside(made.pop(), one) if isinstance(block, Bars) else one)
+        one = _annex_block_as_html(block)
+        made.append(
+            pages.beside(made.pop(), one) if isinstance(block, AnnexBars) else one
+        )
     return made
 
 
-def _html(block: Block) -> pages.Html:
-    if isinstance(block, Lines):
+def _annex_block_as_html(block: Block) -> pages.PageHtml:
+    if isinstance(block, AnnexLines):
         if block.look == "items":
             items = map(pages.with_commands, block.texts)
-            return pages.listing(items) if block.texts else pages.Html()
+            return pages.listing(items) if block.texts else pages.PageHtml()
         if block.look == "alarm":
             texts = (pages.paragraph(one) for one in block.texts)
-            return pages.notice(*texts, bad=True) if block.texts else pages.Html()
+            return pages.notice(*texts, bad=True) if block.texts else pages.PageHtml()
         kind = "h3" if block.look == "heading" else "p"
         return pages.together(*(pages.tag(kind, one) for one in block.texts))
-    if isinstance(block, Bars):
+    if isinstance(block, AnnexBars):
         told = "; ".join(
             f"{name}: {block.nothing if chance is None else f'{chance:.0%}'}"
             for name, chance in block.bars
         )
         return pages.figure(paper_bars_svg(block), alt=told, caption=block.caption)
-    rows = [[_cell(cell) for cell in row] for row in block.rows]
+    rows = [[_annex_cell(cell) for cell in row] for row in block.rows]
     if not block.widths:
         return pages.words((name, meaning) for name, meaning in rows)
     return pages.prose(block.columns, rows, widths=block.widths)
 
 
-def _cell(cell: tuple[str, ...]) -> pages.Part:
+def _annex_cell(cell: tuple[str, ...]) -> pages.Part:
     return cell[0] if len(cell) == 1 else pages.listing(cell)
 
 
-def paper_bars_svg(block: Bars) -> bytes:
+def paper_bars_svg(block: AnnexBars) -> bytes:
     """Return bars as a small drawing: plain SVG, read in grey and on a telephone."""
     room, right, each = 300, 60, 40
     height = each * len(block.bars)
@@ -406,7 +416,7 @@ def paper_bars_svg(block: Bars) -> bytes:
 # A text document
 
 
-def paper_docx(paper: Paper, now: datetime) -> bytes:
+def annex_paper_docx(paper: AnnexPaper, now: datetime) -> bytes:
     """Return a paper as a text document (DOCX).
 
     Raises:
@@ -416,7 +426,8 @@ def paper_docx(paper: Paper, now: datetime) -> bytes:
         import docx
     except ImportError:
         raise MissingExtraError(
-            "a text document needs the package python-docx: " + installing("officer"),
+            "a text document needs the package python-docx: "
+            + install_advice("officer"),
             code="missing-extra",
         ) from None
     made = docx.Document()
@@ -429,23 +440,23 @@ def paper_docx(paper: Paper, now: datetime) -> bytes:
     made.add_heading(printable(paper.title), 0)
     made.sections[0].footer.paragraphs[0].text = printable(paper.title)
     for block in paper.lead:
-        _write(made, block)
+        _write_annex_block(made, block)
     for part in paper.parts:
         made.add_heading(printable(part.heading), part.level)
         for block in part.blocks:
-            _write(made, block)
+            _write_annex_block(made, block)
     buffer = BytesIO()
     made.save(buffer)
     return buffer.getvalue()
 
 
-def _write(made: Document, block: Block) -> None:
-    if isinstance(block, Lines):
+def _write_annex_block(made: Document, block: Block) -> None:
+    if isinstance(block, AnnexLines):
         style = {"items": "List Bullet", "alarm": "Intense Quote"}.get(block.look)
         for one in block.texts:
             made.add_paragraph(printable(one), style=style)
         return
-    if isinstance(block, Bars):
+    if isinstance(block, AnnexBars):
         made.add_paragraph(block.caption + ":")
         rows = tuple(
             (

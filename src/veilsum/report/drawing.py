@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.audit.auditing import Audit, TradeOff
+from veilsum.audit.auditing import AttackTradeOff, Audit
 from veilsum.audit.literature import LiteratureTable
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitted import Fitted, Tested
+from veilsum.fits.fitted import Fitted, FittedCombinations
 from veilsum.graphs.connectivity import minimum_vertex_cut
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.minimise.executions import Executions
@@ -26,15 +26,15 @@ from veilsum.minimise.gradient_fit import GradientFit
 from veilsum.minimise.paper import PaperReport
 from veilsum.minimise.quadratic import QuadraticResult
 from veilsum.minimise.question import Minimised
-from veilsum.minimise.solve import Run, RunRecord, Trace
+from veilsum.minimise.solve import Run, RunRecord, SolveTrace
 from veilsum.minimise.sweeps import Sweep
-from veilsum.models.choices import Choice
+from veilsum.models.choices import ChoiceModel
 from veilsum.models.inference import Inference, coefficient_table
 from veilsum.numbers.arrays import listed_names, nearest_name
 from veilsum.privacy.allocation import Allocation
 from veilsum.privacy.conversions import Leakage, attacker_success
 from veilsum.privacy.diagnosis import Diagnosis
-from veilsum.privacy.divergence import dangers
+from veilsum.privacy.divergence import coalition_dangers
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.lattice import lattice_success
 from veilsum.privacy.planner import NetworkPlan, Plans
@@ -48,13 +48,13 @@ from veilsum.questions.evaluate.refits import FoldsEvaluation
 from veilsum.questions.from_moments import INTERCEPT, Components, Path, TwoStageFit
 from veilsum.questions.meta import PooledResult
 from veilsum.questions.regression.result import FitResult
-from veilsum.questions.regression.summary import ratio_name
+from veilsum.questions.regression.summary import regression_ratio_name
 from veilsum.questions.statistics import StatisticsResult
 from veilsum.questions.sums import SumResult
 from veilsum.questions.survival import SurvivalResult
 from veilsum.report import figures
-from veilsum.showing import counted
-from veilsum.sums.running import JobResult
+from veilsum.showing import counted_words
+from veilsum.sums.running import SumJobResult
 from veilsum.surveys.question import SurveyResult
 
 # What a cut is looked for in, and how much work each number of colluders is worth.
@@ -108,20 +108,21 @@ def figure_of_result(shown: object, **options: Any) -> Any:
     )
 
 
-def _title(given: str | None, usual: str) -> str:
+def _figure_title(given: str | None, usual: str) -> str:
     return usual if given is None else given
 
 
-def _rests_on(result: JobResult, rows: int | None = None) -> str:
+def _figure_rests_on(result: SumJobResult, rows: int | None = None) -> str:
     """Return the caption of a job: how much is in it, and who may collude."""
-    members = counted(len(result.released.members), "party")
-    whose = members if rows is None else f"{counted(rows, 'row')} of {members}"
+    members = counted_words(len(result.released.members), "party")
+    whose = members if rows is None else f"{counted_words(rows, 'row')} of {members}"
     return (
-        f"{whose}; {_colluders(result.terms.tolerate)}; {result.terms.law.name} masks."
+        f"{whose}; {_figure_colluder_words(result.terms.tolerate)}; "
+        f"{result.terms.law.name} masks."
     )
 
 
-def _colluders(tolerate: int) -> str:
+def _figure_colluder_words(tolerate: int) -> str:
     if tolerate == 0:
         return "nobody colludes"
     if tolerate == 1:
@@ -140,30 +141,30 @@ def _(run: Run, *, title: str | None = None) -> Any:
 @figure_of_result.register
 def _(run: RunRecord, *, title: str | None = None) -> Any:
     promise, found = run.guarantee, f"the worst party is {run.max_error:.2g} away"
-    who = counted(run.topology.n_parties, "party")
+    who = counted_words(run.topology.n_parties, "party")
     colluders = f"{len(promise.corrupted) or 'nobody'} named as colluding"
     caption = (
-        f"{who} on {counted(run.topology.n_edges, 'link')}, {colluders}; "
+        f"{who} on {counted_words(run.topology.n_edges, 'link')}, {colluders}; "
         f"{promise.law} masks: {promise.status.replace('_', ' ')}"
     )
     if promise.epsilon is not None:
         caption += f", epsilon {promise.epsilon:.3g}"
     if not run.iterations:
         usual = f"One exchange and one sum: {found}"
-        return figures.answers_figure(run, _title(title, usual), caption)
-    usual = f"{run.method}, {counted(run.iterations, 'iteration')}: {found}"
-    return figures.error_figure(run, _title(title, usual), caption)
+        return figures.answers_figure(run, _figure_title(title, usual), caption)
+    usual = f"{run.method}, {counted_words(run.iterations, 'iteration')}: {found}"
+    return figures.error_figure(run, _figure_title(title, usual), caption)
 
 
 @figure_of_result.register
-def _(trace: Trace, *, title: str | None = None) -> Any:
+def _(trace: SolveTrace, *, title: str | None = None) -> Any:
     if trace.sent is None:
         raise InvalidInputError(
             "one exchange and a sum leave no curve to draw: draw the run itself, which "
             "shows what was found beside the pooled answer",
             code="no-curve",
         )
-    return figures.error_figure(trace, _title(title, "How near everybody is"))
+    return figures.error_figure(trace, _figure_title(title, "How near everybody is"))
 
 
 @figure_of_result.register
@@ -173,24 +174,26 @@ def _(fit: GradientFit, *, title: str | None = None) -> Any:
 
 @figure_of_result.register
 def _(result: Minimised, *, title: str | None = None) -> Any:
-    return _coordinates(result, title, "The minimiser of the summed costs")
+    return _draw_coordinates(result, title, "The minimiser of the summed costs")
 
 
 @figure_of_result.register
 def _(result: QuadraticResult, *, title: str | None = None) -> Any:
-    return _coordinates(result, title, "The minimiser of the summed quadratic costs")
+    return _draw_coordinates(
+        result, title, "The minimiser of the summed quadratic costs"
+    )
 
 
-def _coordinates(
+def _draw_coordinates(
     result: Minimised | QuadraticResult, title: str | None, usual: str
 ) -> Any:
     found = result.minimiser.tolist()
     values = {f"coordinate {k + 1}": one for k, one in enumerate(found[:MOST_SHOWN])}
-    caption = _rests_on(result) + _left_out(len(found))
-    return figures.values_figure(values, "value", _title(title, usual), caption)
+    caption = _figure_rests_on(result) + _figure_left_out_words(len(found))
+    return figures.values_figure(values, "value", _figure_title(title, usual), caption)
 
 
-def _left_out(number: int) -> str:
+def _figure_left_out_words(number: int) -> str:
     left = number - MOST_SHOWN
     return f" {left:,} more {'is' if left == 1 else 'are'} not drawn." * (left > 0)
 
@@ -218,11 +221,13 @@ def _(found: Executions, *, coefficient: int = 0, title: str | None = None) -> A
         name: np.histogram(sample[:, k], edges, density=True)[0]
         for k, name in enumerate(names)
     }
-    usual = f"What {counted(len(found), 'execution')} leave of each party"
+    usual = f"What {counted_words(len(found), 'execution')} leave of each party"
     caption = "the coefficient with its mask, less the shares that the coalition knows"
     places = (edges[1:] + edges[:-1]) / 2.0
     labels = ("effective coefficient", "density")
-    return figures.lines_figure(places, curves, labels, _title(title, usual), caption)
+    return figures.lines_figure(
+        places, curves, labels, _figure_title(title, usual), caption
+    )
 
 
 AXES = {
@@ -284,10 +289,11 @@ def _(
     kept = dict(list(groups.items())[:MOST_SERIES])
     labels = [AXES[name].format(found.tolerance) for name in (x, y)]
     caption = (
-        f"{counted(len(kept_rows), 'line')}; medians over seeds, from least to most"
+        f"{counted_words(len(kept_rows), 'line')}; medians over seeds, from "
+        "least to most"
     )
     if left:
-        caption += f"; {counted(left, 'line')} without these numbers not drawn"
+        caption += f"; {counted_words(left, 'line')} without these numbers not drawn"
     if len(kept) < len(groups):
         caption += f"; the first {len(kept)} of {len(groups)} series"
     if any(row[y] < figures.LEAST_DRAWN for row in (*kept_rows, *bare)):
@@ -296,7 +302,7 @@ def _(
     return figures.sweep_figure(
         kept,
         (labels[0], labels[1]),
-        _title(title, usual[:1].upper() + usual[1:]),
+        _figure_title(title, usual[:1].upper() + usual[1:]),
         f"{caption}.",
         baselines=dict(list(baselines.items())[:MOST_SERIES]),
     )
@@ -305,7 +311,7 @@ def _(
 # Coefficients
 
 
-def _forest(
+def _draw_coefficient_forest(
     fit: Inference,
     title: str,
     caption: str,
@@ -328,7 +334,7 @@ def _forest(
     return figures.forest_figure(
         rows[:MOST_SHOWN],
         title,
-        caption + _left_out(len(rows)),
+        caption + _figure_left_out_words(len(rows)),
         ratio=bool(ratio),
         scaled=scaled,
         xlabel="coefficient and 95 %, in its standard errors" if scaled else said,
@@ -344,7 +350,7 @@ def _(
     intercept: bool = False,
     scaled: bool | None = None,
 ) -> Any:
-    ratio = _ratio_of(result, exponentiate=exponentiate)
+    ratio = _figure_ratio_of(result, exponentiate=exponentiate)
     if ratio and scaled:
         raise InvalidInputError(
             "ratios have no units, and are not drawn in standard errors: leave out "
@@ -353,24 +359,24 @@ def _(
         )
     usual = ratio.replace("ratio", "ratios").capitalize() if ratio else "Coefficients"
     rows = getattr(result.fit, "n_rows", None)
-    choice = isinstance(getattr(result.fit, "family", None), Choice)
+    choice = isinstance(getattr(result.fit, "family", None), ChoiceModel)
 
     def is_intercept(name: str) -> bool:
         # Of each level; and thresholds between two, as R writes these.
         last = name.rpartition(": ")[2] if choice else name
         return last == INTERCEPT or (choice and "|" in name)
 
-    return _forest(
+    return _draw_coefficient_forest(
         result.inference,
-        _title(title, usual),
-        _rests_on(result, None if rows is None else int(rows)),
+        _figure_title(title, usual),
+        _figure_rests_on(result, None if rows is None else int(rows)),
         ratio=ratio,
         scaled=scaled,
         left_out=None if intercept else is_intercept,
     )
 
 
-def _ratio_of(result: Fitted[Any], *, exponentiate: bool | None) -> str:
+def _figure_ratio_of(result: Fitted[Any], *, exponentiate: bool | None) -> str:
     """Return what exp of a coefficient is called, if that is to be drawn."""
     if exponentiate is False:
         return ""
@@ -378,7 +384,9 @@ def _ratio_of(result: Fitted[Any], *, exponentiate: bool | None) -> str:
         return "hazard ratio"
     try:
         if isinstance(result, FitResult):
-            return ratio_name(result.fit).partition(" (")[0].partition(" ")[2]
+            return (
+                regression_ratio_name(result.fit).partition(" (")[0].partition(" ")[2]
+            )
         raise InvalidInputError(
             "exp(coefficient) is no ratio in a linear model: leave out exponentiate",
             code="not-a-ratio",
@@ -396,9 +404,9 @@ def _(
     rows = [vars(one) for pooled in result.pooled for one in coefficient_table(pooled)]
     caption = (
         f"{result.studies}; I^2 = {100.0 * result.fixed.i_squared:.0f} %; no study's "
-        f"own estimate is known. {_rests_on(result)}"
+        f"own estimate is known. {_figure_rests_on(result)}"
     )
-    usual = _title(title, result.title)
+    usual = _figure_title(title, result.title)
     xlabel = "ratio, 95 % interval" if exponentiate else "95 % interval"
     return figures.forest_figure(
         rows, usual, caption, ratio=exponentiate, xlabel=xlabel
@@ -407,15 +415,17 @@ def _(
 
 @figure_of_result.register
 def _(fit: TwoStageFit, *, title: str | None = None) -> Any:
-    rows = counted(fit.n_rows, "row")
+    rows = counted_words(fit.n_rows, "row")
     usual = "Two-stage least squares"
-    return _forest(fit, _title(title, usual), f"{rows} of all parties.")
+    return _draw_coefficient_forest(
+        fit, _figure_title(title, usual), f"{rows} of all parties."
+    )
 
 
 @figure_of_result.register
-def _(found: Tested, *, title: str | None = None) -> Any:
+def _(found: FittedCombinations, *, title: str | None = None) -> Any:
     usual = "Combinations of coefficients"
-    return _forest(found.fit, _title(title, usual), "")
+    return _draw_coefficient_forest(found.fit, _figure_title(title, usual), "")
 
 
 @figure_of_result.register
@@ -433,7 +443,7 @@ def _(path: Path, *, title: str | None = None) -> Any:
         path.alphas,
         curves,
         ("strength of the penalty", "coefficient"),
-        _title(title, f"Coefficients of a {kind}"),
+        _figure_title(title, f"Coefficients of a {kind}"),
         caption,
         scales=("log", "linear"),
     )
@@ -443,10 +453,10 @@ def _(path: Path, *, title: str | None = None) -> Any:
 def _(found: Components, *, title: str | None = None) -> Any:
     shares = found.shares.tolist()[:MOST_SHOWN]
     values = {f"component {k + 1}": 100.0 * one for k, one in enumerate(shares)}
-    usual = f"Variance of {counted(len(found.names), 'column')} by component"
+    usual = f"Variance of {counted_words(len(found.names), 'column')} by component"
     caption = f"of {listed_names(found.names)}"
     return figures.values_figure(
-        values, "% of all variance", _title(title, usual), caption
+        values, "% of all variance", _figure_title(title, usual), caption
     )
 
 
@@ -464,8 +474,8 @@ def _(result: SumResult, *, title: str | None = None) -> Any:
     return figures.values_figure(
         values,
         f"{what.removeprefix('a ').removeprefix('an ')} over all parties",
-        _title(title, what[:1].upper() + what[1:]),
-        _rests_on(result) + _left_out(found.size),
+        _figure_title(title, what[:1].upper() + what[1:]),
+        _figure_rests_on(result) + _figure_left_out_words(found.size),
     )
 
 
@@ -474,14 +484,14 @@ def _(result: SurveyResult, *, title: str | None = None) -> Any:
     label, totals = result.survey.label, result.totals.ravel().tolist()
     known = {label(k): one for k, one in enumerate(totals) if not isnan(one)}
     empty = len(totals) - len(known)
-    guests = counted(result.guests, "guest")
+    guests = counted_words(result.guests, "guest")
     return figures.values_figure(
         dict([*known.items()][:MOST_SHOWN]),
         f"total of {guests}",
-        _title(title, result.survey.title),
-        f"{guests}, added up by {counted(len(result.survey.names), 'delegate')}; "
-        f"too few filled {empty} of {counted(len(totals), 'cell')}."
-        + _left_out(len(known)),
+        _figure_title(title, result.survey.title),
+        f"{guests}, added up by {counted_words(len(result.survey.names), 'delegate')}; "
+        f"too few filled {empty} of {counted_words(len(totals), 'cell')}."
+        + _figure_left_out_words(len(known)),
     )
 
 
@@ -493,7 +503,7 @@ def _(
     title: str | None = None,
 ) -> Any:
     """`of`: a column, two that were crossed, "means", or "differences" of groups."""
-    ways = _statistics(result)
+    ways = _drawable_statistics(result)
     wanted = next(iter(ways), None) if of is None else of
     wanted = tuple(wanted) if isinstance(wanted, list) else wanted
     if wanted not in ways:
@@ -508,9 +518,9 @@ def _(
     return ways[wanted](title)
 
 
-def _statistics(result: StatisticsResult) -> dict[Any, Any]:
+def _drawable_statistics(result: StatisticsResult) -> dict[Any, Any]:
     """Return what can be drawn, and by what; the fullest comes first."""
-    wishes, caption = result.wishes, _rests_on(result, result.count)
+    wishes, caption = result.wishes, _figure_rests_on(result, result.count)
     found: dict[Any, Any] = {}
 
     def boxes(name: str) -> Any:
@@ -521,7 +531,7 @@ def _statistics(result: StatisticsResult) -> dict[Any, Any]:
                 zip((f"{by.column} = {one}" for one in by.labels), parts, strict=True)
             )
         return lambda title: figures.boxes_figure(
-            groups, name, _title(title, f"Quantiles of {name}"), caption
+            groups, name, _figure_title(title, f"Quantiles of {name}"), caption
         )
 
     def counts(names: tuple[str, str]) -> Any:
@@ -532,7 +542,7 @@ def _statistics(result: StatisticsResult) -> dict[Any, Any]:
             result.tables[names].astype(float),
             names,
             labels,
-            _title(title, usual),
+            _figure_title(title, usual),
             caption,
         )
 
@@ -555,7 +565,7 @@ def _statistics(result: StatisticsResult) -> dict[Any, Any]:
             edges,
             heights,
             name,
-            _title(title, f"Rows by {name}"),
+            _figure_title(title, f"Rows by {name}"),
             caption + beyond,
             open_ends=(before, after),
         )
@@ -578,8 +588,8 @@ def _statistics(result: StatisticsResult) -> dict[Any, Any]:
         of_all = " of all rows" if wishes.by is not None else ""
         return lambda title: figures.forest_figure(
             rows[:MOST_SHOWN],
-            _title(title, "Means, and one standard deviation either way"),
-            caption + _left_out(len(rows)),
+            _figure_title(title, "Means, and one standard deviation either way"),
+            caption + _figure_left_out_words(len(rows)),
             scaled=True,
             xlabel=f"in standard deviations{of_all}",
         )
@@ -593,8 +603,8 @@ def _statistics(result: StatisticsResult) -> dict[Any, Any]:
         return figures.differences_figure(
             ranked,
             f"standardised difference, {which}",
-            _title(title, f"How far groups of {groups.by.column} are apart"),
-            caption + _left_out(len(apart)),
+            _figure_title(title, f"How far groups of {groups.by.column} are apart"),
+            caption + _figure_left_out_words(len(apart)),
         )
 
     if wishes.by is not None and any(
@@ -617,8 +627,8 @@ def _statistics(result: StatisticsResult) -> dict[Any, Any]:
 def _(
     result: SurvivalResult, *, title: str | None = None, life_table: bool = False
 ) -> Any:
-    usual = _title(title, "Survival")
-    caption = _rests_on(result, result.count)
+    usual = _figure_title(title, "Survival")
+    caption = _figure_rests_on(result, result.count)
     return figures.survival_figure(result, usual, caption, life_table=life_table)
 
 
@@ -628,20 +638,20 @@ def _(
 @figure_of_result.register
 def _(result: ChanceEvaluation, *, title: str | None = None) -> Any:
     usual = "How well chances are predicted"
-    caption = _rests_on(result, result.count)
-    return figures.evaluation_figure(result, _title(title, usual), caption)
+    caption = _figure_rests_on(result, result.count)
+    return figures.evaluation_figure(result, _figure_title(title, usual), caption)
 
 
 @figure_of_result.register
 def _(result: NumberEvaluation, *, title: str | None = None) -> Any:
-    caption = _rests_on(result, result.count)
+    caption = _figure_rests_on(result, result.count)
     if result.folds:
         values = {f"fold {k + 1}": one.rmse for k, one in enumerate(result.folds)}
         words = "root mean squared error, each fold by a fit of the others"
         return figures.values_figure(
             {**values, "all": result.errors.rmse},
             "root mean squared error",
-            _title(title, words.capitalize()),
+            _figure_title(title, words.capitalize()),
             f"R squared {result.errors.r_squared:.3f}. {caption}",
         )
     intercept, slope = result.errors.calibration
@@ -649,7 +659,7 @@ def _(result: NumberEvaluation, *, title: str | None = None) -> Any:
     return figures.values_figure(
         values,
         "1 where predictions are perfect",
-        _title(title, "How well numbers are predicted"),
+        _figure_title(title, "How well numbers are predicted"),
         f"root mean squared error {result.errors.rmse:.4g}, bias "
         f"{result.errors.bias:.4g}, intercept {intercept:.4g}. {caption}",
     )
@@ -668,8 +678,10 @@ def _(result: FoldsEvaluation, *, title: str | None = None) -> Any:
     return figures.values_figure(
         {**values, "all": mean.value},
         f"mean {word} of a row, by the fit without its fold",
-        _title(title, f"{result.explained_deviance:.1%} of the deviance is explained"),
-        _rests_on(result, result.count),
+        _figure_title(
+            title, f"{result.explained_deviance:.1%} of the deviance is explained"
+        ),
+        _figure_rests_on(result, result.count),
         ends={
             "all": (mean.value - mean.standard_error, mean.value + mean.standard_error)
         },
@@ -684,9 +696,11 @@ def _(result: ConcordanceEvaluation, *, title: str | None = None) -> Any:
     return figures.values_figure(
         values,
         "0.5 by a coin, 1 at best",
-        _title(title, f"Concordance {found.value:.3f}, 95 % {low:.3f} to {high:.3f}"),
+        _figure_title(
+            title, f"Concordance {found.value:.3f}, 95 % {low:.3f} to {high:.3f}"
+        ),
         f"between {found.least:.3f} and {found.largest:.3f} however rows lie within "
-        f"their bins. {_rests_on(result, result.count)}",
+        f"their bins. {_figure_rests_on(result, result.count)}",
         ends={"concordance": (low, high)},
     )
 
@@ -697,13 +711,17 @@ def _(result: ConcordanceEvaluation, *, title: str | None = None) -> Any:
 @figure_of_result.register
 def _(result: DispatchResult, *, title: str | None = None) -> Any:
     usual = f"The prices tried: it balances at {result.price:.6g}"
-    return figures.supply_figure(result, _title(title, usual), _rests_on(result))
+    return figures.supply_figure(
+        result, _figure_title(title, usual), _figure_rests_on(result)
+    )
 
 
 @figure_of_result.register
 def _(result: PeriodsResult, *, title: str | None = None) -> Any:
-    usual = f"Prices of {counted(len(result.prices), 'period')}"
-    return figures.schedule_figure(result, _title(title, usual), _rests_on(result))
+    usual = f"Prices of {counted_words(len(result.prices), 'period')}"
+    return figures.schedule_figure(
+        result, _figure_title(title, usual), _figure_rests_on(result)
+    )
 
 
 # Networks, and what they promise
@@ -722,34 +740,34 @@ def _(
     title: str | None = None,
 ) -> Any:
     bad = topology.names(topology.indices(corrupted))
-    found = dangers(topology, corrupted=bad)
+    found = coalition_dangers(topology, corrupted=bad)
     cut: tuple[str, ...] = ()
     said = ""
     if topology.n_parties <= MOST_CUT:
         smallest = minimum_vertex_cut(topology)
         if smallest is not None:
             cut = topology.names(smallest)
-            number = counted(len(cut), "party")
+            number = counted_words(len(cut), "party")
             said = f"The loss of {number} can take it apart. "
-    links = counted(topology.n_edges, "link")
-    usual = f"{counted(topology.n_parties, 'party')}, {links}"
+    links = counted_words(topology.n_edges, "link")
+    usual = f"{counted_words(topology.n_parties, 'party')}, {links}"
     if bad:
         usual += f"; {listed_names(bad)} {'colludes' if len(bad) == 1 else 'collude'}"
     return figures.network_figure(
         topology,
-        _title(title, usual),
-        said + _danger(topology, found),
+        _figure_title(title, usual),
+        said + _drawn_danger_words(topology, found),
         corrupted=bad,
         cut=cut,
         dangers=found,
     )
 
 
-def _danger(topology: Topology, found: Mapping[str, float]) -> str:
+def _drawn_danger_words(topology: Topology, found: Mapping[str, float]) -> str:
     finite = [one for one in found.values() if isfinite(one)]
     alone = len(found) - len(finite)
     are = "is" if alone == 1 else "are"
-    said = f"{counted(alone, 'party')} {are} known exactly. " * (alone > 0)
+    said = f"{counted_words(alone, 'party')} {are} known exactly. " * (alone > 0)
     if not finite:
         return said
     return said + DANGER.format(2 * topology.shares_per_edge, max(finite))
@@ -768,20 +786,20 @@ def _(found: Diagnosis, *, title: str | None = None) -> Any:
     today = Topology.from_edges(keep, parties=graph.parties, directed=graph.directed)
     weak = [name for one in found.cuts for name in one.parties]
     safe = "withstands" if found.safe else "does not withstand"
-    usual = f"The network {safe} {counted(found.tolerate, 'colluder')}"
+    usual = f"The network {safe} {counted_words(found.tolerate, 'colluder')}"
     caption = (
-        f"The loss of {counted(found.vertex_connectivity, 'party')} can take "
+        f"The loss of {counted_words(found.vertex_connectivity, 'party')} can take "
         "it apart or leave one alone, and of no fewer."
     )
     if added:
         mend = "mends" if len(added) == 1 else "mend"
-        caption += f" {counted(len(added), 'link')} {mend} it."
+        caption += f" {counted_words(len(added), 'link')} {mend} it."
     return figures.network_figure(
         today,
-        _title(title, usual),
-        f"{caption} {_danger(today, dangers(today))}",
+        _figure_title(title, usual),
+        f"{caption} {_drawn_danger_words(today, coalition_dangers(today))}",
         cut=weak,
-        dangers=dangers(today),
+        dangers=coalition_dangers(today),
         added=found.links_to_add,
         helpful=[one.link for one in found.helpful_links[:1]],
     )
@@ -795,9 +813,9 @@ def _(found: Allocation, *, title: str | None = None) -> Any:
     values = {name: weight for weight, name in ranked[:MOST_SHOWN]}
     caption = (
         "variance of a link's shares in units of sigma^2; "
-        f"{_colluders(found.tolerate)}.{_left_out(len(ranked))}"
+        f"{_figure_colluder_words(found.tolerate)}.{_figure_left_out_words(len(ranked))}"
     )
-    return figures.values_figure(values, "weight", _title(title, usual), caption)
+    return figures.values_figure(values, "weight", _figure_title(title, usual), caption)
 
 
 @figure_of_result.register
@@ -806,10 +824,10 @@ def _(
 ) -> Any:
     """`topology`: the network it is about, which is drawn then."""
     if topology is not None:
-        return _network_of(promise, Topology.of(topology), title)
+        return _draw_network_of(promise, Topology.of(topology), title)
     worst = promise.worst
     against = (
-        _colluders(worst.tolerate)
+        _figure_colluder_words(worst.tolerate)
         if worst is not None
         else f"{listed_names(promise.corrupted) or 'nobody'} colluding"
     )
@@ -823,7 +841,7 @@ def _(
         return figures.values_figure(
             pieces or {"nobody": 0.0},
             "honest parties in one piece",
-            _title(title, usual),
+            _figure_title(title, usual),
             caption,
         )
     epsilon = promise.epsilon
@@ -837,11 +855,14 @@ def _(
         f"{'exact for the worst two' if exact else 'proved'} under {promise.law} masks"
     )
     return figures.success_figure(
-        lambda far: success(epsilon * far**2), furthest, _title(title, usual), caption
+        lambda far: success(epsilon * far**2),
+        furthest,
+        _figure_title(title, usual),
+        caption,
     )
 
 
-def _network_of(promise: Guarantee, topology: Topology, title: str | None) -> Any:
+def _draw_network_of(promise: Guarantee, topology: Topology, title: str | None) -> Any:
     unknown = {*promise.corrupted, *promise.honest} ^ set(topology.parties)
     if unknown:
         raise InvalidInputError(
@@ -851,15 +872,15 @@ def _network_of(promise: Guarantee, topology: Topology, title: str | None) -> An
             code="network-differs",
         )
     worst = promise.worst
-    found = dangers(topology, corrupted=promise.corrupted)
+    found = coalition_dangers(topology, corrupted=promise.corrupted)
     words = promise.status.replace("_", " ")
     if promise.epsilon is not None:
         words += f", epsilon {promise.epsilon:.3g}"
     who = "the worst coalition" if worst is not None else "the coalition"
     return figures.network_figure(
         topology,
-        _title(title, f"{who.capitalize()}, and what is left: {words}"),
-        _danger(topology, found),
+        _figure_title(title, f"{who.capitalize()}, and what is left: {words}"),
+        _drawn_danger_words(topology, found),
         corrupted=promise.corrupted,
         cut=() if worst is None else worst.cut or (),
         dangers=found,
@@ -868,7 +889,7 @@ def _network_of(promise: Guarantee, topology: Topology, title: str | None) -> An
 
 @figure_of_result.register
 def _(found: NetworkPlan, *, title: str | None = None) -> Any:
-    return _epsilons(found, len(found.worst_coalition), None, title)
+    return _draw_epsilons(found, len(found.worst_coalition), None, title)
 
 
 @figure_of_result.register
@@ -877,18 +898,19 @@ def _(found: Plans, *, network: bool = False, title: str | None = None) -> Any:
     best = found.best
     if network:
         caption = f"sigma {best.sigma:.4g}" if best.sigma is not None else "no sigma"
-        known = dangers(best.topology, corrupted=best.worst_coalition)
+        known = coalition_dangers(best.topology, corrupted=best.worst_coalition)
         return figures.network_figure(
             best.topology,
-            _title(title, f"{best.graph} against {found.tolerate} colluders"),
-            f"{caption}, epsilon {best.epsilon:.3g}. {_danger(best.topology, known)}",
+            _figure_title(title, f"{best.graph} against {found.tolerate} colluders"),
+            f"{caption}, epsilon {best.epsilon:.3g}. "
+            f"{_drawn_danger_words(best.topology, known)}",
             corrupted=best.worst_coalition,
             dangers=known,
         )
-    return _epsilons(best, found.tolerate, found.target.epsilon, title)
+    return _draw_epsilons(best, found.tolerate, found.target.epsilon, title)
 
 
-def _epsilons(
+def _draw_epsilons(
     found: NetworkPlan, tolerate: int, target: float | None, title: str | None
 ) -> Any:
     if found.sigma is None:
@@ -910,7 +932,7 @@ def _epsilons(
     )
     return figures.epsilon_figure(
         known,
-        _title(title, usual),
+        _figure_title(title, usual),
         "epsilon of normal shares, the worst coalition of each size; a lattice adds "
         "millionths",
         shares_per_edge=graph.shares_per_edge,
@@ -928,11 +950,11 @@ def _(told: Leakage, *, title: str | None = None) -> Any:
     caption = (
         f"KL divergence {told.divergence:.4g}, area under the curve {told.auc:.3f}"
     )
-    return figures.roc_figure(told.divergence, _title(title, usual), caption)
+    return figures.roc_figure(told.divergence, _figure_title(title, usual), caption)
 
 
 @figure_of_result.register
-def _(curve: TradeOff, *, title: str | None = None) -> Any:
+def _(curve: AttackTradeOff, *, title: str | None = None) -> Any:
     alarms, hits = curve.rates
     places = np.linspace(0.0, 1.0, 201)
     shown = {
@@ -945,7 +967,7 @@ def _(curve: TradeOff, *, title: str | None = None) -> Any:
         places,
         shown,
         ("false alarms", "hits"),
-        _title(title, f"{who}: right in {curve.promised:.1%} at most"),
+        _figure_title(title, f"{who}: right in {curve.promised:.1%} at most"),
         f"area under the measured curve {curve.area:.3f}",
     )
 

@@ -18,19 +18,19 @@ from scipy.special import ndtr, ndtri
 
 from veilsum.audit.auditing import Audit
 from veilsum.audit.literature import LiteratureTable
-from veilsum.errors import MissingExtraError, installing, printable
-from veilsum.graphs.layout import layout
+from veilsum.errors import MissingExtraError, install_advice, printable
+from veilsum.graphs.layout import layout_of_graph
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.paper import SIGMA, A, B, PaperReport
-from veilsum.minimise.solve import Run, RunRecord, Trace
+from veilsum.minimise.solve import Run, RunRecord, SolveTrace
 from veilsum.models.survival import SurvivalCurve
-from veilsum.models.tallies import Quantile
+from veilsum.models.tallies import TallyQuantile
 from veilsum.numbers.arrays import FloatArray
-from veilsum.privacy.conversions import attacker_success, gaussian_mu
+from veilsum.privacy.conversions import attacker_success, gaussian_mu_of_divergence
 from veilsum.questions.dispatch import DispatchResult, PeriodsResult
 from veilsum.questions.evaluate.bins import ChanceEvaluation
 from veilsum.questions.survival import SurvivalResult
-from veilsum.showing import counted
+from veilsum.showing import counted_words
 
 # Okabe and Ito's palette: told apart by colour-blind readers too. Lines and marks
 # differ as well, for who reads in grey.
@@ -55,13 +55,13 @@ LONGEST = 26  # letters of a name that stands beside an axis
 
 
 @cache
-def _kind() -> Any:
+def _figure_class() -> Any:
     """Return the class of figures, once matplotlib is asked for."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError(
-            f"figures need matplotlib: {installing('report')}", code="missing-extra"
+            f"figures need matplotlib: {install_advice('report')}", code="missing-extra"
         ) from None
 
     class ShownFigure(Figure):
@@ -96,7 +96,7 @@ def figure_panels(
     top = 0.25 + 0.19 * (above.count("\n") + 1 if above else 0) + 0.22 * headed
     foot = 0.1 + 0.165 * (below.count("\n") + 1) if below else 0.0
     height = top + sum(heights) + gap * (len(heights) - 1) + bottom + foot
-    figure = _kind()(figsize=(width, height))
+    figure = _figure_class()(figsize=(width, height))
     if above:
         at = 0.1 / width, 1 - 0.1 / height
         figure.text(*at, above, va="top", fontsize=11, linespacing=1.25)
@@ -172,20 +172,22 @@ def convergence_figure(report: PaperReport) -> Any:
             axis.plot(*way, style, color=PALETTE[agent], label=f"agent {agent + 1}")
         axis.set_title(name, fontsize=10)
         axis.set_ylabel(r"$|x_i(k) - x^*|$")
-        _logarithmic(axis, [run.trace for _, run in runs])
+        _logarithmic_figure_axes(axis, [run.trace for _, run in runs])
     axes[1].set_xlabel("iteration")
     axes[0].legend(frameon=False)
     axes[0].text(1.15, 4e-5, "agent 2's coefficient is the\nmean: exact from step 2")
     return figure
 
 
-def error_figure(run: Run | RunRecord | Trace, title: str, caption: str = "") -> Any:
+def error_figure(
+    run: Run | RunRecord | SolveTrace, title: str, caption: str = ""
+) -> Any:
     """Return parties' distances from the pooled minimiser, by iteration and by byte.
 
     Of more than six parties the worst, the middle and the best one are drawn: they may
     be others at every iteration.
     """
-    trace = run if isinstance(run, Trace) else run.trace
+    trace = run if isinstance(run, SolveTrace) else run.trace
     assert trace.sent is not None, "one exchange leaves no curve"
     figure, axes = figure_panels(2.6, 2.6, title=title, caption=caption, left=0.95)
     names = trace.parties
@@ -203,10 +205,10 @@ def error_figure(run: Run | RunRecord | Trace, title: str, caption: str = "") ->
     )
     for axis, (xlabel, along) in zip(axes, ways, strict=True):
         for place, (name, errors) in enumerate(drawn.items()):
-            look = {**series_look(place), "label": name}
+            look = {**figure_series_look(place), "label": name}
             look["markevery"] = place * 3, max(len(errors) // 6, 1)
             axis.plot(along[name], errors, **look)
-        _logarithmic(axis, [trace])
+        _logarithmic_figure_axes(axis, [trace])
         axis.set(xlabel=xlabel, ylabel="distance from\nthe pooled minimiser")
     axes[1].set_xscale("log")
     legend = {"frameon": False, "fontsize": SMALL, "title": "party"}
@@ -230,7 +232,7 @@ def answers_figure(run: Run | RunRecord, title: str, caption: str = "") -> Any:
     return figure
 
 
-def _logarithmic(axis: Any, traces: Sequence[Trace]) -> None:
+def _logarithmic_figure_axes(axis: Any, traces: Sequence[SolveTrace]) -> None:
     """Draw both axes on logarithmic scales, alike for traces to be compared."""
     worst = np.concatenate([trace.errors.max(axis=1) for trace in traces])
     axis.set_xscale("symlog", linthresh=1.0)
@@ -299,7 +301,7 @@ def network_figure(
     party that the coalition knows exactly; links `added` would mend the network.
     """
     bad, weak, known = set(corrupted), set(cut), dict(dangers or {})
-    places = layout(topology)
+    places = layout_of_graph(topology)
     at = dict(zip(topology.parties, places.tolist(), strict=True))
     # As high as it has to be: a chain lies flat.
     low, high = places[:, 1].min() - 0.3, places[:, 1].max() + 0.2
@@ -320,18 +322,18 @@ def network_figure(
         bent = colour in (GREEN, PURPLE)
         look: dict[str, Any] = {"color": colour, "linestyle": style, "linewidth": wide}
         for place, (one, other) in enumerate(links):
-            way = _way(np.array(at[one]), np.array(at[other]), bent=bent)
+            way = _drawn_link_points(np.array(at[one]), np.array(at[other]), bent=bent)
             axis.plot(*way, **look, label="" if place else label, zorder=1)
     size = 320.0 if topology.n_parties <= 20 else 6400.0 / topology.n_parties
     finite = [one for one in known.values() if isfinite(one)]
     most = max(finite, default=1.0) or 1.0
     groups: dict[tuple[str, str, str], list[str]] = {}
     for name in topology.parties:
-        groups.setdefault(_role(name, bad, weak, known), []).append(name)
+        groups.setdefault(_drawn_party_role(name, bad, weak, known), []).append(name)
     for (label, mark, edge), names in groups.items():
         dark = label == "colludes"
         shades = [
-            (0.0, 0.0, 0.0) if dark else _shade(known.get(name, 0.0) / most)
+            (0.0, 0.0, 0.0) if dark else _drawn_cell_shade(known.get(name, 0.0) / most)
             for name in names
         ]
         x, y = zip(*(at[name] for name in names), strict=True)
@@ -342,7 +344,7 @@ def network_figure(
         shown = BLACK if dark else "white"
         spot: dict[str, Any] = {"markerfacecolor": shown, "markeredgecolor": edge}
         axis.plot([], [], mark, **spot, markersize=8, linestyle="", label=label)
-    _party_names(axis, at, bad, bad | weak)
+    _write_party_names_in_figure(axis, at, bad, bad | weak)
     axis.set(xlim=(-1.45, 1.45), ylim=(low, high), xticks=[], yticks=[])
     axis.set_aspect("equal")
     for line in axis.spines.values():
@@ -353,7 +355,7 @@ def network_figure(
     return figure
 
 
-def _way(start: FloatArray, end: FloatArray, *, bent: bool) -> FloatArray:
+def _drawn_link_points(start: FloatArray, end: FloatArray, *, bent: bool) -> FloatArray:
     """Return the points of a link: its ends, or those of a bow between them."""
     along = np.linspace(0.0, 1.0, 25 if bent else 2)
     across = np.array([end[1] - start[1], start[0] - end[0]])
@@ -362,7 +364,7 @@ def _way(start: FloatArray, end: FloatArray, *, bent: bool) -> FloatArray:
     return np.asarray(points + across[:, None] * bow)
 
 
-def _role(
+def _drawn_party_role(
     name: str, bad: set[str], weak: set[str], known: Mapping[str, float]
 ) -> tuple[str, str, str]:
     """Return what a party is in a network, its mark, and the mark's edge."""
@@ -375,13 +377,13 @@ def _role(
     return ("honest, darker: more in danger" if known else "party"), "o", BLACK
 
 
-def _shade(part: float) -> tuple[float, float, float]:
+def _drawn_cell_shade(part: float) -> tuple[float, float, float]:
     """Return white for 0 to a blue for 1, on which black letters are still read."""
     depth = part if isfinite(part) else 0.0
     return 1.0 - 0.66 * depth, 1.0 - 0.40 * depth, 1.0 - 0.15 * depth
 
 
-def _party_names(
+def _write_party_names_in_figure(
     axis: Any, at: Mapping[str, Sequence[float]], bad: set[str], marked: set[str]
 ) -> None:
     """Write names into marks where they fit, below them where there is room."""
@@ -432,7 +434,7 @@ def epsilon_figure(
         axis.plot(*chosen, "*", **look)
     axis.set(xscale="log", yscale="log", xlabel=r"$\sigma$ of one share")
     axis.set_ylabel(r"$\epsilon$: KL at distance 1, at most")
-    _few_ticks(axis.xaxis)
+    _few_figure_ticks(axis.xaxis)
     axis.grid(visible=True, alpha=0.3)
     axis.legend(frameon=False, fontsize=SMALL)
     return figure
@@ -466,7 +468,7 @@ def roc_figure(divergence: float, title: str, caption: str = "") -> Any:
     figure, (axis,) = figure_panels(3.4, title=title, caption=caption)
     alarms = np.linspace(0.0, 1.0, 401)
     with np.errstate(all="ignore"):
-        hits = ndtr(gaussian_mu(divergence) + ndtri(alarms))
+        hits = ndtr(gaussian_mu_of_divergence(divergence) + ndtri(alarms))
     axis.fill_between(alarms, alarms, hits, color=BLUE, alpha=0.12, linewidth=0)
     axis.plot(alarms, hits, color=BLUE, label="the best test there is")
     axis.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1.0, label="by a coin")
@@ -524,11 +526,11 @@ def literature_figure(tables: Sequence[LiteratureTable]) -> Any:
     lower.set(xlabel="how often the attacker is right, with its 95 % interval")
     lower.set_ylabel("of exact ones")
     handles, labels = upper.get_legend_handles_labels()
-    _legend_below(lower, handles, labels, anchor=upper)
+    _figure_legend_below(lower, handles, labels, anchor=upper)
     return figure
 
 
-def _legend_below(
+def _figure_legend_below(
     axis: Any,
     handles: Sequence[Any],
     labels: Sequence[str],
@@ -625,7 +627,7 @@ def schedule_figure(result: PeriodsResult, title: str, caption: str = "") -> Any
     if given:
         lower.axhline(0.0, color=GREY, linewidth=0.8)
         lower.set_ylabel("output")
-        _legend_below(lower, *lower.get_legend_handles_labels())
+        _figure_legend_below(lower, *lower.get_legend_handles_labels())
     lower.set(xlabel="period", xlim=(edges[0], edges[-1]))
     lower.xaxis.get_major_locator().set_params(integer=True)
     for one in (upper, *others):
@@ -719,19 +721,19 @@ def _name_at_end(
     axis: Any, curves: Mapping[str, Sequence[float]], colours: Sequence[str]
 ) -> None:
     ends = [rates[-1] for rates in curves.values()]
-    heights = _apart(ends, gap=0.08)
+    heights = _labels_apart_in_figure(ends, gap=0.08)
     for name, height, colour in zip(curves, heights, colours, strict=True):
-        _write_beside(axis, height, name, color=colour)
+        _write_beside_figure_bar(axis, height, name, color=colour)
 
 
-def _write_beside(
+def _write_beside_figure_bar(
     axis: Any, height: float, text: str, *, at: float = 1.02, **look: Any
 ) -> None:
     look |= {"transform": axis.get_yaxis_transform(), "va": "center"}
     axis.text(at, height, text, **look, fontsize=SMALL)
 
 
-def _apart(heights: Sequence[float], *, gap: float) -> list[float]:
+def _labels_apart_in_figure(heights: Sequence[float], *, gap: float) -> list[float]:
     """Return the heights, raised where needed to be at least a gap apart.
 
     Of equal heights the last stays lowest.
@@ -762,7 +764,7 @@ def survival_figure(
         life_table: whether these are life tables; else by Kaplan and Meier.
     """
     curves = result.life_tables if life_table else result.curves
-    agreed = counted(len(result.times), "agreed time")
+    agreed = counted_words(len(result.times), "agreed time")
     told = (
         f"Life tables at {agreed}, straight in between."
         if life_table
@@ -894,7 +896,7 @@ def coefficients_figure(
     axis.axvline(0.0, color=GREY, linewidth=0.8)
     axis.set_yticks(places, list(map(figure_name, names)))
     axis.set_xlabel("coefficient, in standard errors")
-    _legend_below(axis, *axis.get_legend_handles_labels())
+    _figure_legend_below(axis, *axis.get_legend_handles_labels())
     return figure
 
 
@@ -918,7 +920,11 @@ def forest_figure(
     keys = ("low", "coefficient", "high")
     with np.errstate(over="ignore"):  # of a column that tells all events
         lines = [shown([row[key] for key in keys]) for row in rows]
-    words = [f"{_short(b)}  [{_short(a)}, {_short(c)}]" for a, b, c in lines]
+    words = [
+        f"{_short_figure_number(b)}  [{_short_figure_number(a)}, "
+        f"{_short_figure_number(c)}]"
+        for a, b, c in lines
+    ]
     if scaled:
         units = [row["standard_error"] or 1.0 for row in rows]
         lines = [line / unit for line, unit in zip(lines, units, strict=True)]
@@ -934,13 +940,13 @@ def forest_figure(
     ):
         axis.plot([low, high], [place] * 2, color=BLUE, linewidth=1.6)
         axis.plot(middle, place, "s", color=BLUE, markersize=6)
-        _write_beside(axis, place, told, at=1.03)
+        _write_beside_figure_bar(axis, place, told, at=1.03)
     axis.axvline(1.0 if ratio else 0.0, color=GREY, linewidth=0.8)
     axis.set_yticks(range(len(rows))[::-1], [figure_name(one, 22) for one in names])
     axis.set_ylim(-0.6, len(rows) - 0.4)
     if ratio:
         axis.set_xscale("log")
-        _few_ticks(axis.xaxis)
+        _few_figure_ticks(axis.xaxis)
     else:
         axis.locator_params(axis="x", nbins=4)
     axis.set_xlabel(xlabel)
@@ -948,12 +954,12 @@ def forest_figure(
     return figure
 
 
-def _short(number: float) -> str:
+def _short_figure_number(number: float) -> str:
     """Return three digits of a number, and no dot behind the last one."""
     return f"{number:#.3g}".rstrip(".")
 
 
-def _few_ticks(along: Any) -> None:
+def _few_figure_ticks(along: Any) -> None:
     """Name at most four round values on a logarithmic axis, however short it is."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
@@ -971,7 +977,10 @@ def _few_ticks(along: Any) -> None:
 
 
 def boxes_figure(
-    groups: Mapping[str, Sequence[Quantile]], name: str, title: str, caption: str = ""
+    groups: Mapping[str, Sequence[TallyQuantile]],
+    name: str,
+    title: str,
+    caption: str = "",
 ) -> Any:
     """Return a box for each group, drawn from counts at agreed thresholds.
 
@@ -1013,7 +1022,7 @@ def boxes_figure(
     axis.set_xticks(range(len(groups)), ticks)
     axis.set(xlim=(-0.6, len(groups) - 0.4), ylabel=figure_name(name, 36))
     axis.margins(y=0.1)
-    _legend_below(axis, *axis.get_legend_handles_labels())
+    _figure_legend_below(axis, *axis.get_legend_handles_labels())
     return figure
 
 
@@ -1110,7 +1119,7 @@ def differences_figure(
     places = range(len(values))[::-1]
     for place, value in zip(places, values.values(), strict=True):
         axis.plot(value, place, "o", color=BLUE, markersize=6)
-        _write_beside(axis, place, f"{value:.3f}")
+        _write_beside_figure_bar(axis, place, f"{value:.3f}")
     axis.axvline(0.1, color=GREY, linestyle=":", linewidth=1.0)
     axis.set_yticks(places, [figure_name(one, 22) for one in values])
     axis.set(ylim=(-0.6, len(values) - 0.4), xlabel=xlabel)
@@ -1145,7 +1154,7 @@ def values_figure(
     for place, (name, value) in zip(places, values.items(), strict=True):
         if ends is not None and name in ends:
             axis.plot(ends[name], [place] * 2, color=BLACK, linewidth=1.4)
-        _write_beside(axis, place, f"{value:,.6g}")
+        _write_beside_figure_bar(axis, place, f"{value:,.6g}")
     axis.axvline(0.0, color=GREY, linewidth=0.8)
     axis.set_yticks(places, [figure_name(one, 22) for one in values])
     axis.set(xlabel=xlabel, ylim=(-0.6, len(values) - 0.4))
@@ -1177,14 +1186,14 @@ def lines_figure(
         2.8, title=title, caption=caption, bottom=0.6 + 0.19 * ((len(curves) + 1) // 2)
     )
     for place, (name, heights) in enumerate(curves.items()):
-        axis.plot(x, heights, **series_look(place), label=figure_name(name, 30))
+        axis.plot(x, heights, **figure_series_look(place), label=figure_name(name, 30))
     axis.set(xlabel=labels[0], ylabel=labels[1], xscale=scales[0], yscale=scales[1])
     axis.grid(visible=True, alpha=0.3)
-    _legend_below(axis, *axis.get_legend_handles_labels())
+    _figure_legend_below(axis, *axis.get_legend_handles_labels())
     return figure
 
 
-def series_look(place: int) -> dict[str, Any]:
+def figure_series_look(place: int) -> dict[str, Any]:
     """Return colour, line and mark of one series among many: no two are alike."""
     # Eight marks and four lines, shifted so that all 32 pairs come before one repeats.
     return {
@@ -1219,11 +1228,11 @@ def sweep_figure(
         seen = {x: np.maximum(at[x], LEAST_DRAWN) for x in sorted(at)}
         middle = np.array([float(np.median(one)) for one in seen.values()])
         ends = np.array([[one.min(), one.max()] for one in seen.values()]).T
-        look = series_look(place)
+        look = figure_series_look(place)
         axis.vlines([*seen], *ends, color=look["color"], linewidth=1.0, alpha=0.6)
         axis.plot([*seen], middle, **look, label=figure_name(name, 34))
     for place, (name, heights) in enumerate(level.items(), len(groups)):
-        look = {**series_look(place), "marker": ""}
+        look = {**figure_series_look(place), "marker": ""}
         height = max(float(np.median(heights)), LEAST_DRAWN)
         axis.axhline(height, **look, linewidth=1.2, label=figure_name(name, 34))
     axis.set(xlabel=labels[0], ylabel=labels[1], xscale="log", yscale="log")
@@ -1232,6 +1241,6 @@ def sweep_figure(
     for along in (axis.xaxis, axis.yaxis):
         low, high = along.get_view_interval()
         if high < 30.0 * low:
-            _few_ticks(along)
-    _legend_below(axis, *axis.get_legend_handles_labels())
+            _few_figure_ticks(along)
+    _figure_legend_below(axis, *axis.get_legend_handles_labels())
     return figure

@@ -25,24 +25,29 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from veilsum import page as pages
-from veilsum.audit.run_folder import RunFolder
-from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
-from veilsum.files.safe_read import contents
+from veilsum.audit.run_folder import AuditedRunFolder
+from veilsum.errors import (
+    InvalidInputError,
+    MissingExtraError,
+    install_advice,
+    printable,
+)
+from veilsum.files.safe_read import read_file_contents
 from veilsum.party.own_rules import usual_own_rules
 from veilsum.report.annex import (
+    AnnexLines,
+    AnnexPaper,
     Block,
-    Lines,
-    Paper,
     PaperPart,
-    annex,
+    annex_of_plan,
+    annex_paper_html,
+    annex_paper_texts,
+    annex_paper_title,
+    annex_risk_table,
+    annex_who_table,
     paper_chance_bars,
-    paper_html,
     paper_of_sums,
-    paper_texts,
-    paper_title,
-    risk_table,
     unprotected_in_paper,
-    who_table,
 )
 from veilsum.report.plan_facts import PlanFacts, QuestionFacts
 from veilsum.report.sentences import report_risks, report_sentences_in, report_words
@@ -64,7 +69,7 @@ WHEN = (
 )
 
 
-def _some(facts: PlanFacts, language: str, *keys: str) -> tuple[str, ...]:
+def _form_sentences(facts: PlanFacts, language: str, *keys: str) -> tuple[str, ...]:
     """Return sentences by their names, as far as they are true of the plan."""
     return tuple(
         one.text(facts, language)
@@ -74,17 +79,19 @@ def _some(facts: PlanFacts, language: str, *keys: str) -> tuple[str, ...]:
     )
 
 
-def edpb_paper(facts: PlanFacts, language: str) -> Paper:
+def edpb_paper(facts: PlanFacts, language: str) -> AnnexPaper:
     """Return what follows from a plan under the sections of the EDPB's template."""
     template = report_words(language, "edpb")
-    blank = Lines((template["open"],), "alarm")
+    blank = AnnexLines((template["open"],), "alarm")
 
-    def some(*keys: str) -> Lines:
-        return Lines(_some(facts, language, *keys), "items")
+    def some(*keys: str) -> AnnexLines:
+        return AnnexLines(_form_sentences(facts, language, *keys), "items")
 
-    def every(*parts: str) -> Lines:
-        found = (one for part in parts for one in paper_texts(facts, part, language))
-        return Lines(tuple(found), "items")
+    def every(*parts: str) -> AnnexLines:
+        found = (
+            one for part in parts for one in annex_paper_texts(facts, part, language)
+        )
+        return AnnexLines(tuple(found), "items")
 
     headings = tuple(f"purpose.{one}" for one in sorted(facts.headings))
     filled: Mapping[str, tuple[Block, ...]] = {
@@ -103,7 +110,7 @@ def edpb_paper(facts: PlanFacts, language: str) -> Paper:
         "1.1.c": (some("open.next", "open.next_cost", "open.guests"), blank),
         "1.1.d": (
             some(*LEAVES),
-            who_table(facts, language),
+            annex_who_table(facts, language),
         ),
         "1.2": (
             some(
@@ -127,23 +134,23 @@ def edpb_paper(facts: PlanFacts, language: str) -> Paper:
         "2.retention": (every("keep"), blank),
         "2.security": (
             some("keep.keys"),
-            Lines(paper_texts(facts, "number", language)),
+            AnnexLines(annex_paper_texts(facts, "number", language)),
             *paper_chance_bars(facts, language),
         ),
         "3": (blank,),
         "4": (some("judge.levels"),),
         "4.measures": (every("check", "verify"),),
-        "4.residual": (risk_table(facts, language), blank),
-        "4.limits": (Lines(unprotected_in_paper(facts, language), "items"),),
+        "4.residual": (annex_risk_table(facts, language), blank),
+        "4.limits": (AnnexLines(unprotected_in_paper(facts, language), "items"),),
         "5": (blank,),
         "6": (blank,),
     }
-    return Paper(
-        title=paper_title(template["title"], facts),
+    return AnnexPaper(
+        title=annex_paper_title(template["title"], facts),
         language=language,
         lead=(
-            Lines((template["lead"],)),
-            Lines(paper_texts(facts, "alarm", language), "alarm"),
+            AnnexLines((template["lead"],)),
+            AnnexLines(annex_paper_texts(facts, "alarm", language), "alarm"),
         ),
         parts=tuple(
             PaperPart(template[key], blocks, 1 if "." not in key else 2)
@@ -204,13 +211,13 @@ def pia_form(facts: PlanFacts, language: str, now: datetime) -> bytes:
             text
             for one in places
             for text in (
-                _some(facts, language, one)
+                _form_sentences(facts, language, one)
                 if "." in one
-                else paper_texts(facts, one, language)
+                else annex_paper_texts(facts, one, language)
             )
         )
         # The tool shows these as HTML.
-        return "".join(pages.paragraph(_sentence(one)) for one in told)
+        return "".join(pages.paragraph(_form_sentence(one)) for one in told)
 
     answers: list[tuple[int, Mapping[str, Any]]] = [
         (number, {"text": text, "gauge": None, "list": []})
@@ -255,7 +262,7 @@ def pia_form(facts: PlanFacts, language: str, now: datetime) -> bytes:
     return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _sentence(text: str) -> str:
+def _form_sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
 
 
@@ -321,21 +328,21 @@ def acro_form(facts: PlanFacts, language: str, now: datetime) -> bytes:
     results = {}
     for place, question in enumerate(facts.questions):
         uid = f"output_{place}"
-        rows = list(_checks(facts))
-        files[f"{uid}_0.csv"] = _csv(rows)
-        status = _status(facts)
+        rows = list(_form_rule_checks(facts))
+        files[f"{uid}_0.csv"] = _form_rules_csv(rows)
+        status = _form_status(facts)
         told = "; ".join(
             [
                 status,
                 f"{question.most_numbers} sums at most, in {question.most_sums} rounds",
-                *paper_texts(facts, "alarm", language),
+                *annex_paper_texts(facts, "alarm", language),
             ]
         )
         results[uid] = {
             "uid": uid,
             "status": status,
             "type": "custom",
-            "properties": _properties(facts, question),
+            "properties": _crate_form_properties(facts, question),
             "files": [
                 {"name": f"{uid}_0.csv", "sdc": {"summary": {}, "cells": {}}},
             ],
@@ -350,18 +357,18 @@ def acro_form(facts: PlanFacts, language: str, now: datetime) -> bytes:
             "exception": "",
             "fair": {},
         }
-    files["results.json"] = _json({"version": ACRO_VERSION, "results": results})
-    files["config.json"] = _json(
+    files["results.json"] = _form_json({"version": ACRO_VERSION, "results": results})
+    files["config.json"] = _form_json(
         {name: facts.rules[name] for name in ACRO_RULES if name in facts.rules}
     )
     sums = {
         f"checksums/{name}.txt": hashlib.sha256(content).hexdigest().encode()
         for name, content in files.items()
     }
-    return _zip({**files, **sums}, now)
+    return _form_archive({**files, **sums}, now)
 
 
-def _properties(facts: PlanFacts, question: QuestionFacts) -> dict[str, Any]:
+def _crate_form_properties(facts: PlanFacts, question: QuestionFacts) -> dict[str, Any]:
     return {
         "method": question.heading,
         "question": question.name,
@@ -372,14 +379,14 @@ def _properties(facts: PlanFacts, question: QuestionFacts) -> dict[str, Any]:
     }
 
 
-def _status(facts: PlanFacts) -> str:
+def _form_status(facts: PlanFacts) -> str:
     if facts.site_terms:
         return "fail"
     over = facts.ended is not None and not facts.ended.failed
     return "pass" if over and facts.on_tables and not facts.relaxed else "review"
 
 
-def _checks(facts: PlanFacts) -> Iterator[dict[str, str]]:
+def _form_rule_checks(facts: PlanFacts) -> Iterator[dict[str, str]]:
     known = usual_own_rules()
     over = facts.ended is not None and not facts.ended.failed
     for name in ACRO_RULES:
@@ -394,7 +401,7 @@ def _checks(facts: PlanFacts) -> Iterator[dict[str, str]]:
             }
 
 
-def _csv(rows: list[dict[str, str]]) -> bytes:
+def _form_rules_csv(rows: list[dict[str, str]]) -> bytes:
     stream = StringIO()
     writer = csv.DictWriter(stream, ["rule", "value", "usual", "outcome"])
     writer.writeheader()
@@ -402,11 +409,11 @@ def _csv(rows: list[dict[str, str]]) -> bytes:
     return stream.getvalue().encode()
 
 
-def _json(content: Any) -> bytes:
+def _form_json(content: Any) -> bytes:
     return (json.dumps(content, ensure_ascii=False, indent=4) + "\n").encode()
 
 
-def _zip(files: Mapping[str, bytes], now: datetime) -> bytes:
+def _form_archive(files: Mapping[str, bytes], now: datetime) -> bytes:
     """Return files in an archive; the same bytes for the same files and moment."""
     buffer = BytesIO()
     moment = now.timetuple()[:6]
@@ -450,22 +457,26 @@ def five_safes_crate(
         from rocrate.rocrate import ROCrate
     except ImportError:
         raise MissingExtraError(
-            "a research object needs the package rocrate: " + installing("officer"),
+            "a research object needs the package rocrate: " + install_advice("officer"),
             code="missing-extra",
         ) from None
-    ran = RunFolder(path)
+    ran = AuditedRunFolder(path)
     assert ran.file is not None
     files = {
-        "workflow/consortium.toml": contents(ran.file, 32 << 20, InvalidInputError),
-        "receipt.json": contents(path / "receipt.json", 64 << 20, InvalidInputError),
-        f"annex-{language}.html": paper_html(annex(facts, language, now)),
+        "workflow/consortium.toml": read_file_contents(
+            ran.file, 32 << 20, InvalidInputError
+        ),
+        "receipt.json": read_file_contents(
+            path / "receipt.json", 64 << 20, InvalidInputError
+        ),
+        f"annex-{language}.html": annex_paper_html(annex_of_plan(facts, language, now)),
         "checks.zip": acro_form(facts, language, now),
     }
     with TemporaryDirectory() as place:
         folder = Path(place)
         made = ROCrate(version="1.2")
         made.datePublished = now
-        _describe(made, facts, files, folder, now)
+        _describe_form_crate(made, facts, files, folder, now)
         made.write(folder / "made")
         root = folder / "made"
         payload = {
@@ -473,10 +484,10 @@ def five_safes_crate(
             for one in sorted(root.rglob("*"))
             if one.is_file()
         }
-    return _zip(_bagged(payload, facts), now)
+    return _form_archive(_bag_form_payload(payload, facts), now)
 
 
-def _describe(
+def _describe_form_crate(
     made: ROCrate,
     facts: PlanFacts,
     files: Mapping[str, bytes],
@@ -516,7 +527,7 @@ def _describe(
         properties = {"name": told, "encodingFormat": kinds[name.rpartition(".")[2]]}
         parts.append(made.add_file(source, name, properties=properties))
     nested = folder / "files" / "workflow" / "ro-crate-metadata.json"
-    nested.write_bytes(_json(_workflow(facts, now)))
+    nested.write_bytes(_form_json(_form_workflow_crate(facts, now)))
     made.add_file(nested, "workflow/ro-crate-metadata.json")
     profile = entity(PROFILE, "Profile", name="Five Safes RO-Crate profile")
     members = [
@@ -568,14 +579,14 @@ def _describe(
     )
     root = made.root_dataset
     root["name"] = title
-    root["description"] = " ".join(paper_texts(facts, "purpose", "en"))
+    root["description"] = " ".join(annex_paper_texts(facts, "purpose", "en"))
     root["conformsTo"] = profile
     root["mainEntity"] = inner
     root["mentions"] = [run, checked, pending]
     root["sourceOrganization"] = project
 
 
-def _workflow(facts: PlanFacts, now: datetime) -> dict[str, Any]:
+def _form_workflow_crate(facts: PlanFacts, now: datetime) -> dict[str, Any]:
     """Return the crate of the question itself: what is done is in the agreed file."""
     return {
         "@context": "https://w3id.org/ro/crate/1.1/context",
@@ -608,7 +619,9 @@ def _workflow(facts: PlanFacts, now: datetime) -> dict[str, Any]:
     }
 
 
-def _bagged(payload: Mapping[str, bytes], facts: PlanFacts) -> dict[str, bytes]:
+def _bag_form_payload(
+    payload: Mapping[str, bytes], facts: PlanFacts
+) -> dict[str, bytes]:
     """Return files as one BagIt folder, with SHA-512 of everything."""
     name = f"run-{uuid.uuid5(NAMESPACE, facts.run)}"
 

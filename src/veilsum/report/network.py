@@ -62,9 +62,9 @@ def network_svg(
     ]
     size = 8.0 if named else max(2.5, min(8.0, 200 / topology.n_parties))
     for name, (x, y), angle in zip(topology.parties, places, angles, strict=True):
-        parts.append(_party(name, x, y, size, coalition, lost))
+        parts.append(_draw_report_party(name, x, y, size, coalition, lost))
         if named:
-            parts.append(_name(name, x, y, angle))
+            parts.append(_draw_report_party_name(name, x, y, angle))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
         f'width="{width:g}" height="{height:g}" font-family="system-ui, sans-serif" '
@@ -72,7 +72,7 @@ def network_svg(
     ).encode()
 
 
-def _party(
+def _draw_report_party(
     name: str,
     x: float,
     y: float,
@@ -91,7 +91,7 @@ def _party(
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}" {look}/>'
 
 
-def _name(name: str, x: float, y: float, angle: float) -> str:
+def _draw_report_party_name(name: str, x: float, y: float, angle: float) -> str:
     """Return a name beside its party, away from the middle."""
     shown = printable(name)
     if len(shown) > NAME_LETTERS:

@@ -8,22 +8,24 @@ from pathlib import Path
 from typing import TypeAlias
 
 from veilsum.errors import InvalidInputError
-from veilsum.locale import languages
-from veilsum.report.annex import annex, paper_docx, paper_html
+from veilsum.locale import catalogue_languages
+from veilsum.report.annex import annex_of_plan, annex_paper_docx, annex_paper_html
 from veilsum.report.forms import acro_form, edpb_paper, five_safes_crate, pia_form
 from veilsum.report.plan_facts import PlanFacts, plan_facts_of
 
 Made: TypeAlias = Callable[[Path, PlanFacts, str, datetime], bytes]
 
 FORMATS: Mapping[str, Made] = {
-    "html": lambda _path, facts, language, now: paper_html(annex(facts, language, now)),
-    "docx": lambda _path, facts, language, now: paper_docx(
-        annex(facts, language, now), now
+    "html": lambda _path, facts, language, now: annex_paper_html(
+        annex_of_plan(facts, language, now)
     ),
-    "edpb": lambda _path, facts, language, _now: paper_html(
+    "docx": lambda _path, facts, language, now: annex_paper_docx(
+        annex_of_plan(facts, language, now), now
+    ),
+    "edpb": lambda _path, facts, language, _now: annex_paper_html(
         edpb_paper(facts, language)
     ),
-    "edpb-docx": lambda _path, facts, language, now: paper_docx(
+    "edpb-docx": lambda _path, facts, language, now: annex_paper_docx(
         edpb_paper(facts, language), now
     ),
     "pia": lambda _path, facts, language, now: pia_form(facts, language, now),
@@ -53,7 +55,7 @@ def officer_document(
     """
     for what, given, known in (
         ("format", format, tuple(FORMATS)),
-        ("language", language, languages()),
+        ("language", language, catalogue_languages()),
     ):
         if given not in known:
             raise InvalidInputError(

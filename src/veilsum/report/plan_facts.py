@@ -16,22 +16,29 @@ from math import log1p, sqrt
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
+from veilsum.audit.run_folder import OF_ALL, SUFFIXES, AuditedRunFolder
 from veilsum.consortium.consortium import Consortium
-from veilsum.consortium.study import AgreedStudy, runs_of
+from veilsum.consortium.study import AgreedStudy, runs_of_agreement
 from veilsum.errors import InvalidInputError, VeilsumError, printable
-from veilsum.files.consortiums import read_agreement, read_described
-from veilsum.files.scenarios import read_toml
+from veilsum.files.consortiums import read_agreement, read_described_file
+from veilsum.files.scenarios import read_toml_file
 from veilsum.minimise.question import Minimise
 from veilsum.net.receipt import verify_receipts
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import Value, relaxed_rules, rules_in_force
 from veilsum.party.study_page import study_privacy_total
 from veilsum.sums.kinds import Asked, question_kind_of, resolve_agreed_question
-from veilsum.sums.presence import Cells, Crossed, Group, Screened, Values, Varying
-from veilsum.sums.recipes import Guarded, open_limits
+from veilsum.sums.presence import (
+    PresenceCells,
+    PresenceCrossedCells,
+    PresenceGroup,
+    PresenceScreenedRecipe,
+    PresenceValues,
+    PresenceVaryingColumns,
+)
+from veilsum.sums.recipes import GuardedRecipe, open_limits_of_recipe
 from veilsum.sums.releases import BY_PARTY
-from veilsum.sums.terms import Terms
+from veilsum.sums.terms import SumTerms
 from veilsum.surveys.terms import SurveyTerms, survey_terms
 
 Kind: TypeAlias = Literal["plan", "consortium", "study", "run"]
@@ -356,10 +363,10 @@ class PlanFacts:
         """
         if not self.epsilon:
             return ()
-        return tuple((one, _reach(self.epsilon, one)) for one in CHANCES)
+        return tuple((one, _reach_in_plan_facts(self.epsilon, one)) for one in CHANCES)
 
 
-def _reach(epsilon: float, chance: float) -> float:
+def _reach_in_plan_facts(epsilon: float, chance: float) -> float:
     """Return the distance below which no guess is right so often.
 
     It inverts `lattice_success`, which holds for every law: of its two bounds on the
@@ -378,23 +385,27 @@ def plan_facts_of(path: Path) -> PlanFacts:
     """
     if path.is_dir():
         return _facts_of_folder(path)
-    if "survey" in (table := read_toml(path)) and "members" not in table:
+    if "survey" in (table := read_toml_file(path)) and "members" not in table:
         raise InvalidInputError(
             f"{path} is the plan of a survey, which has no guests yet: veilsum collect "
             "new makes the open file of it, of which there is an officer's paper",
             code="survey-plan-without-guests",
         )
-    agreed, drawn = read_described(path)
+    agreed, drawn = read_described_file(path)
     kind: Kind = "plan"
     if drawn:
         kind = "study" if isinstance(agreed, AgreedStudy) else "consortium"
-    return replace(_facts(agreed, kind), file=printable(path.name))
+    return replace(_plan_facts(agreed, kind), file=printable(path.name))
 
 
 def _facts_of_folder(path: Path) -> PlanFacts:
-    ran = RunFolder(path)
+    ran = AuditedRunFolder(path)
     if ran.receipt is None:
-        found = [one for one in ran.files if one.suffix in SUFFIXES and _agrees(one)]
+        found = [
+            one
+            for one in ran.files
+            if one.suffix in SUFFIXES and _file_is_plan_agreement(one)
+        ]
         if len(found) != 1:
             raise InvalidInputError(
                 f"{path} is the folder of no finished run: it has no receipt.json, and "
@@ -427,11 +438,11 @@ def _facts_of_folder(path: Path) -> PlanFacts:
         ),
     )
     return replace(
-        _facts(ran.agreed[1], "run", ended), file=printable(ran.agreed[0].name)
+        _plan_facts(ran.agreed[1], "run", ended), file=printable(ran.agreed[0].name)
     )
 
 
-def _agrees(path: Path) -> bool:
+def _file_is_plan_agreement(path: Path) -> bool:
     try:
         read_agreement(path)
     except VeilsumError:
@@ -439,10 +450,10 @@ def _agrees(path: Path) -> bool:
     return True
 
 
-def _facts(
+def _plan_facts(
     agreed: Consortium | AgreedStudy, kind: Kind, ended: RunEnd | None = None
 ) -> PlanFacts:
-    runs = runs_of(agreed)
+    runs = runs_of_agreement(agreed)
     first, asked = runs[0], [resolve_agreed_question(one) for one in runs]
     names = (
         list(agreed.questions)
@@ -451,7 +462,7 @@ def _facts(
     )
     terms, drawn = asked[0].terms, kind != "plan"
     questions = tuple(
-        _question(name, one, drawn=drawn)
+        _question_plan_facts(name, one, drawn=drawn)
         for name, one in zip(names, asked, strict=True)
     )
     survey = None
@@ -476,7 +487,7 @@ def _facts(
         drop=terms.policy.drop,
         fewest=terms.policy.fewest(first.topology.n_parties),
         sums_only=terms.law.masks.kind.sums_only,
-        epsilon=_epsilon(
+        epsilon=_epsilon_in_plan_facts(
             agreed, [one.terms for one in asked], questions[0].most_sums, ended
         ),
         rules={name: value for name, value in rules.items() if name not in unused},
@@ -492,22 +503,22 @@ def _facts(
     )
 
 
-def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
+def _question_plan_facts(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     recipe, (question,) = found.recipe, found.consortium.questions
     page = consent_to(found.consortium, drawn=drawn)
     kind, counted = (
         question_kind_of(question),
-        recipe if isinstance(recipe, Screened) else None,
+        recipe if isinstance(recipe, PresenceScreenedRecipe) else None,
     )
-    groups = tuple(map(_counted, counted.groups)) if counted else ()
+    groups = tuple(map(_counted_group_in_plan_facts, counted.groups)) if counted else ()
     multiplied = sum(
         one.kind != "varying"
         and (kind.multiplied is None or one.kind in kind.multiplied)
         for one in groups
     )
     asked = recipe if counted is None else counted.inner
-    asked = asked.inner if isinstance(asked, Guarded) else asked
-    own = (*open_limits(recipe), *kind.limits(found))
+    asked = asked.inner if isinstance(asked, GuardedRecipe) else asked
+    own = (*open_limits_of_recipe(recipe), *kind.limits(found))
     agreed = found.consortium.schema
     schema = {} if agreed is None else {one.name: one for one in agreed.columns}
     drops = agreed is not None and agreed.missing == "drop"
@@ -553,24 +564,24 @@ def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
     )
 
 
-def _counted(group: Group) -> CountedGroup:
+def _counted_group_in_plan_facts(group: PresenceGroup) -> CountedGroup:
     kind = group.name.partition(" of ")[0]
-    if isinstance(group, Cells):
+    if isinstance(group, PresenceCells):
         columns = group.columns
-    elif isinstance(group, Crossed):
+    elif isinstance(group, PresenceCrossedCells):
         columns = tuple(one.column for one in group.axes)
-    elif isinstance(group, Values):
+    elif isinstance(group, PresenceValues):
         columns = (group.column,)
-    elif isinstance(group, Varying):
+    elif isinstance(group, PresenceVaryingColumns):
         kind, columns = "varying", (group.name,)
     else:  # what one kind of question counts, with a name of its own
         kind, columns = "other", (group.name,)
     return CountedGroup(kind=kind, columns=columns, places=group.places)
 
 
-def _epsilon(
+def _epsilon_in_plan_facts(
     agreed: Consortium | AgreedStudy,
-    terms: Sequence[Terms],
+    terms: Sequence[SumTerms],
     most_sums: int,
     ended: RunEnd | None,
 ) -> float | None:

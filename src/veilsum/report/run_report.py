@@ -19,23 +19,23 @@ from shlex import quote
 from typing import Any
 
 from veilsum.audit.record import AuditRecord, read_record
-from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
+from veilsum.audit.run_folder import OF_ALL, SUFFIXES, AuditedRunFolder
 from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy
 from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
 from veilsum.files.consortiums import read_agreement
 from veilsum.locale import catalogue, phrase
-from veilsum.net.identity import fingerprint
+from veilsum.net.identity import certificate_fingerprint
 from veilsum.net.receipt import (
-    Finding,
     Receipt,
+    ReceiptFinding,
     read_receipt,
-    released_line,
+    released_line_of_receipt,
     verify_receipts,
 )
 from veilsum.numbers.arrays import Array, listed_names
 from veilsum.page import (
-    Html,
+    PageHtml,
     Part,
     commands,
     facts,
@@ -59,7 +59,7 @@ from veilsum.party.replay import (
     agreed_findings,
     read_plain_result,
     read_sums_to_replay,
-    replay,
+    replay_released_sums,
     result_findings,
 )
 from veilsum.party.study_page import consent_to_study
@@ -67,7 +67,7 @@ from veilsum.party.studying import STATUS, StudyStatus, read_study_status
 from veilsum.report.drawing import draw
 from veilsum.report.figures import figure_svg
 from veilsum.report.network import network_svg
-from veilsum.sums.running import JobResult
+from veilsum.sums.running import SumJobResult
 
 # A page goes by mail: figures that would take more than this are left out, and that is
 # said. On the page a byte of them takes a third more.
@@ -85,7 +85,7 @@ class RunReport:
     good: bool
 
 
-def report(what: Path, *, receipts: Sequence[Path] = ()) -> RunReport:
+def report_of_run(what: Path, *, receipts: Sequence[Path] = ()) -> RunReport:
     """Return the report of a run, or of a study.
 
     Args:
@@ -106,11 +106,11 @@ def report(what: Path, *, receipts: Sequence[Path] = ()) -> RunReport:
     if seats and not _is_of_join(what):
         # All parties are on this computer: the first one's, beside everybody's word.
         found = [path for one in seats for path in sorted(one.glob("**/receipt.json"))]
-        return report(seats[0], receipts=[*receipts, *found])
+        return report_of_run(seats[0], receipts=[*receipts, *found])
     others = [read_receipt(one) for one in receipts]
     if (what / STATUS).exists():
-        return _of_study(what, others)
-    return _of_run(ReportedRun(what, others))
+        return _report_of_study(what, others)
+    return _report_of_single_run(ReportedRun(what, others))
 
 
 def _is_of_join(folder: Path) -> bool:
@@ -118,7 +118,7 @@ def _is_of_join(folder: Path) -> bool:
 
 
 @dataclass
-class Room:
+class ReportFigureRoom:
     """How many bytes of figures a page still has room for."""
 
     left: int = MOST_DRAWN
@@ -136,12 +136,12 @@ class ReportedRun:
 
     folder: Path
     others: Sequence[Receipt]
-    room: Room = field(default_factory=Room)
+    room: ReportFigureRoom = field(default_factory=ReportFigureRoom)
     study: Path | None = None
 
     @cached_property
-    def files(self) -> RunFolder:
-        return RunFolder(self.folder)
+    def files(self) -> AuditedRunFolder:
+        return AuditedRunFolder(self.folder)
 
     @cached_property
     def receipt(self) -> Receipt:
@@ -198,18 +198,20 @@ class ReportedRun:
         return read_sums_to_replay(path) if path.exists() else ()
 
     @cached_property
-    def result(self) -> JobResult | None:
+    def result(self) -> SumJobResult | None:
         """The answer, worked out again; None if it does not follow."""
         members = [*self.receipt.parties]
         order = tuple(one for one in self.consortium.topology.parties if one in members)
-        answer = None if self.sums else _vector(self.plain.get("minimiser"))
+        answer = None if self.sums else _report_vector(self.plain.get("minimiser"))
         try:
-            return replay(self.consortium, sums=self.sums, members=order, answer=answer)
+            return replay_released_sums(
+                self.consortium, sums=self.sums, members=order, answer=answer
+            )
         except UNSOUND:
             return None
 
     @cached_property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[ReceiptFinding, ...]:
         """What all that is here comes to, beside each other."""
         whole = {one.party for one in self.receipts} >= {*self.receipt.parties}
         verdict = verify_receipts(self.receipts, self.consortium)
@@ -235,15 +237,17 @@ class ReportedRun:
         """Say whether an audit is of this run's file, or of this question of it."""
         digest, asked = record.content["agreed"]["file"], record.asked.get("question")
         if self.study is not None and asked is not None:
-            return asked == self.folder.name and digest == _sha256(self.study)
-        return asked is None and digest == _sha256(self.file)
+            return asked == self.folder.name and digest == _report_file_sha256(
+                self.study
+            )
+        return asked is None and digest == _report_file_sha256(self.file)
 
 
-def _sha256(file: Path) -> str:
+def _report_file_sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _vector(given: Any) -> Any:
+def _report_vector(given: Any) -> Any:
     import numpy as np
 
     numbers = isinstance(given, list) and all(type(x) in {int, float} for x in given)
@@ -253,26 +257,30 @@ def _vector(given: Any) -> Any:
 # One run
 
 
-def _of_run(run: ReportedRun) -> RunReport:
+def _report_of_single_run(run: ReportedRun) -> RunReport:
     agreed = run.consortium
     sections = [
-        section("The question", *_question(run)),
-        section("The answer", *_answer(run)),
-        section("The network", *_network(run)),
-        section("What is promised", *_promise(run)),
-        section("Who could compute what", *_who(run), _rules(run)),
-        section("Audit", *_audit(run)),
-        section("Receipts", *_receipts(run), _checks(run)),
-        section("Limits", *_limits(run)),
-        section("How to verify it, and to ask again", *_again(run)),
-        section("Who may read this", *_readers()),
+        section("The question", *_report_question(run)),
+        section("The answer", *_report_answer(run)),
+        section("The network", *_report_network(run)),
+        section("What is promised", *_report_guarantee(run)),
+        section(
+            "Who could compute what", *_report_who_took_part(run), _report_rules(run)
+        ),
+        section("Audit", *_report_audit(run)),
+        section("Receipts", *_report_receipts(run), _report_checks(run)),
+        section("Limits", *_report_limits(run)),
+        section("How to verify it, and to ask again", *_report_how_to_verify(run)),
+        section("Who may read this", *_report_readers()),
     ]
     title = agreed.title or f"Run {agreed.run}"
-    lead = [*_state(run.findings, run.receipts), facts(_about(run))]
+    lead = [*_report_state(run.findings, run.receipts), facts(_report_about_run(run))]
     return RunReport(page(title, *sections, lead=lead), run.good)
 
 
-def _state(findings: Sequence[Finding], receipts: Sequence[Receipt]) -> Iterator[Html]:
+def _report_state(
+    findings: Sequence[ReceiptFinding], receipts: Sequence[Receipt]
+) -> Iterator[PageHtml]:
     wrong = [f"{one.check} ({one.detail})" for one in findings if not one.good]
     if wrong:
         yield notice(
@@ -289,7 +297,7 @@ def _state(findings: Sequence[Finding], receipts: Sequence[Receipt]) -> Iterator
     yield notice(words)
 
 
-def _about(run: ReportedRun) -> Iterator[tuple[Part, Part]]:
+def _report_about_run(run: ReportedRun) -> Iterator[tuple[Part, Part]]:
     agreed, own = run.consortium, run.receipt
     yield "run", agreed.run
     yield (
@@ -302,21 +310,21 @@ def _about(run: ReportedRun) -> Iterator[tuple[Part, Part]]:
     yield "written from", f"what {own.party} has of it (veilsum {own.version})"
 
 
-def _sentence(line: str) -> Html:
+def _report_sentence(line: str) -> PageHtml:
     """Return a line of a page as a sentence; what it is about, before a colon, bold."""
     about, colon, rest = line.partition(": ")
     if colon and len(about) <= MOST_ABOUT and '"' not in about:
-        return together(tag("strong", _capital(about), colon), rest)
-    return html(_capital(line))
+        return together(tag("strong", _report_capital(about), colon), rest)
+    return html(_report_capital(line))
 
 
-def _capital(line: str) -> str:
+def _report_capital(line: str) -> str:
     return line[:1].upper() + line[1:]
 
 
-def _lines(lines: Iterable[str]) -> Html:
+def _report_lines(lines: Iterable[str]) -> PageHtml:
     """Return lines of a page: items after a dash are a list below their line."""
-    parts, items = list[Html](), list[str]()
+    parts, items = list[PageHtml](), list[str]()
     for line in [*lines, ""]:
         if line.startswith("- "):
             items.append(line[2:])
@@ -325,46 +333,48 @@ def _lines(lines: Iterable[str]) -> Html:
             parts.append(listing(items))
             items = []
         if line:
-            parts.append(paragraph(_sentence(line)))
-    return Html("".join(parts))
+            parts.append(paragraph(_report_sentence(line)))
+    return PageHtml("".join(parts))
 
 
-def _question(run: ReportedRun) -> Iterator[Html]:
+def _report_question(run: ReportedRun) -> Iterator[PageHtml]:
     lines = run.words("asked")
     first = [one for one in lines if not one.startswith("- ")]
     cut = next((k for k, one in enumerate(first) if one.startswith("columns ")), 3)
-    yield _lines(first[: min(cut, 3)])
-    yield folded("The question in full", _lines(lines))
+    yield _report_lines(first[: min(cut, 3)])
+    yield folded("The question in full", _report_lines(lines))
 
 
-def _answer(run: ReportedRun) -> Iterator[Html]:
+def _report_answer(run: ReportedRun) -> Iterator[PageHtml]:
     result = run.result
     if result is None:
         yield notice(phrase("report", "no_sums"), bad=True)
-        yield from _rows(run.plain.get("table"), run.plain.get("minimiser"))
+        yield from _report_result_rows(
+            run.plain.get("table"), run.plain.get("minimiser")
+        )
         return
     yield shown(result.answered())
-    yield from _figures(run, result)
+    yield from _report_figures(run, result)
 
 
-def _rows(given: Any, answer: Any) -> Iterator[Html]:
+def _report_result_rows(given: Any, answer: Any) -> Iterator[PageHtml]:
     """Yield a result's table; without one, the numbers of its answer."""
     if isinstance(given, list) and given and all(isinstance(x, dict) for x in given):
         keys = [str(key) for key in given[0]]
-        rows = [[_told(row.get(key)) for key in keys] for row in given]
+        rows = [[_report_number_words(row.get(key)) for key in keys] for row in given]
         yield table([key.replace("_", " ") for key in keys], rows)
     elif isinstance(answer, list):
-        rows = [[f"x[{k}]", _told(one)] for k, one in enumerate(answer)]
+        rows = [[f"x[{k}]", _report_number_words(one)] for k, one in enumerate(answer)]
         yield table(["", "value"], rows)
 
 
-def _told(value: Any) -> str:
+def _report_number_words(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _figures(run: ReportedRun, result: JobResult) -> Iterator[Html]:
+def _report_figures(run: ReportedRun, result: SumJobResult) -> Iterator[PageHtml]:
     try:
         drawn = figure_svg(draw(result))
     except MissingExtraError as error:
@@ -380,9 +390,9 @@ def _figures(run: ReportedRun, result: JobResult) -> Iterator[Html]:
     yield figure(drawn, alt=alt)
 
 
-def _network(run: ReportedRun) -> Iterator[Html]:
+def _report_network(run: ReportedRun) -> Iterator[PageHtml]:
     agreed, promise = run.consortium, run.receipt.guarantee
-    topology, coalition = agreed.topology, _names(promise.get("corrupted"))
+    topology, coalition = agreed.topology, _report_names(promise.get("corrupted"))
     words = f"{topology.n_parties} parties and {len(topology.edges)} links."
     if coalition:
         words += (
@@ -399,64 +409,68 @@ def _network(run: ReportedRun) -> Iterator[Html]:
     yield paragraph(phrase("report", "link_by_files" if agreed.by_files else "link"))
 
 
-def _names(given: Any) -> tuple[str, ...]:
+def _report_names(given: Any) -> tuple[str, ...]:
     return tuple(map(str, given)) if isinstance(given, list | tuple) else ()
 
 
-def _promise(run: ReportedRun) -> Iterator[Html]:
+def _report_guarantee(run: ReportedRun) -> Iterator[PageHtml]:
     first, signed = run.words("first"), run.receipt.guarantee
     if run.page.facts["relaxed"]:
-        yield notice(_lines(first), bad=True)
+        yield notice(_report_lines(first), bad=True)
     if run.result is not None:
         yield shown(run.result.guarantee.showing())
     if not run.page.facts["relaxed"]:
-        yield _lines(first)
+        yield _report_lines(first)
     numbers = catalogue("en", "report")["numbers"]
     named = ((name, signed.get(key)) for key, name in numbers.items())
-    yield facts((name, _told(value)) for name, value in named if value is not None)
+    yield facts(
+        (name, _report_number_words(value))
+        for name, value in named
+        if value is not None
+    )
     yield folded(
         "What was released, over all members",
-        listing([*map(released_line, run.receipt.released)]),
+        listing([*map(released_line_of_receipt, run.receipt.released)]),
     )
 
 
-def _who(run: ReportedRun) -> Iterator[Html]:
+def _report_who_took_part(run: ReportedRun) -> Iterator[PageHtml]:
     if run.receipt.lost:
         left = run.receipt.parties
         lost, others = listed_names(run.receipt.lost), len(left) - 1
         yield notice(
             phrase("report", "lost", lost=lost, left=listed_names(left), others=others)
         )
-    yield _lines(run.words("who"))
+    yield _report_lines(run.words("who"))
     yield folded(
         "What became known to every member",
-        _lines(run.words("known")),
+        _report_lines(run.words("known")),
     )
     yield tag("p", phrase("report", "you"), class_="soft")
 
 
-def _rules(run: ReportedRun) -> Html:
+def _report_rules(run: ReportedRun) -> PageHtml:
     found = next(
         one
         for one in run.page.shared
         if one.heading.startswith(("WHAT ALL KEEP", "WHAT EVERY PARTY CHECKS"))
     )
-    return folded("What every party kept to", _lines(found.lines))
+    return folded("What every party kept to", _report_lines(found.lines))
 
 
-def _audit(run: ReportedRun) -> Iterator[Html]:
+def _report_audit(run: ReportedRun) -> Iterator[PageHtml]:
     try:
         record = run.audit
         if record is None:
             yield paragraph(phrase("report", "no_audit"))
             yield commands(f"veilsum audit {run.file.name} --out audit")
             return
-        yield from [*_audited(run, record)]
+        yield from [*_report_audit_findings(run, record)]
     except (InvalidInputError, KeyError, TypeError, AttributeError, ValueError):
         yield notice(phrase("report", "odd_audit"), bad=True)
 
 
-def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
+def _report_audit_findings(run: ReportedRun, record: AuditRecord) -> Iterator[PageHtml]:
     found = record.content["audit"]
     if not run.is_about(record):
         yield notice(f"The {AUDIT} beside this run is about another file.", bad=True)
@@ -464,11 +478,11 @@ def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
     good, words = record.signed_words(run.consortium.certificates)
     odd = found["findings"] or found["crossed"] or found["broken"] or not good
     yield notice(str(found["verdict"]), bad=bool(odd))
-    yield paragraph(f"{_capital(words)}.")
+    yield paragraph(f"{_report_capital(words)}.")
     rows = [
         [
             str(one["attack"]),
-            listed_names(_names(one["coalition"])) or "anybody",
+            listed_names(_report_names(one["coalition"])) or "anybody",
             *(f"{100 * float(one[key]):.4g}%" for key in ("promised", "rate")),
             f"{int(one['trials']):,}",
         ]
@@ -483,14 +497,14 @@ def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
     yield folded("Controls", table(("control", "found", ""), controls))
 
 
-def _receipts(run: ReportedRun) -> Iterator[Html]:
+def _report_receipts(run: ReportedRun) -> Iterator[PageHtml]:
     here = {one.party for one in run.receipts}
     rows = [
         [
             name,
             "lost" if name in run.receipt.lost else "to the end",
             "here" if name in here else "not here",
-            fingerprint(certificate),
+            certificate_fingerprint(certificate),
         ]
         for name, certificate in run.consortium.certificates.items()
     ]
@@ -505,19 +519,19 @@ def _receipts(run: ReportedRun) -> Iterator[Html]:
         yield paragraph(phrase("report", "some_receipts"))
 
 
-def _checks(run: ReportedRun) -> Html:
+def _report_checks(run: ReportedRun) -> PageHtml:
     rows = [[MARKS[one.good], one.check, one.detail] for one in run.findings]
     return folded("What was checked", table(("", "check", "found"), rows))
 
 
-def _limits(run: ReportedRun) -> Iterator[Html]:
-    yield _lines(run.words("open"))
+def _report_limits(run: ReportedRun) -> Iterator[PageHtml]:
+    yield _report_lines(run.words("open"))
     yield tag("p", phrase("report", "you"), class_="soft")
 
 
-def _again(run: ReportedRun) -> Iterator[Html]:
+def _report_how_to_verify(run: ReportedRun) -> Iterator[PageHtml]:
     yield paragraph(phrase("report", "verify"))
-    yield commands(_verifying(run))
+    yield commands(_report_verify_command(run))
     yield paragraph(
         "The digest of the consortium file is ",
         tag("code", run.consortium.digest.hex()),
@@ -529,7 +543,7 @@ def _again(run: ReportedRun) -> Iterator[Html]:
     )
 
 
-def _verifying(run: ReportedRun) -> str:
+def _report_verify_command(run: ReportedRun) -> str:
     """Return a command that works where this member's files are, and says where."""
     seat, home = run.folder.absolute().parent, run.file.absolute()
     if home.parent == seat and len([*seat.parent.glob("*/out/receipt.json")]) > 1:
@@ -548,7 +562,7 @@ def _verifying(run: ReportedRun) -> str:
     )
 
 
-def _readers() -> Iterator[Html]:
+def _report_readers() -> Iterator[PageHtml]:
     yield paragraph(phrase("report", "readers"))
     yield paragraph(phrase("report", "runs_nothing"))
 
@@ -556,9 +570,9 @@ def _readers() -> Iterator[Html]:
 # Several questions
 
 
-def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
+def _report_of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
     status = read_study_status(folder)
-    room, agreed = Room(), _study_file(folder, status.study)
+    room, agreed = ReportFigureRoom(), _report_study_file(folder, status.study)
     file = None if agreed is None else agreed[0]
     runs = {
         name: ReportedRun(folder / name, others, room, file)
@@ -584,29 +598,37 @@ def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
         for one in run.findings
     ]
     sections = [
-        section("The study", *_study(status, runs, agreed and agreed[1])),
-        *(section(f"Question: {name}", *_one_of(run)) for name, run in runs.items()),
-        section("The network", *_network(first)),
-        section("Receipts", *_receipts(first)),
-        section("Limits", *_limits(first), _rules(first)),
-        section("How to verify it, and to ask again", *_again(first)),
-        section("Who may read this", *_readers()),
+        section("The study", *_report_study(status, runs, agreed and agreed[1])),
+        *(
+            section(f"Question: {name}", *_report_one_question_of(run))
+            for name, run in runs.items()
+        ),
+        section("The network", *_report_network(first)),
+        section("Receipts", *_report_receipts(first)),
+        section("Limits", *_report_limits(first), _report_rules(first)),
+        section("How to verify it, and to ask again", *_report_how_to_verify(first)),
+        section("Who may read this", *_report_readers()),
     ]
     title = status.title or f"Study {status.run}"
     last = max(runs.values(), key=lambda one: one.receipt.finished)
-    lead = [*_state(findings, first.receipts), facts(_about_study(status, last))]
+    lead = [
+        *_report_state(findings, first.receipts),
+        facts(_report_about_study(status, last)),
+    ]
     good = all(one.good for one in findings)
     return RunReport(page(title, *sections, lead=lead), good)
 
 
-def _about_study(status: StudyStatus, last: ReportedRun) -> Iterator[tuple[Part, Part]]:
+def _report_about_study(
+    status: StudyStatus, last: ReportedRun
+) -> Iterator[tuple[Part, Part]]:
     yield "study", status.run
-    yield from ((name, what) for name, what in _about(last) if name != "run")
+    yield from ((name, what) for name, what in _report_about_run(last) if name != "run")
 
 
-def _study(
+def _report_study(
     status: StudyStatus, runs: Mapping[str, ReportedRun], agreed: AgreedStudy | None
-) -> Iterator[Html]:
+) -> Iterator[PageHtml]:
     # Why there is none is for the owner of the folder alone.
     rows = [
         [
@@ -620,11 +642,11 @@ def _study(
     if agreed is not None:
         shared = consent_to_study(agreed).shared
         whole = next(one for one in shared if one.heading.endswith("TOGETHER"))
-        yield folded("What the questions come to together", _lines(whole.lines))
+        yield folded("What the questions come to together", _report_lines(whole.lines))
 
 
-def _study_file(folder: Path, digest: str) -> tuple[Path, AgreedStudy] | None:
-    for path in RunFolder(folder).files:
+def _report_study_file(folder: Path, digest: str) -> tuple[Path, AgreedStudy] | None:
+    for path in AuditedRunFolder(folder).files:
         if path.suffix in SUFFIXES:
             try:
                 found = read_agreement(path)
@@ -635,11 +657,11 @@ def _study_file(folder: Path, digest: str) -> tuple[Path, AgreedStudy] | None:
     return None
 
 
-def _one_of(run: ReportedRun) -> Iterator[Html]:
+def _report_one_question_of(run: ReportedRun) -> Iterator[PageHtml]:
     """Yield one question of several, its answer, and the rest folded."""
-    yield from _question(run)
-    yield from _answer(run)
-    yield folded("What is promised", *_promise(run))
-    yield folded("Who could compute what", *_who(run))
-    yield folded("Audit", *_audit(run))
-    yield _checks(run)
+    yield from _report_question(run)
+    yield from _report_answer(run)
+    yield folded("What is promised", *_report_guarantee(run))
+    yield folded("Who could compute what", *_report_who_took_part(run))
+    yield folded("Audit", *_report_audit(run))
+    yield _report_checks(run)

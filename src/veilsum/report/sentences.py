@@ -22,7 +22,7 @@ from math import floor, log10
 from typing import Any
 
 from veilsum import __version__
-from veilsum.locale import catalogue, with_signs
+from veilsum.locale import catalogue, number_with_language_signs
 from veilsum.net.identity import fingerprint_in_groups
 from veilsum.party.own_rules import Value, usual_own_rules
 from veilsum.report.plan_facts import CountedGroup, PlanFacts, SurveyFacts
@@ -68,18 +68,18 @@ def _few_of_one_site(facts: PlanFacts) -> bool:
     )
 
 
-def _rules_off(facts: PlanFacts) -> set[str]:
+def _report_rules_off(facts: PlanFacts) -> set[str]:
     """Return the rules about single people that refuse nothing."""
     return set(facts.off) - {"site_terms"}
 
 
-def _few_people(facts: PlanFacts) -> bool:
+def _report_few_people(facts: PlanFacts) -> bool:
     """Say whether one person of a member may count, but never one of all members.
 
     In a regression the other rules refuse a level that one row has; where rows are
     counted no other rule looks at it.
     """
-    alone = _rules_off(facts) == {"minimum_count"}
+    alone = _report_rules_off(facts) == {"minimum_count"}
     return alone and facts.counts and bool(facts.holders)
 
 
@@ -89,11 +89,11 @@ def _few_in_a_sum(facts: PlanFacts) -> bool:
     return "minimum_count" in facts.rules and off
 
 
-def _pooling(facts: PlanFacts) -> int:
+def _report_pooling_level(facts: PlanFacts) -> int:
     return {0: 4, 1: 2}.get(facts.tolerate, 1)
 
 
-def _person(facts: PlanFacts) -> int:
+def _report_person_level(facts: PlanFacts) -> int:
     """Return how grave it is when one row is known: a person's, or a member's own."""
     return 2 if facts.single or not facts.on_tables else 3
 
@@ -129,11 +129,11 @@ CONDITIONS: Mapping[str, Callable[..., object]] = {
         facts.on_tables
         and not facts.single
         and not facts.by_party
-        and not _rules_off(facts)
+        and not _report_rules_off(facts)
     ),
-    "rules_off": _rules_off,
+    "rules_off": _report_rules_off,
     "few_of_one_site": _few_of_one_site,
-    "few_people": _few_people,
+    "few_people": _report_few_people,
     "few_in_a_sum": _few_in_a_sum,
     "one_person_counts": lambda facts: (
         (facts.counts_only and facts.level_sums) or _few_in_a_sum(facts)
@@ -148,16 +148,20 @@ CONDITIONS: Mapping[str, Callable[..., object]] = {
     "several_apart": lambda facts: facts.minimum_honest + facts.tolerate > 1,
 }
 LEVELS: Mapping[str, Callable[[PlanFacts], int]] = {
-    "pooling_likelihood": _pooling,
+    "pooling_likelihood": _report_pooling_level,
     # A level more where fewer are enough after a loss.
-    "collusion_likelihood": lambda facts: min(4, _pooling(facts) + facts.may_lose),
+    "collusion_likelihood": lambda facts: min(
+        4, _report_pooling_level(facts) + facts.may_lose
+    ),
     "all_pool_likelihood": lambda facts: 2 if len(facts.parties) < 3 else 1,
     "recognition_likelihood": lambda facts: (
         3 if facts.site_terms else 2 if facts.relaxed else 1
     ),
-    "person_severity": _person,
+    "person_severity": _report_person_level,
     # How grave it is when one member's numbers are known.
-    "last_severity": lambda facts: _person(facts) if _rules_off(facts) else 2,
+    "last_severity": lambda facts: (
+        _report_person_level(facts) if _report_rules_off(facts) else 2
+    ),
 }
 
 
@@ -167,7 +171,7 @@ def report_words(language: str, table: str) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True)
-class Sentence:
+class ReportSentence:
     """One sentence.
 
     Attributes:
@@ -185,7 +189,7 @@ class Sentence:
         return f"{self.part}.{self.name}"
 
     def holds(self, facts: PlanFacts) -> bool:
-        return all(_holds(one, facts) for one in self.when)
+        return all(_report_condition_holds(one, facts) for one in self.when)
 
     def written(self, language: str) -> str:
         return report_words(language, self.part)[self.name]
@@ -194,7 +198,7 @@ class Sentence:
         return self.written(language).format_map(report_values(facts, language))
 
 
-def _holds(condition: str, facts: PlanFacts) -> bool:
+def _report_condition_holds(condition: str, facts: PlanFacts) -> bool:
     """Say whether a fact holds: "curious", "not drawn", "keeps minimum_count"."""
     name = condition.removeprefix("not ")
     fact, *argument = name.split(" ")
@@ -204,7 +208,7 @@ def _holds(condition: str, facts: PlanFacts) -> bool:
 
 
 @dataclass(frozen=True)
-class PlanRisk(Sentence):
+class PlanRisk(ReportSentence):
     """Something that may happen all the same.
 
     Attributes:
@@ -223,41 +227,43 @@ class PlanRisk(Sentence):
         return report_words(language, "risk_titles")[self.title]
 
     def likelihood(self, facts: PlanFacts) -> int:
-        return _level(self.levels[0], facts)
+        return _report_sentence_level(self.levels[0], facts)
 
     def severity(self, facts: PlanFacts) -> int:
-        return _level(self.levels[1], facts)
+        return _report_sentence_level(self.levels[1], facts)
 
 
-def _level(level: int | str, facts: PlanFacts) -> int:
+def _report_sentence_level(level: int | str, facts: PlanFacts) -> int:
     return level if isinstance(level, int) else LEVELS[level](facts)
 
 
 @cache
-def report_sentences(*, survey: bool = False) -> tuple[Sentence, ...]:
+def report_sentences(*, survey: bool = False) -> tuple[ReportSentence, ...]:
     """Return all sentences that may be said of a plan, or of a survey, in order."""
     source = files(__package__) / "sentences.toml"
     listed = tomllib.loads(source.read_text("utf-8"))
-    own = tuple(_listed(listed["members"]))
+    own = tuple(_list_report_sentences(listed["members"]))
     if not survey:
         return own
     # Sentences about surveys alone come first where both have some.
-    of_survey = _listed(listed["survey"], "survey")
+    of_survey = _list_report_sentences(listed["survey"], "survey")
     return (*of_survey, *(one for one in own if one.key in listed["common"]))
 
 
-def _listed(parts: Mapping[str, Any], *always: str) -> Iterator[Sentence]:
+def _list_report_sentences(
+    parts: Mapping[str, Any], *always: str
+) -> Iterator[ReportSentence]:
     for part, entries in parts.items():
         for name, entry in entries.items():
             if part != "risk":
-                yield Sentence(part, name, (*always, *entry))
+                yield ReportSentence(part, name, (*always, *entry))
                 continue
             levels = (entry["likelihood"], entry["severity"])
             when = (*always, *entry["when"])
             yield PlanRisk(part, name, when, entry["title"], entry["kind"], levels)
 
 
-def report_sentences_in(facts: PlanFacts, part: str) -> Iterator[Sentence]:
+def report_sentences_in(facts: PlanFacts, part: str) -> Iterator[ReportSentence]:
     """Yield what is said of a plan in one place, in order."""
     every = report_sentences(survey=facts.survey is not None)
     return (one for one in every if one.part == part and one.holds(facts))
@@ -279,7 +285,9 @@ def report_number(value: float, language: str, digits: int = 2) -> str:
     """
     rounded = float(f"{value:.{digits}g}")
     whole = rounded % 1 == 0 and 1 <= rounded < 1e15
-    return with_signs(f"{rounded:,.0f}" if whole else f"{rounded:g}", language)
+    return number_with_language_signs(
+        f"{rounded:,.0f}" if whole else f"{rounded:g}", language
+    )
 
 
 def report_number_rounded_down(value: float, language: str) -> str:
@@ -293,7 +301,9 @@ def report_number_rounded_down(value: float, language: str) -> str:
     return report_number(below, language)
 
 
-def _names(names: Sequence[str], language: str, *, texts: bool = False) -> str:
+def _report_name_list(
+    names: Sequence[str], language: str, *, texts: bool = False
+) -> str:
     shown = ", ".join(
         quoted_for_release(one) if texts else one for one in names[:MOST_NAMES]
     )
@@ -321,16 +331,16 @@ def report_rule_value(value: Value, language: str) -> str:
     >>> report_rule_value(True, "de")
     'true'
     """
-    return with_signs(exact_number_words(value), language)
+    return number_with_language_signs(exact_number_words(value), language)
 
 
-def _column(name: str, facts: PlanFacts, language: str) -> str:
+def _report_column_words(name: str, facts: PlanFacts, language: str) -> str:
     levels = facts.levels.get(name)
-    told = f" ({_names(levels, language, texts=True)})" if levels else ""
+    told = f" ({_report_name_list(levels, language, texts=True)})" if levels else ""
     return quoted_for_release(name) + told
 
 
-def _statistics(facts: PlanFacts, language: str) -> str:
+def _report_statistics_words(facts: PlanFacts, language: str) -> str:
     rounds = [one.statistics for question in facts.questions for one in question.sums]
     return ", ".join(
         entry["answer"]
@@ -349,12 +359,15 @@ def _range(place: str, language: str, between: str = "between") -> str:
         found = re.fullmatch(pattern, place)
         if found is not None:
             kind = between if key == "between" else key
-            ends = {k: with_signs(v, language) for k, v in found.groupdict().items()}
+            ends = {
+                k: number_with_language_signs(v, language)
+                for k, v in found.groupdict().items()
+            }
             return report_words(language, "ranges")[kind].format_map(ends)
-    return with_signs(place, language)
+    return number_with_language_signs(place, language)
 
 
-def _group(group: CountedGroup, language: str) -> str:
+def _report_group_words(group: CountedGroup, language: str) -> str:
     """Return what members are counted by, with its places where these are few."""
     if group.kind not in KINDS:
         return report_group_name(group.columns[0], language)
@@ -365,18 +378,18 @@ def _group(group: CountedGroup, language: str) -> str:
     if group.kind == "levels":
         places = [quoted_for_release(one) for one in group.places]
     elif group.kind == "bins":
-        places = [*_bins(group.places, language)]
+        places = [*_report_bin_words(group.places, language)]
     else:
         places = [_range(one, language) for one in group.places]
-    return f"{told} ({_names(places, language)})"
+    return f"{told} ({_report_name_list(places, language)})"
 
 
-def _bins(places: Sequence[str], language: str) -> Iterator[str]:
+def _report_bin_words(places: Sequence[str], language: str) -> Iterator[str]:
     """Yield ranges in words; a row at an edge is in the range that begins there.
 
     At the last edge it is in the range that ends there.
 
-    >>> [*_bins(("below 1", "1 to 5", "5 to 9", "above 9"), "en")]
+    >>> [*_report_bin_words(("below 1", "1 to 5", "5 to 9", "above 9"), "en")]
     ['below 1', '1 to below 5', '5 to 9 inclusive', 'above 9']
     """
     inner = range(1, len(places) - 1)
@@ -429,8 +442,8 @@ def report_values(facts: PlanFacts, language: str) -> Mapping[str, str]:
     guessers = phrases["guessers" if facts.tolerate > 1 else "one_guesser"]
     lost, wrong = ((), ()) if ended is None else (ended.lost, ended.failed)
     off, failed = report_words(language, "off"), report_words(language, "failed")
-    columns = [_column(one, facts, language) for one in facts.columns]
-    groups = [_group(one, language) for one in facts.counted]
+    columns = [_report_column_words(one, facts, language) for one in facts.columns]
+    groups = [_report_group_words(one, language) for one in facts.counted]
     found = {
         **{name: getattr(facts, name) for name in PLAIN},
         "title": quoted_for_release(facts.title),
@@ -438,7 +451,7 @@ def report_values(facts: PlanFacts, language: str) -> Mapping[str, str]:
         "version": __version__,
         "n": n,
         "all": len(facts.parties),
-        "parties": _names(facts.summed, language),
+        "parties": _report_name_list(facts.summed, language),
         "others": n - 1,
         "guessers": guessers.format(tolerate=facts.tolerate),
         "rest": n - facts.tolerate,
@@ -447,17 +460,17 @@ def report_values(facts: PlanFacts, language: str) -> Mapping[str, str]:
         "beyond_rest": n - beyond,
         "fewest_others": facts.fewest - 1,
         "apart": facts.minimum_honest + facts.tolerate,
-        "columns": _names(columns, language),
+        "columns": _report_name_list(columns, language),
         "n_columns": len(facts.columns),
-        "statistics": _statistics(facts, language),
-        "by_level": _names(facts.by_level, language, texts=True),
+        "statistics": _report_statistics_words(facts, language),
+        "by_level": _report_name_list(facts.by_level, language, texts=True),
         "asked_of_others": "; ".join(
             f"{quoted_for_release(name)}, {quoted_for_release(text)}"
             for name, text in facts.others_questions.items()
         ),
-        "formulas": _names(facts.formulas, language, texts=True),
+        "formulas": _report_name_list(facts.formulas, language, texts=True),
         "n_questions": len(facts.questions),
-        "groups": _names(groups, language),
+        "groups": _report_name_list(groups, language),
         "holders_others": facts.holders - 1,
         "fewest_people": facts.holders * int(facts.rules.get("minimum_count", 0)),
         "epsilon": ""
@@ -469,27 +482,35 @@ def report_values(facts: PlanFacts, language: str) -> Mapping[str, str]:
         if facts.digest
         else "",
         "consent": ", ".join(one.consent for one in facts.questions),
-        "lost": _names(lost, language),
+        "lost": _report_name_list(lost, language),
         "party": "" if ended is None else ended.party,
-        "finished": "" if ended is None else _moment(ended.finished, language),
+        "finished": ""
+        if ended is None
+        else _report_time_words(ended.finished, language),
         "failed": "; ".join(failed[one] for one in wrong),
-        "last_gave": phrases["last_gave_one" if _rules_off(facts) else "last_gave"],
-        **dict(_rules(facts, language)),
-        **({} if facts.survey is None else _of_guests(facts, facts.survey, language)),
+        "last_gave": phrases[
+            "last_gave_one" if _report_rules_off(facts) else "last_gave"
+        ],
+        **dict(_report_rule_words(facts, language)),
+        **(
+            {}
+            if facts.survey is None
+            else _report_survey_guests(facts, facts.survey, language)
+        ),
     }
     return {name: str(value) for name, value in found.items()}
 
 
-def _moment(text: str, language: str) -> str:
+def _report_time_words(text: str, language: str) -> str:
     """Return a time of a receipt as people write it.
 
-    >>> _moment("2030-01-31T12:00:05Z", "de")
+    >>> _report_time_words("2030-01-31T12:00:05Z", "de")
     '31.01.2030 12:00:05'
     """
     return f"{report_day(text[:10], language)} {text[11:19]}"
 
 
-def _of_guests(
+def _report_survey_guests(
     facts: PlanFacts, survey: SurveyFacts, language: str
 ) -> dict[str, str | int]:
     terms = survey.terms
@@ -510,7 +531,7 @@ def _of_guests(
         "minimum_guests": terms.minimum_guests,
         "tolerate_guests": terms.tolerate_guests,
         "invited": len(terms.guests),
-        "invited_by": _names(invited, language),
+        "invited_by": _report_name_list(invited, language),
         "left_tolerated": survey.at_worst(facts.tolerate),
         "left_most": survey.at_worst(len(terms.names) - 1),
         "left_of": left.format(guests=sum(survey.counted)),
@@ -518,7 +539,7 @@ def _of_guests(
     }
 
 
-def _rules(facts: PlanFacts, language: str) -> Iterator[tuple[str, str]]:
+def _report_rule_words(facts: PlanFacts, language: str) -> Iterator[tuple[str, str]]:
     for name, value in facts.rules.items():
         yield f"rule_{name}", report_rule_value(value, language)
         yield f"percent_{name}", report_number(100 * value, language, 3)

@@ -29,12 +29,12 @@ from tempfile import mkdtemp
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from veilsum.errors import InvalidInputError, installing
+from veilsum.errors import InvalidInputError, install_advice
 from veilsum.scale.processes import (
     AS_IT_STARTED,
     RETRIES,
-    call_outcome,
     set_for_children,
+    worker_call_outcome,
 )
 
 if TYPE_CHECKING:
@@ -78,19 +78,20 @@ class RayWorkers(Executor):
     def __init__(self, address: str, count: int = 0) -> None:
         if find_spec("ray") is None:
             raise InvalidInputError(
-                f"a Ray cluster needs Ray: {installing('ray')}", code="missing-ray"
+                f"a Ray cluster needs Ray: {install_advice('ray')}", code="missing-ray"
             )
         if address.startswith("ray://") and find_spec("grpc") is None:
             raise InvalidInputError(
-                f"a client of a Ray cluster needs Ray's client: {installing('ray')}",
+                "a client of a Ray cluster needs Ray's client: "
+                f"{install_advice('ray')}",
                 code="missing-ray",
             )
         if not count:
-            _check_answers(address)  # Ray itself would try for minutes
+            _check_ray_cluster_answers(address)  # Ray itself would try for minutes
         elif tuple(map(int, version("ray").split(".")[:2])) < TOKENS_SINCE:
             raise InvalidInputError(
                 f"Ray {version('ray')} asks nobody for a token, so that others on this "
-                f"computer could have it do anything: {installing('ray')}",
+                f"computer could have it do anything: {install_advice('ray')}",
                 code="ray-without-token",
             )
         self._address = f"ray:{count}" if count else address
@@ -107,7 +108,7 @@ class RayWorkers(Executor):
             if not left:
                 raise InvalidInputError(
                     f"the Ray cluster at {self._address} cannot be reached: {found}"
-                    f"{'' if count else _ways_in(address)}",
+                    f"{'' if count else _ray_cluster_ways_in(address)}",
                     code="cluster-unreachable",
                 )
         self.count, self.address = found
@@ -119,9 +120,9 @@ class RayWorkers(Executor):
         context = get_context("spawn")
         self._line, other = context.Pipe()
         self._driver = context.Process(
-            target=_drive, args=(other, address, count), daemon=True
+            target=_drive_ray_cluster, args=(other, address, count), daemon=True
         )
-        here = ON_LOOPBACK if _host(address) in LOOPBACK else {}
+        here = ON_LOOPBACK if _ray_cluster_host(address) in LOOPBACK else {}
         with set_for_children(SETTINGS if count else here):
             self._driver.start()
         other.close()
@@ -205,24 +206,24 @@ class RayWorkers(Executor):
         self._driver.join()
 
 
-def _host(address: str) -> str:
+def _ray_cluster_host(address: str) -> str:
     return address.removeprefix("ray://").rpartition(":")[0].strip("[]")
 
 
-def _ways_in(address: str) -> str:
+def _ray_cluster_ways_in(address: str) -> str:
     """Say what may be missing: Ray itself says little more than that time was up."""
     hint = ". If it asks for a token, set RAY_AUTH_MODE=token and have that token here"
     if not address.startswith("ray://"):
         hint += ". A computer that is no part of it can be its client: --on "
-        hint += f"ray://{_host(address)}:{CLIENTS}"
+        hint += f"ray://{_ray_cluster_host(address)}:{CLIENTS}"
     return hint
 
 
-def _check_answers(address: str) -> None:
+def _check_ray_cluster_answers(address: str) -> None:
     """Refuse the address of a cluster that nobody answers at."""
     port = address.rpartition(":")[2]
     try:
-        create_connection((_host(address), int(port)), timeout=10).close()
+        create_connection((_ray_cluster_host(address), int(port)), timeout=10).close()
     except (OSError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"the Ray cluster at {address} cannot be reached: {error}",
@@ -233,34 +234,36 @@ def _check_answers(address: str) -> None:
 # In a process of its own
 
 
-def _end_with(parent: Any) -> None:
+def _end_with_cluster_parent(parent: Any) -> None:
     """End at once when whoever asked is gone, whatever Ray is about."""
     parent.join()
     os._exit(1)
 
 
-def _drive(line: Connection, address: str, count: int) -> None:
+def _drive_ray_cluster(line: Connection, address: str, count: int) -> None:
     """Be Ray's driver for whoever is at the other end of a line, until it is closed."""
     signal(SIGINT, SIG_IGN)
-    Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
+    Thread(
+        target=_end_with_cluster_parent, args=(parent_process(),), daemon=True
+    ).start()
     if hasattr(os, "setsid"):
         os.setsid()  # so that Ctrl-C in a terminal is for nobody here
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     try:
-        folder = _shut_off() if count else None
+        folder = _shut_off_ray_cluster() if count else None
         import ray
 
-        workers = _joined(ray, address, count, folder)
+        workers = _join_ray_cluster(ray, address, count, folder)
         head = f"ray:{ray.get_runtime_context().gcs_address}"
     except Exception as error:
-        line.send((False, _first_line(error)))
+        line.send((False, _first_line_of_ray_error(error)))
         return
     line.send((True, (workers, head)))
     from veilsum import __version__
 
-    begin = ray.remote(max_retries=RETRIES)(_carry_out).remote
+    begin = ray.remote(max_retries=RETRIES)(_carry_out_on_ray_worker).remote
     lock = Lock()
     begun: dict[int, Any] = {}
 
@@ -275,10 +278,10 @@ def _drive(line: Connection, address: str, count: int) -> None:
             said = (
                 number,
                 "lost",
-                f"a worker cannot do it: {_first_line(error.cause)}",
+                f"a worker cannot do it: {_first_line_of_ray_error(error.cause)}",
             )
         else:
-            said = number, "lost", _first_line(error)
+            said = number, "lost", _first_line_of_ray_error(error)
         with lock, suppress(OSError):
             line.send(said)
 
@@ -296,7 +299,7 @@ def _drive(line: Connection, address: str, count: int) -> None:
                 one = begun[number] = begin(__version__, known, args, kwargs)
             except Exception as error:
                 with lock:
-                    line.send((number, "lost", _first_line(error)))
+                    line.send((number, "lost", _first_line_of_ray_error(error)))
                 continue
             one.future().add_done_callback(partial(answer, number))
     ray.shutdown()
@@ -306,7 +309,7 @@ def _drive(line: Connection, address: str, count: int) -> None:
         rmtree(folder, ignore_errors=True)
 
 
-def _shut_off() -> str:
+def _shut_off_ray_cluster() -> str:
     """Keep others from a cluster that this process will start; return its folder.
 
     Ray's own token is in a file that others may read where the home folder is open to
@@ -319,7 +322,7 @@ def _shut_off() -> str:
     return mkdtemp(prefix="veilsum-", dir=SHORT if Path(SHORT).is_dir() else None)
 
 
-def _joined(ray: Any, address: str, count: int, folder: str | None) -> int:
+def _join_ray_cluster(ray: Any, address: str, count: int, folder: str | None) -> int:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if not count:
         for left in reversed(range(STARTS)):
@@ -342,13 +345,15 @@ def _joined(ray: Any, address: str, count: int, folder: str | None) -> int:
     return count
 
 
-def _first_line(error: BaseException) -> str:
+def _first_line_of_ray_error(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     # A heading says nothing without the end of what stands below it.
     return f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") else lines[0]
 
 
-def _carry_out(version: str, fn: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+def _carry_out_on_ray_worker(
+    version: str, fn: Any, args: Any, kwargs: Any
+) -> tuple[bool, Any]:
     """Do one piece; on a worker."""
     from veilsum import __version__
 
@@ -358,4 +363,4 @@ def _carry_out(version: str, fn: Any, args: Any, kwargs: Any) -> tuple[bool, Any
             f"{version}: install the same version on all of its computers",
             code="worker-version-differs",
         )
-    return call_outcome(fn, args, kwargs)
+    return worker_call_outcome(fn, args, kwargs)

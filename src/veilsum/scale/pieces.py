@@ -56,7 +56,7 @@ def map_pieces(
         for key in keys:
             yield work(key, seed_of_piece(seed, key))
         return
-    left, bundle = iter(keys), Bundle(work, seed)
+    left, bundle = iter(keys), PieceBundle(work, seed)
     begun: deque[tuple[int, Future[tuple[list[Found], float]]]] = deque()
     together, under_way = 1, 0
     # One of ours says how many there are; so does the library's, in its own way.
@@ -84,7 +84,7 @@ def map_pieces(
 
 
 @dataclass(frozen=True, eq=False)
-class Bundle(Generic[Key, Found]):
+class PieceBundle(Generic[Key, Found]):
     """Pieces that one worker does one after the other, and how long they took."""
 
     work: Callable[[Key, int], Found]

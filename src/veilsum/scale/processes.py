@@ -34,7 +34,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 GRACE = 5.0
 
 
-class Processes(Executor):
+class WorkerProcesses(Executor):
     """Processes that start as new programs, with nothing of this one's memory.
 
     What a worker was about when it ended without a word (killed, out of memory) is done
@@ -46,7 +46,7 @@ class Processes(Executor):
         self._jobs: SimpleQueue[Any] = SimpleQueue()
         self._lock = Lock()
         self._minders: list[Thread] = []
-        self._hands: set[_Hand] = set()
+        self._hands: set[_WorkerProcess] = set()
         self._killed = False
 
     def submit(
@@ -61,7 +61,7 @@ class Processes(Executor):
 
     def _mind(self) -> None:
         """Keep one worker busy, and another in its place if it ends."""
-        hand: _Hand | None = None
+        hand: _WorkerProcess | None = None
         while (job := self._jobs.get()) is not None:
             told, fn, args, kwargs = job
             if not told.set_running_or_notify_cancel():
@@ -90,11 +90,11 @@ class Processes(Executor):
                 )
         self._dismissed(hand)
 
-    def _hired(self) -> _Hand:
+    def _hired(self) -> _WorkerProcess:
         with self._lock:
             if self._killed:
                 raise EOFError
-            hand = _Hand()
+            hand = _WorkerProcess()
             self._hands.add(hand)
         try:
             hand.wait_for()
@@ -103,7 +103,7 @@ class Processes(Executor):
             raise
         return hand
 
-    def _dismissed(self, hand: _Hand | None) -> None:
+    def _dismissed(self, hand: _WorkerProcess | None) -> None:
         if hand is not None:
             hand.end()
             self._hands.discard(hand)
@@ -132,13 +132,15 @@ class Processes(Executor):
             one.join()
 
 
-class _Hand:
+class _WorkerProcess:
     """One process, and the line to it."""
 
     def __init__(self) -> None:
         context = get_context("spawn")
         self.line, other = context.Pipe()
-        self.process = context.Process(target=_lend, args=(other,), daemon=True)
+        self.process = context.Process(
+            target=_lend_worker_process, args=(other,), daemon=True
+        )
         with set_for_children(dict.fromkeys(ONE_THREAD, "1")):
             self.process.start()
         other.close()
@@ -171,7 +173,7 @@ class _Hand:
         self.process.join()
 
 
-def _lend(line: Connection) -> None:
+def _lend_worker_process(line: Connection) -> None:
     """Work for whoever is at the other end of a line, until it is closed.
 
     Ctrl-C is for whoever waits: a terminal tells all processes, and each of these would
@@ -185,7 +187,7 @@ def _lend(line: Connection) -> None:
         while True:
             fn, args, kwargs = line.recv()
             known = fn or known
-            answer = call_outcome(known, args, kwargs)
+            answer = worker_call_outcome(known, args, kwargs)
             try:
                 line.send(answer)
             except OSError:
@@ -194,7 +196,9 @@ def _lend(line: Connection) -> None:
                 line.send((False, TypeError(f"the result cannot travel: {error}")))
 
 
-def call_outcome(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, Any]:
+def worker_call_outcome(
+    fn: Callable[..., Any], args: Any, kwargs: Any
+) -> tuple[bool, Any]:
     """Return whether a call came to an end, and what came of it, or the error."""
     try:
         return True, fn(*args, **kwargs)

@@ -26,9 +26,9 @@ def workers_on(where: str) -> Executor:
     kind, _, rest = where.partition(":")
     count = int(rest) if rest.isascii() and rest.isdigit() and len(rest) < 6 else 0
     if kind == "processes" and count:
-        from veilsum.scale.processes import Processes
+        from veilsum.scale.processes import WorkerProcesses
 
-        return Processes(count)
+        return WorkerProcesses(count)
     if kind == "threads" and count:
         return ThreadPoolExecutor(count)
     if kind == "ray" and rest:
@@ -44,7 +44,7 @@ def workers_on(where: str) -> Executor:
 
 
 @contextmanager
-def shared_by(where: str | None) -> Iterator[Executor | None]:
+def workers_shared_by(where: str | None) -> Iterator[Executor | None]:
     """Have workers for some time, by name; None for nobody but this process.
 
     Raises:

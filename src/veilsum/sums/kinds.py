@@ -21,18 +21,18 @@ from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.locale import phrase
 from veilsum.masks.laws import Masks
-from veilsum.numbers.units import Counts
-from veilsum.reading import about
-from veilsum.sums.recipes import Contribution, Recipe
-from veilsum.sums.running import JobResult
+from veilsum.numbers.units import UnitCounts
+from veilsum.reading import about_read_section
+from veilsum.sums.recipes import Recipe, SumContribution
+from veilsum.sums.running import SumJobResult
 from veilsum.sums.table_job import (
-    SchemaJob,
-    TableResult,
-    check_width,
-    resolve_question,
+    SchemaTableJob,
+    TableJobResult,
+    check_table_job_width,
+    resolve_table_job_question,
     run_on_frames,
 )
-from veilsum.sums.terms import Options, Terms
+from veilsum.sums.terms import SumOptions, SumTerms
 from veilsum.sums.wording import PageRoom
 from veilsum.tables.frames import Frame
 from veilsum.tables.rules import Rules
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 Input = Literal["table", "cost", "folder"]
 # The question of a file as it was read, and the question to tables made of it.
 Q = TypeVar("Q")
-J = TypeVar("J", bound=SchemaJob[Any])
+J = TypeVar("J", bound=SchemaTableJob[Any])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,9 +59,9 @@ class Asked:
 
     consortium: Consortium
     recipe: Recipe
-    terms: Terms
+    terms: SumTerms
     rules: Rules | None = None
-    job: SchemaJob[Any] | None = None
+    job: SchemaTableJob[Any] | None = None
 
     @property
     def question(self) -> Any:
@@ -128,19 +128,19 @@ class QuestionKind(ABC, Generic[Q]):
         asked.recipe.request(())
 
     @abstractmethod
-    def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> JobResult:
+    def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> SumJobResult:
         """Return the result for some parties' tables.
 
         Args:
             spec: the section.
             data: by party, the tables that are here.
-            how: `schema`, `rules`, `compare`, and the fields of `Options`.
+            how: `schema`, `rules`, `compare`, and the fields of `SumOptions`.
         """
 
-    def run_without_data(self, asked: Asked, driver: Driver) -> JobResult:
+    def run_without_data(self, asked: Asked, driver: Driver) -> SumJobResult:
         """Return the result of sums that the driver knows already."""
         consortium = asked.consortium
-        options = {**agreed_options(consortium), "driver": driver}
+        options = {**agreed_sum_options(consortium), "driver": driver}
         return self.run(
             self.section(consortium),
             {},
@@ -150,7 +150,7 @@ class QuestionKind(ABC, Generic[Q]):
             **options,
         )
 
-    def job(self, spec: Any, schema: Schema) -> SchemaJob[Any] | None:
+    def job(self, spec: Any, schema: Schema) -> SchemaTableJob[Any] | None:
         """Return the question to tables with a schema; None for other questions."""
         return None
 
@@ -208,7 +208,7 @@ class QuestionKind(ABC, Generic[Q]):
     ) -> Any:
         """Return one party's data; None where a schema says what they look like."""
 
-    def contribution(self, recipe: Any, data: Any) -> Contribution:
+    def contribution(self, recipe: Any, data: Any) -> SumContribution:
         """Return what one party adds, for questions that are not about a schema."""
         raise NotImplementedError
 
@@ -239,17 +239,17 @@ class TableKind(QuestionKind[Q], Generic[Q, J]):
         result: makes the result, where there is no function.
     """
 
-    make_job: ClassVar[Callable[..., SchemaJob[Any]]]
-    function: ClassVar[Callable[..., JobResult] | None] = None
-    result: ClassVar[type[TableResult]]
+    make_job: ClassVar[Callable[..., SchemaTableJob[Any]]]
+    function: ClassVar[Callable[..., SumJobResult] | None] = None
+    result: ClassVar[type[TableJobResult]]
 
     def parts(self, asked: Asked) -> tuple[Q, J]:
         return self.section(asked.consortium), cast("J", asked.job)
 
-    def job(self, spec: Any, schema: Schema) -> SchemaJob[Any]:
+    def job(self, spec: Any, schema: Schema) -> SchemaTableJob[Any]:
         return self.make_job(schema, **spec.asked())
 
-    def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> JobResult:
+    def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> SumJobResult:
         if self.function is not None:
             return self.function(data=data, **spec.asked(), **how)
         schema, rules, compare = (
@@ -272,28 +272,28 @@ class TableKind(QuestionKind[Q], Generic[Q, J]):
             schema=schema,
             rules=rules,
             compare=compare,
-            options=cast("Options", how),
+            options=cast("SumOptions", how),
         )
 
     def plan(self, consortium: Consortium) -> Asked:
         """Return the rounds and terms that follow from schema, rules and graph."""
         (spec,), schema = consortium.questions, consortium.schema
         assert schema is not None
-        with about(spec.heading):
-            job = agreed_job(consortium)
+        with about_read_section(spec.heading):
+            job = agreed_sum_job(consortium)
         assert job is not None
         rules, tolerate = (
             schema.rules(consortium.rules.rules),
             consortium.rules.tolerate,
         )
-        check_width(
+        check_table_job_width(
             job,
             rules,
             consortium.topology.n_parties - (1 if tolerate is None else tolerate),
         )
-        with about(spec.heading):
-            found = resolve_question(
-                job, rules, lambda counts: agreed_terms(consortium, counts)
+        with about_read_section(spec.heading):
+            found = resolve_table_job_question(
+                job, rules, lambda counts: agreed_sum_terms(consortium, counts)
             )
         return Asked(
             consortium=consortium,
@@ -305,7 +305,7 @@ class TableKind(QuestionKind[Q], Generic[Q, J]):
 
 
 def question_kind_of(question: Question | type[QuestionSpec]) -> QuestionKind[Any]:
-    return cast("QuestionKind[Any]", kinds.kind_of(question.heading))
+    return cast("QuestionKind[Any]", kinds.kind_of_question_heading(question.heading))
 
 
 def agreed_question_of(consortium: Consortium) -> tuple[Any, QuestionKind[Any]]:
@@ -331,12 +331,12 @@ def check_agreed_file(consortium: Consortium) -> None:
     """
     question, kind = agreed_question_of(consortium)
     asked = resolve_agreed_question(consortium)
-    with about(question.heading):
+    with about_read_section(question.heading):
         kind.check(asked)
 
 
 @lru_cache(16)  # rules, page and receipt of a run all ask it of the same file
-def agreed_job(consortium: Consortium) -> SchemaJob[Any] | None:
+def agreed_sum_job(consortium: Consortium) -> SchemaTableJob[Any] | None:
     """Return the question to tables of a consortium; None for other questions.
 
     Raises:
@@ -347,7 +347,7 @@ def agreed_job(consortium: Consortium) -> SchemaJob[Any] | None:
     return None if schema is None else kind.job(question, schema)
 
 
-def sum_options(rules: PolicySection, masks: Masks | None) -> Options:
+def sum_options_of_rules(rules: PolicySection, masks: Masks | None) -> SumOptions:
     chosen: dict[str, Any] = rules.summing
     if masks is not None:
         if masks.grid is not None:
@@ -357,24 +357,24 @@ def sum_options(rules: PolicySection, masks: Masks | None) -> Options:
                 code="grid-not-accepted",
             )
         chosen |= {key: getattr(masks, key) for key in ("law", "sigma", "largest")}
-    return cast("Options", chosen)
+    return cast("SumOptions", chosen)
 
 
-def agreed_options(consortium: Consortium) -> Options:
+def agreed_sum_options(consortium: Consortium) -> SumOptions:
     return cast(
-        "Options",
+        "SumOptions",
         {
-            **sum_options(consortium.rules, consortium.masks),
+            **sum_options_of_rules(consortium.rules, consortium.masks),
             "topology": consortium.topology,
             "run": consortium.run,
         },
     )
 
 
-def agreed_terms(consortium: Consortium, counts: Counts) -> Terms:
-    with about("policy"):
-        return Terms.of(
+def agreed_sum_terms(consortium: Consortium, counts: UnitCounts) -> SumTerms:
+    with about_read_section("policy"):
+        return SumTerms.of(
             consortium.topology.parties,
             counts=counts,
-            options=agreed_options(consortium),
+            options=agreed_sum_options(consortium),
         )

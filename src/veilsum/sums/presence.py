@@ -30,26 +30,32 @@ from veilsum.disclosure.merging import (
     MergeAxis,
     MergedRequest,
     Merging,
-    SmallCells,
-    merge_numbers,
+    SmallCellRule,
+    merge_released_numbers,
     merged_layout,
 )
-from veilsum.models.plausible import check_total
+from veilsum.models.plausible import check_plausible_total
 from veilsum.models.tallies import CrossTable
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.layout import Layout, RowRange, array
-from veilsum.numbers.units import Counts, Integers, Measure
+from veilsum.numbers.layout import NumberLayout, RowRange, layout_array
+from veilsum.numbers.units import Integers, UnitCounts, UnitMeasure
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.sums.recipes import LEAST_ROUNDS, Contribution, Guarded, SumRecipe, Sums
+from veilsum.sums.recipes import (
+    LEAST_ROUNDS,
+    GuardedRecipe,
+    SumContribution,
+    SumRecipe,
+    Sums,
+)
 from veilsum.sums.releases import (
     BY_ROW,
     SCREENED,
     PossibleRound,
-    Release,
-    ReleaseLimit,
+    SumRelease,
+    SumReleaseLimit,
     with_releases,
 )
-from veilsum.tables.axes import Axis, rows_per_cell
+from veilsum.tables.axes import TableAxis, rows_per_cell
 from veilsum.tables.rules import ABSORB, DisclosureError, how_rules_are_loosened
 
 # What is asked for: the groups follow from the agreement.
@@ -62,7 +68,7 @@ FEW_VALUES = 5
 Look: TypeAlias = Callable[[Any], Array[Any]]
 
 
-class Group(Protocol):
+class PresenceGroup(Protocol):
     """Places of which each row has one."""
 
     @property
@@ -81,7 +87,7 @@ class Group(Protocol):
 
 
 @dataclass(frozen=True)
-class Cells:
+class PresenceCells:
     """Levels of a category, or of several that are crossed."""
 
     columns: tuple[str, ...]
@@ -103,7 +109,7 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Values:
+class PresenceValues:
     """The few values that agreed numbers leave a column, such as 0 and 1.
 
     Attributes:
@@ -112,7 +118,7 @@ class Values:
     """
 
     column: str
-    measure: Measure
+    measure: UnitMeasure
     at: str | int | tuple[str, int]
 
     @property
@@ -130,14 +136,14 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Crossed:
+class PresenceCrossedCells:
     """The places of an axis of a table, or the cells of several that are crossed.
 
     Attributes:
         merge_axes: by which small cells merge; empty if they do not.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[TableAxis, ...]
     merge_axes: tuple[MergeAxis, ...] = ()
 
     @property
@@ -155,11 +161,11 @@ class Crossed:
 
 
 @dataclass(frozen=True)
-class Lacking:
+class PresenceLackingRows:
     """The groups of rows that lack a column."""
 
     column: str
-    by: Axis
+    by: TableAxis
 
     @property
     def name(self) -> str:
@@ -174,7 +180,7 @@ class Lacking:
 
 
 @dataclass(frozen=True)
-class Varying:
+class PresenceVaryingColumns:
     """Parties in which every column varies, where rows are compared within parties.
 
     A party in which a number or a category is constant adds 0 to all sums with it, and
@@ -189,7 +195,7 @@ class Varying:
         rows: the rows that are compared, in words.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[PresenceGroup, ...]
     least: int = 0
     rows: str = "rows"
 
@@ -219,19 +225,19 @@ class Varying:
         return np.append(n_rows, np.minimum(having, n_rows - having))
 
 
-def has_few_values(measure: Measure) -> bool:
+def has_few_values(measure: UnitMeasure) -> bool:
     """Say whether agreed numbers leave a column few values: its powers are levels."""
     return 1 <= measure.most - measure.least < FEW_VALUES
 
 
-def merge_axes_of(group: Group) -> tuple[MergeAxis, ...]:
+def merge_axes_of(group: PresenceGroup) -> tuple[MergeAxis, ...]:
     """Return the axes of a group whose small places merge; empty for other groups."""
     return getattr(group, "merge_axes", ())
 
 
-def key_of_counts(group: Group) -> str:
+def key_of_counts(group: PresenceGroup) -> str:
     """Return the key of a group's counts of parties in the first sum."""
-    if isinstance(group, Varying):
+    if isinstance(group, PresenceVaryingColumns):
         return "varying"
     return "holders_of_enough" if merge_axes_of(group) else "holders"
 
@@ -240,7 +246,9 @@ def key_of_counts(group: Group) -> str:
 COUNTS = ("holders", "holders_of_enough", "varying")
 
 
-def places_with_rows(groups: Sequence[Group], look: Look, enough: int = 1) -> Integers:
+def places_with_rows(
+    groups: Sequence[PresenceGroup], look: Look, enough: int = 1
+) -> Integers:
     """Return one party's first vector: for each place whether it has rows there.
 
     And then for each group whether it has rows in several of its places.
@@ -255,8 +263,8 @@ def places_with_rows(groups: Sequence[Group], look: Look, enough: int = 1) -> In
     return np.concatenate([*flags, several]).astype(np.int64).astype(object)
 
 
-def group_shortfall(
-    group: Group, holders: Sequence[int], several: int, least: int
+def presence_group_shortfall(
+    group: PresenceGroup, holders: Sequence[int], several: int, least: int
 ) -> str | None:
     """Return which place of a group too few parties hold, in words; None if none.
 
@@ -275,7 +283,7 @@ def group_shortfall(
 
 
 @dataclass(frozen=True, eq=False)
-class Screened(SumRecipe):
+class PresenceScreenedRecipe(SumRecipe):
     """A recipe that begins when it is known that every place has enough holders.
 
     Attributes:
@@ -289,21 +297,21 @@ class Screened(SumRecipe):
     """
 
     inner: Any
-    groups: tuple[Group, ...]
+    groups: tuple[PresenceGroup, ...]
     least: int
     enough: int = 1
     parties: int = 0
     targets: Callable[[Merging], Array[Any]] | None = None
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> UnitCounts:
         """What the numbers are whole numbers of, after the first sum; filled up."""
-        found: Counts = self.inner.counts
+        found: UnitCounts = self.inner.counts
         more = max(0, presence_sum_size(self.groups) - len(found.units))
         return replace(found, units=(*found.units, *(Fraction(1),) * more))
 
     @cached_property
-    def first(self) -> Layout:
+    def first(self) -> NumberLayout:
         """The first sum: parties with rows in each place, and in several places.
 
         Counts of parties in which columns vary come last of these groups.
@@ -313,8 +321,8 @@ class Screened(SumRecipe):
             sizes[key_of_counts(group)] += len(group.places)
         sizes["holders_of_several"] = len(self.groups)
         counted = RowRange(0, 1, most=self.parties or None)
-        return Layout(
-            tuple(array(key, n, row_range=counted) for key, n in sizes.items())
+        return NumberLayout(
+            tuple(layout_array(key, n, row_range=counted) for key, n in sizes.items())
         )
 
     @property
@@ -341,7 +349,7 @@ class Screened(SumRecipe):
         return presence_sum_size(self.groups) + int(self.inner.most_numbers)
 
     @property
-    def limit(self) -> ReleaseLimit | None:
+    def limit(self) -> SumReleaseLimit | None:
         """How many numbers there is room for, those of the first sum too."""
         return self.inner.limit
 
@@ -373,7 +381,9 @@ class Screened(SumRecipe):
         if limit is None or limit.parties is None:
             return
         for number in sums[0][: presence_sum_size(self.groups)].tolist():
-            check_total("parties that hold a place", int(number), 0, limit.parties)
+            check_plausible_total(
+                "parties that hold a place", int(number), 0, limit.parties
+            )
 
     def request(self, sums: Sums) -> Any | None:
         """Ask who holds what, then go on if nobody stands alone."""
@@ -392,8 +402,8 @@ class Screened(SumRecipe):
         return request
 
     @property
-    def _small(self) -> SmallCells:
-        return SmallCells(self.least, self.enough)
+    def _small(self) -> SmallCellRule:
+        return SmallCellRule(self.least, self.enough)
 
     def _tables(self, total: Array[Any]) -> list[tuple[CountedTable, int]]:
         """Return tables whose small cells merge, and the holders of several cells."""
@@ -418,13 +428,13 @@ class Screened(SumRecipe):
     def merged(self, values: Array[Any], merging: Merging) -> Array[Any]:
         """Return one party's numbers, each block's total in the place of its first."""
         assert self.targets is not None
-        return merge_numbers(values, self.targets(merging))
+        return merge_released_numbers(values, self.targets(merging))
 
-    def _counted(self, total: Array[Any]) -> list[tuple[Group, list[int], int]]:
+    def _counted(self, total: Array[Any]) -> list[tuple[PresenceGroup, list[int], int]]:
         """Return each group, the holders of its places, and of several of these."""
         parts = self.first.unpack(total[: self.first.size])
         start, found = 0, [int(one) for key in COUNTS for one in parts[key]]
-        counted = list[tuple[Group, list[int], int]]()
+        counted = list[tuple[PresenceGroup, list[int], int]]()
         for group, several in zip(
             self.groups, map(int, parts["holders_of_several"]), strict=True
         ):
@@ -445,14 +455,17 @@ class Screened(SumRecipe):
         for group, holders, several in counted:
             if merge_axes_of(group):
                 continue
-            if isinstance(group, Varying):
+            if isinstance(group, PresenceVaryingColumns):
                 mine = [each for one, each, _ in counted if one in group.groups]
                 self._check_varying(group, holders, [n for each in mine for n in each])
-            elif short := group_shortfall(group, holders, several, self.least):
+            elif short := presence_group_shortfall(group, holders, several, self.least):
                 self._refuse(short)
 
     def _check_varying(
-        self, group: Varying, varying: Sequence[int], holders: Sequence[int]
+        self,
+        group: PresenceVaryingColumns,
+        varying: Sequence[int],
+        holders: Sequence[int],
     ) -> None:
         """Refuse sums with a column that are about few parties.
 
@@ -497,9 +510,11 @@ class Screened(SumRecipe):
         Sums with a column may be about these rows alone.
         """
         limit = self.limit
-        inner = self.inner.inner if isinstance(self.inner, Guarded) else self.inner
+        inner = (
+            self.inner.inner if isinstance(self.inner, GuardedRecipe) else self.inner
+        )
         for group, holders, _ in self._counted(total):
-            if not isinstance(group, Varying) or limit is None:
+            if not isinstance(group, PresenceVaryingColumns) or limit is None:
                 continue
             few = replace(limit, honest=min(limit.honest, holders[0] - limit.tolerate))
             rounds = max(taken + 1, min(LEAST_ROUNDS, int(inner.most_rounds)))
@@ -529,9 +544,9 @@ class Screened(SumRecipe):
     def answer(self, sums: Sums) -> Vector:
         return self.inner.answer(self.within(sums))
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         if sums:
-            found: Release = self.inner.release(self.within(sums))
+            found: SumRelease = self.inner.release(self.within(sums))
             merging = self.merging(sums)
             if merging and found.layout and self.inner.merges(self.within(sums)):
                 assert self.targets is not None
@@ -539,15 +554,15 @@ class Screened(SumRecipe):
                 found = replace(found, layout=layout)
             return found
         job = f"who holds what: {self.inner.release(()).job}"
-        return Release.from_layout(job, self.first)
+        return SumRelease.from_layout(job, self.first)
 
-    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+    def stated(self, promise: Guarantee, releases: Sequence[SumRelease]) -> Guarantee:
         """Return what holds; the first sum counts parties, not rows."""
         # Of what each party makes of all its rows, less holds than of rows anyway.
         wording = SCREENED if self.inner.wording is BY_ROW else self.inner.wording
         return with_releases(promise, releases, whole=True, wording=wording)
 
-    def contribution(self, own: Contribution, holds: Integers) -> Contribution:
+    def contribution(self, own: SumContribution, holds: Integers) -> SumContribution:
         def answer(request: Any) -> Array[Any]:
             if request == PRESENCE:
                 found = holds
@@ -561,9 +576,9 @@ class Screened(SumRecipe):
         return replace(own, answer=answer)
 
 
-def screened_recipe(
+def presence_screened_recipe(
     inner: Any,
-    groups: Sequence[Group],
+    groups: Sequence[PresenceGroup],
     tolerate: int = 0,
     *,
     enough: int = 1,
@@ -576,37 +591,43 @@ def screened_recipe(
         inner: the recipe.
         groups: to ask about.
         tolerate: the number of parties that may collude.
-        enough: see `Screened`.
-        parties: see `Screened`.
-        targets: see `Screened`.
+        enough: see `PresenceScreenedRecipe`.
+        parties: see `PresenceScreenedRecipe`.
+        targets: see `PresenceScreenedRecipe`.
     """
     if not groups:
         return inner
-    if isinstance(inner, Guarded):
+    if isinstance(inner, GuardedRecipe):
         inner = replace(inner, before=1)
     asked = tuple(
-        replace(one, least=one.least + tolerate) if isinstance(one, Varying) else one
+        replace(one, least=one.least + tolerate)
+        if isinstance(one, PresenceVaryingColumns)
+        else one
         for one in sorted(groups, key=lambda one: COUNTS.index(key_of_counts(one)))
     )
     # Where nobody is said to collude, each party is still curious by itself.
     least = max(tolerate, 1) + FURTHER_HOLDERS
-    return Screened(inner, asked, least, max(1, enough), parties, targets)
+    return PresenceScreenedRecipe(inner, asked, least, max(1, enough), parties, targets)
 
 
-def contribution_to_recipe(recipe: Any, own: Contribution, look: Look) -> Contribution:
+def contribution_to_recipe(
+    recipe: Any, own: SumContribution, look: Look
+) -> SumContribution:
     """Return how one party answers a recipe, be it behind a first sum or not."""
-    if not isinstance(recipe, Screened):
+    if not isinstance(recipe, PresenceScreenedRecipe):
         return own
     return recipe.contribution(
         own, places_with_rows(recipe.groups, look, recipe.enough)
     )
 
 
-def presence_sum_size(groups: Sequence[Group]) -> int:
+def presence_sum_size(groups: Sequence[PresenceGroup]) -> int:
     return sum(len(one.places) + 1 for one in groups)
 
 
-def merged_names(groups: Sequence[Group], merging: Merging) -> dict[str, Any]:
+def presence_merged_names(
+    groups: Sequence[PresenceGroup], merging: Merging
+) -> dict[str, Any]:
     """Return, by column, the names of the places that were counted together."""
     axes = {one.column: one for group in groups for one in merge_axes_of(group)}
     return {
@@ -615,11 +636,13 @@ def merged_names(groups: Sequence[Group], merging: Merging) -> dict[str, Any]:
     }
 
 
-def merged_lines(groups: Sequence[Group], merging: Merging) -> list[str]:
+def presence_merged_lines(
+    groups: Sequence[PresenceGroup], merging: Merging
+) -> list[str]:
     """Return a sentence for each column of which places were counted together."""
     return [
         f"Too small to be shown by themselves, and counted together: {name} "
         + "; ".join(" and ".join(block) for block in blocks)
         + "."
-        for name, blocks in merged_names(groups, merging).items()
+        for name, blocks in presence_merged_names(groups, merging).items()
     ]

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from veilsum.disclosure.accounts import Accounts, Balance
-from veilsum.disclosure.influence import Influence, success
-from veilsum.disclosure.laws import RowLaw, joint
+from veilsum.disclosure.accounts import DisclosureAccounts, DisclosureBalance
+from veilsum.disclosure.influence import Influence, influence_attack_success
+from veilsum.disclosure.laws import DisclosedRowLaw, joint_row_law
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.locale import catalogue, with_signs
+from veilsum.locale import catalogue, number_with_language_signs
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.secrets import Secret
-from veilsum.sums.releases import OBJECTIONS, Release
+from veilsum.sums.releases import OBJECTIONS, SumRelease
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Rows in a cell, on average, from which a table of counts may be published.
@@ -30,7 +30,7 @@ ROWS_IN_CELL = 10
 MOST_CHANGES = 60_000_000
 
 
-class Contributing(Protocol):
+class PricedSumJob(Protocol):
     """A question to tables whose sums are known row by row."""
 
     def bring(self, table: CheckedTable) -> Any:
@@ -51,15 +51,15 @@ class ReleasePrice:
         published: column sets whose tables of counts may be published.
     """
 
-    accounts: Accounts
+    accounts: DisclosureAccounts
     rows: int
-    laws: Mapping[str, RowLaw]
+    laws: Mapping[str, DisclosedRowLaw]
     published: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def from_releases(
         cls,
-        releases: Sequence[Release],
+        releases: Sequence[SumRelease],
         schema: Schema,
         rows: int,
         honest_rows: int,
@@ -76,23 +76,23 @@ class ReleasePrice:
                 every cell of which has enough honest rows.
         """
         layouts = [one.layout for one in releases]
-        found = Accounts({})
+        found = DisclosureAccounts({})
         for release, layout in zip(releases, layouts, strict=True):
             if layout is None:
                 return None
-            found += Accounts.from_charges(layout.charges(rows), schema.names)
+            found += DisclosureAccounts.from_charges(layout.charges(rows), schema.names)
             if OBJECTIONS in release.statistics:  # somebody objects, or nobody does
-                found += Accounts({tuple(sorted(schema.names)): 1.0})
-        laws = {one.name: RowLaw.from_column(one) for one in schema.columns}
+                found += DisclosureAccounts({tuple(sorted(schema.names)): 1.0})
+        laws = {one.name: DisclosedRowLaw.from_column(one) for one in schema.columns}
         return cls(found, honest_rows, laws, tuple(published))
 
     @cached_property
-    def balances(self) -> tuple[Balance, ...]:
+    def balances(self) -> tuple[DisclosureBalance, ...]:
         """Balances of all column sets, and of each column given the others."""
         return self.accounts.balances(self.rows, self.laws, self.published)
 
     @property
-    def tightest(self) -> Balance | None:
+    def tightest(self) -> DisclosureBalance | None:
         """The balance of which the largest share is spent.
 
         Column sets with many rows in each cell are passed over while there are others:
@@ -103,10 +103,11 @@ class ReleasePrice:
             one
             for one in charged
             if one.given_others
-            or joint([self.laws[name] for name in one.columns]).size * ROWS_IN_CELL
+            or joint_row_law([self.laws[name] for name in one.columns]).size
+            * ROWS_IN_CELL
             > self.rows
         ]
-        return Balance.tightest(sparse or charged)
+        return DisclosureBalance.tightest(sparse or charged)
 
     def line(self, language: str = "en") -> str:
         """Return the price in words."""
@@ -114,13 +115,13 @@ class ReleasePrice:
         if charged is None and not self.balances:
             return ""
         if charged is None:
-            bits = with_signs(f"{self.accounts.total:,.0f}", language)
+            bits = number_with_language_signs(f"{self.accounts.total:,.0f}", language)
             return str(words["exempt"].format(bits=bits))
         columns = " x ".join(charged.columns)
         if charged.given_others:
             columns = words["given"].format(columns=columns)
         numbers = {
-            name: with_signs(f"{value:,.0f}", language)
+            name: number_with_language_signs(f"{value:,.0f}", language)
             for name, value in {
                 "bits": self.accounts.total,
                 "spent": charged.spent,
@@ -176,9 +177,11 @@ class OwnInfluence(Secret):
             return str(words["no_influence"])
         column = max(self.by_column, key=lambda name: self.by_column[name])
         line = words["influence"].format(
-            influence=with_signs(f"{self.largest:.2f}", language),
+            influence=number_with_language_signs(f"{self.largest:.2f}", language),
             column=column,
-            percent=with_signs(f"{100 * success(self.largest):.1f}", language),
+            percent=number_with_language_signs(
+                f"{100 * influence_attack_success(self.largest):.1f}", language
+            ),
         )
         if self.covered < self.sums:
             line += words["part"].format(covered=self.covered, sums=self.sums)
@@ -188,14 +191,14 @@ class OwnInfluence(Secret):
         """Return plain values for JSON, for the owner of the rows."""
         return {
             "largest": self.largest,
-            "success": success(self.largest),
+            "success": influence_attack_success(self.largest),
             "by_column": dict(self.by_column),
             "covered": self.covered,
             "sums": self.sums,
         }
 
 
-def own_influence(asked: Sequence[AskedTable], rows: int) -> OwnInfluence:
+def own_influence_on_sums(asked: Sequence[AskedTable], rows: int) -> OwnInfluence:
     """Return the influence of a party's rows on all sums of one or several questions.
 
     Args:
@@ -214,7 +217,10 @@ def own_influence(asked: Sequence[AskedTable], rows: int) -> OwnInfluence:
     found = dict[str, float]()
     for name in dict.fromkeys(n for one in asked for n in one.table.schema.names):
         pairs = [pair for pair in known if name in pair[0].table.schema.names]
-        if not pairs or (ends := _other_values(pairs[0][0].table, name)) is None:
+        if (
+            not pairs
+            or (ends := _other_values_for_sum_price(pairs[0][0].table, name)) is None
+        ):
             continue
         low, high, span, variance = ends
         influence = Influence(len(span), variance)
@@ -237,7 +243,7 @@ def own_influence(asked: Sequence[AskedTable], rows: int) -> OwnInfluence:
 class AskedTable(Secret):
     """A question, one party's table, and the requests of all its sums."""
 
-    job: Contributing
+    job: PricedSumJob
     table: CheckedTable
     requests: Sequence[Any]
 
@@ -268,7 +274,7 @@ class AskedTable(Secret):
         return self._changed[key]
 
 
-def _other_values(
+def _other_values_for_sum_price(
     table: CheckedTable, name: str
 ) -> tuple[Array[Any], Array[Any], Vector, float] | None:
     """Return each row's value and another admissible one, their distance, a variance.
@@ -358,7 +364,7 @@ def most_released(
         width = counts.bits
     if width is None:
         return MostReleased(rounds, numbers, None, dict.fromkeys(columns, 0.0))
-    priced = list[tuple[float, int, Accounts]]()
+    priced = list[tuple[float, int, DisclosureAccounts]]()
     for one in recipe.foreseen:
         charges = dict[tuple[str, ...] | None, float]()
         if one.layout is not None:
@@ -367,10 +373,10 @@ def most_released(
             charges[None] = float(one.numbers * width)
         if OBJECTIONS in one.statistics:
             charges[None] = charges.get(None, 0.0) + 1.0
-        found = Accounts.from_charges(charges, columns)
+        found = DisclosureAccounts.from_charges(charges, columns)
         priced.append((found.total, one.most, found))
     # The first is always there; then those that cost most.
-    left, total = rounds, Accounts({})
+    left, total = rounds, DisclosureAccounts({})
     for _, most, each in (priced[0], *sorted(priced[1:], key=lambda kind: -kind[0])):
         taken = min(left, most)
         left, total = left - taken, total + each * taken

@@ -1,8 +1,8 @@
 """What parties do together, as public recipes: a request, a sum, the next request.
 
 A recipe knows no party's data. From the sums so far it says what is asked next, and at
-the end what the answer is, so that every party arrives at the same place. `PartyWork`
-joins a recipe with one party's private way to answer a request.
+the end what the answer is, so that every party arrives at the same place.
+`SumPartyWork` joins a recipe with one party's private way to answer a request.
 """
 
 from __future__ import annotations
@@ -27,26 +27,35 @@ from typing import (
 import numpy as np
 
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.locale import Line
-from veilsum.models.plausible import check_sizes, check_total, impossible_sum
+from veilsum.locale import LocaleLine
+from veilsum.models.plausible import (
+    check_plausible_sizes,
+    check_plausible_total,
+    implausible_sum_error,
+)
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.layout import Layout, array, number, vector
+from veilsum.numbers.layout import (
+    NumberLayout,
+    layout_array,
+    layout_number,
+    layout_vector,
+)
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import ROW_BITS, Counts, Integers
+from veilsum.numbers.units import ROW_BITS, Integers, UnitCounts
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.protocol.work import Rounds, request_digest
+from veilsum.protocol.work import ProtocolRounds, request_digest
 from veilsum.sums.releases import (
     BY_ROW,
     OBJECTIONS,
     REBUILT,
     PossibleRound,
-    Release,
-    ReleaseLimit,
+    SumRelease,
+    SumReleaseLimit,
     released_lines_by_piece,
     with_releases,
 )
-from veilsum.tables.asked import Asking
-from veilsum.tables.fingerprints import Source
+from veilsum.tables.asked import TableAsking
+from veilsum.tables.fingerprints import FingerprintSource
 from veilsum.tables.rules import DisclosureError
 
 Sums = Sequence[Array[Any]]
@@ -86,7 +95,7 @@ class Recipe(Protocol):
 
     def answer(self, sums: Sums) -> Vector: ...
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         """Return what the next sum will show to everybody."""
         ...
 
@@ -99,13 +108,13 @@ class Recipe(Protocol):
         """Return the recipe for those whose vectors are in the sums."""
         ...
 
-    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+    def stated(self, promise: Guarantee, releases: Sequence[SumRelease]) -> Guarantee:
         """Return what holds for each sum as what holds for the whole job."""
         ...
 
     def shown(
-        self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[Line, ...]:
+        self, members: tuple[str, ...], releases: Sequence[SumRelease]
+    ) -> tuple[LocaleLine, ...]:
         """Return what everybody learns, in words."""
         ...
 
@@ -126,7 +135,7 @@ class Recipe(Protocol):
 
     @property
     def objects(self) -> bool:
-        """Whether a party can object to a sum; see `Guarded`."""
+        """Whether a party can object to a sum; see `GuardedRecipe`."""
         ...
 
 
@@ -146,16 +155,16 @@ class SumRecipe:
     if TYPE_CHECKING:  # fields here, properties there
 
         @property
-        def layout(self) -> Layout:
+        def layout(self) -> NumberLayout:
             """Statistics of a sum; of the longest, if sums differ."""
 
     @property
-    def first_layout(self) -> Layout:
+    def first_layout(self) -> NumberLayout:
         """Statistics of the first sum; rows that were left out are among them."""
         return self.layout
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> UnitCounts:
         return self.layout.counts
 
     @property
@@ -178,7 +187,7 @@ class SumRecipe:
     @property
     def most_rows(self) -> int:
         """The largest number of rows of all parties together, as agreed."""
-        limit: ReleaseLimit | None = getattr(self, "limit", None)
+        limit: SumReleaseLimit | None = getattr(self, "limit", None)
         agreed = None if limit is None else limit.most_rows
         return 1 << ROW_BITS if agreed is None else agreed
 
@@ -195,9 +204,9 @@ class SumRecipe:
         Raises:
             NumericalError: a total is impossible; the error names it.
         """
-        check_sizes(self.counts, sums[-1])
+        check_plausible_sizes(self.counts, sums[-1])
         for name, count in self.row_counts(sums).items():
-            check_total(name, count, 0, self.most_rows)
+            check_plausible_total(name, count, 0, self.most_rows)
 
     def suspected(self, sums: Sums) -> str:
         """Return the likely cause of an objection to the next sum, from these sums."""
@@ -219,16 +228,16 @@ class SumRecipe:
         """Return itself: what follows from a sum does not depend on who is in it."""
         return self
 
-    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+    def stated(self, promise: Guarantee, releases: Sequence[SumRelease]) -> Guarantee:
         return with_releases(promise, releases, whole=True, wording=self.wording)
 
     def shown(
-        self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[Line, ...]:
+        self, members: tuple[str, ...], releases: Sequence[SumRelease]
+    ) -> tuple[LocaleLine, ...]:
         return released_lines_by_piece([members], releases)
 
 
-class OneRound(SumRecipe):
+class OneRoundRecipe(SumRecipe):
     """A recipe that asks once; its total is the answer, where it says nothing else."""
 
     if TYPE_CHECKING:
@@ -238,7 +247,7 @@ class OneRound(SumRecipe):
             """What is released belongs to this statistic."""
 
         @property
-        def limit(self) -> ReleaseLimit | None:
+        def limit(self) -> SumReleaseLimit | None:
             """How many numbers may be released."""
 
     @property
@@ -262,8 +271,8 @@ class OneRound(SumRecipe):
         """Return the total in float64: what parties compare and sign."""
         return self.counts.values(sums[0])
 
-    def release(self, sums: Sums) -> Release:
-        return Release.from_layout(self.what, self.layout)
+    def release(self, sums: Sums) -> SumRelease:
+        return SumRelease.from_layout(self.what, self.layout)
 
 
 def row_counts_by_cell(parts: Iterable[Array[Any]]) -> dict[str, int]:
@@ -274,7 +283,7 @@ def row_counts_by_cell(parts: Iterable[Array[Any]]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class EndsRecipe(OneRound):
+class EndsRecipe(OneRoundRecipe):
     """One sum: rows that end with the event, and without, by cell; later; left out.
 
     Attributes:
@@ -291,18 +300,18 @@ class EndsRecipe(OneRound):
     what: str
     n_lines: int
     n_places: int
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Rows that end in each cell, later, and left out."""
         cells, (events, others, later) = (self.n_lines, self.n_places), self.keys
-        return Layout(
+        return NumberLayout(
             (
-                array(events, cells),
-                array(others, cells),
-                array(later, cells[self.later_axis]),
-                number("left_out"),
+                layout_array(events, cells),
+                layout_array(others, cells),
+                layout_array(later, cells[self.later_axis]),
+                layout_number("left_out"),
             )
         )
 
@@ -337,7 +346,7 @@ class IterativeRecipe(SumRecipe, Generic[S]):
     if TYPE_CHECKING:
 
         @property
-        def limit(self) -> ReleaseLimit | None:
+        def limit(self) -> SumReleaseLimit | None:
             """How many numbers may be released."""
 
         @property
@@ -357,8 +366,8 @@ class IterativeRecipe(SumRecipe, Generic[S]):
         return self.size * self.most_rounds
 
     @cached_property
-    def _places(self) -> Replay[S]:
-        return Replay(self.search.start, self._advance)
+    def _places(self) -> RecipeReplay[S]:
+        return RecipeReplay(self.search.start, self._advance)
 
     def _advance(self, before: S, total: Array[Any]) -> S:
         """Return the next place; a result that holds the recipe can be pickled."""
@@ -388,7 +397,7 @@ class IterativeRecipe(SumRecipe, Generic[S]):
         return self.asked(state, sums)
 
 
-class WithFinalRound(SumRecipe):
+class FinalRoundRecipe(SumRecipe):
     """A recipe around a fit: at its answer everybody is asked for one sum more.
 
     `inner` is the fit, whose own limit leaves room for the last sum; `after` says when
@@ -408,7 +417,7 @@ class WithFinalRound(SumRecipe):
             """What the last sum shows, and how many numbers of each kind."""
 
     @property
-    def first_layout(self) -> Layout:
+    def first_layout(self) -> NumberLayout:
         return self.inner.first_layout
 
     @property
@@ -476,13 +485,13 @@ class WithFinalRound(SumRecipe):
     def answer(self, sums: Sums) -> Vector:
         return self.inner.answer(self.parts(sums)[0])
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         before, _ = self.parts(sums)
         if self.inner.request(before) is None:
             return self.last_release(before, self.inner.release(()).job)
         return self.inner.release(before)
 
-    def last_release(self, before: Sums, job: str) -> Release:
+    def last_release(self, before: Sums, job: str) -> SumRelease:
         raise NotImplementedError
 
 
@@ -509,16 +518,16 @@ class ObjectedError(DisclosureError):
         self._plain, self.number, self.suspected = public, number, suspected
 
 
-def release_of_residues(recipe: Any, sums: Sums) -> Release:
+def release_of_residues(recipe: Any, sums: Sums) -> SumRelease:
     """Return what the next sum shows under masks by which residues can be released."""
     found, residues = recipe.release(sums), recipe.residues(sums)
     if found.layout is None or not any(residues):
-        return cast("Release", found)
+        return cast("SumRelease", found)
     return replace(found, layout=found.layout.with_residues(residues))
 
 
 @dataclass(frozen=True, eq=False)
-class Guarded:
+class GuardedRecipe:
     """A recipe of several sums, each with one more number by which parties object.
 
     The point of a later round follows from earlier sums, and a lying party can aim it
@@ -539,14 +548,14 @@ class Guarded:
     before: int = 0
 
     @cached_property
-    def objecting(self) -> Layout:
+    def objecting(self) -> NumberLayout:
         """The recipe's sum, and a number for objections: any of them may be random."""
-        found: Counts = self.inner.counts
-        own = vector("sum", found.units, 64 * found.words)
-        return Layout((own, number(OBJECTIONS, bits=own.bits)))
+        found: UnitCounts = self.inner.counts
+        own = layout_vector("sum", found.units, 64 * found.words)
+        return NumberLayout((own, layout_number(OBJECTIONS, bits=own.bits)))
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> UnitCounts:
         """Units of the numbers; as wide as their residues, since any may be random."""
         return self.objecting.counts
 
@@ -616,7 +625,7 @@ class Guarded:
         for place, bits in enumerate(self.inner.residues(own[:-1])):
             below = self._width - bits if bits else 0
             if below > 0 and last[place] % (1 << below):
-                raise impossible_sum(
+                raise implausible_sum_error(
                     f"number {place + 1} of the sum",
                     f"it tells more than a residue modulo 2^{bits}",
                 )
@@ -629,7 +638,7 @@ class Guarded:
     def answer(self, sums: Sums) -> Vector:
         return self.inner.answer(self.within(sums))
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         """Return the next sum's statistics, residues, and the number for objections."""
         found = release_of_residues(self.inner, self.within(sums))
         return replace(found, statistics={**found.statistics, OBJECTIONS: 1})
@@ -642,15 +651,15 @@ class Guarded:
             for one in self.inner.foreseen
         )
 
-    def among(self, members: tuple[str, ...]) -> Guarded:
+    def among(self, members: tuple[str, ...]) -> GuardedRecipe:
         return replace(self, inner=self.inner.among(members))
 
-    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+    def stated(self, promise: Guarantee, releases: Sequence[SumRelease]) -> Guarantee:
         return self.inner.stated(promise, releases)
 
     def shown(
-        self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[Line, ...]:
+        self, members: tuple[str, ...], releases: Sequence[SumRelease]
+    ) -> tuple[LocaleLine, ...]:
         return released_lines_by_piece([members], releases)
 
     def __getattr__(self, name: str) -> Any:
@@ -660,7 +669,7 @@ class Guarded:
         return getattr(self.inner, name)
 
 
-def open_limits(recipe: Any) -> tuple[str, ...]:
+def open_limits_of_recipe(recipe: Any) -> tuple[str, ...]:
     """Return what the sums of a recipe may reveal, a sentence each.
 
     A recipe around another one, such as robust errors around a fit, adds its own.
@@ -673,7 +682,7 @@ def open_limits(recipe: Any) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Contribution(Secret):
+class SumContribution(Secret):
     """What only one party has.
 
     Attributes:
@@ -684,9 +693,9 @@ class Contribution(Secret):
     """
 
     answer: Callable[[Any], Array[Any]]
-    data: Source | tuple[Array[Any], ...]
-    rounds: Rounds | None = None
-    asking: Asking | None = None
+    data: FingerprintSource | tuple[Array[Any], ...]
+    rounds: ProtocolRounds | None = None
+    asking: TableAsking | None = None
 
 
 def next_request(recipe: Recipe, sums: Sums) -> Any | None:
@@ -697,7 +706,7 @@ def next_request(recipe: Recipe, sums: Sums) -> Any | None:
 
 
 @dataclass(eq=False, repr=False)
-class Questions:
+class RecipeQuestions:
     """A recipe's requests and answer; parties of one process work each out once."""
 
     recipe: Recipe
@@ -720,25 +729,25 @@ class Questions:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PartyWork(Secret):
+class SumPartyWork(Secret):
     """One party's part: the public recipe, and its own way to answer requests.
 
     What a party gives is decided by the request alone, and never by its data: it has
     one size. A party whose rules refuse the first request takes no part. To a later
-    one it objects (see `Guarded`), by numbers that follow from its secret, so that a
-    party that was started again objects with the same ones.
+    one it objects (see `GuardedRecipe`), by numbers that follow from its secret, so
+    that a party that was started again objects with the same ones.
 
     Attributes:
         secret: the key of these numbers; the run's own, and nobody else's.
     """
 
     recipe: Recipe
-    contribution: Contribution
-    questions: Questions | None = None
+    contribution: SumContribution
+    questions: RecipeQuestions | None = None
     secret: bytes = field(default_factory=partial(token_bytes, 32))
 
     @property
-    def rounds(self) -> Rounds | None:
+    def rounds(self) -> ProtocolRounds | None:
         """The iterative method that runs on the first masked vector, if one does."""
         return self.contribution.rounds
 
@@ -807,8 +816,8 @@ class PartyWork(Secret):
         return self._shared.next(answers)
 
     @property
-    def _shared(self) -> Questions:
-        return self.questions or Questions(self.recipe)
+    def _shared(self) -> RecipeQuestions:
+        return self.questions or RecipeQuestions(self.recipe)
 
     def answer(self, answers: Sums, members: tuple[str, ...]) -> Vector:
         return self._shared.answer(answers, members)
@@ -838,7 +847,7 @@ def same_sums(some: Sums, others: Sums) -> bool:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Replay(Generic[S]):
+class RecipeReplay(Generic[S]):
     """Where sums lead, step by step; a place that is known is not computed again."""
 
     start: Callable[[], S]

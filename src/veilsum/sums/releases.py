@@ -12,8 +12,13 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
-from veilsum.locale import Line, in_words, limit, released_sum
-from veilsum.numbers.layout import Layout
+from veilsum.locale import (
+    LocaleLine,
+    limit_phrase,
+    released_sum_phrase,
+    statistics_in_locale_words,
+)
+from veilsum.numbers.layout import NumberLayout
 from veilsum.privacy.guarantee import (
     NEAR_VIEWS_LIMIT,
     PARTY_NEAR_VIEWS_LIMIT,
@@ -27,7 +32,7 @@ from veilsum.privacy.guarantee import (
     UNITS_LIMIT,
     Guarantee,
 )
-from veilsum.sums.terms import Terms
+from veilsum.sums.terms import SumTerms
 from veilsum.tables.rules import (
     DisclosureError,
     Rules,
@@ -35,9 +40,9 @@ from veilsum.tables.rules import (
     how_table_rows_are_agreed,
 )
 
-IDENTICAL = limit("identical")
-EXACT = limit("exact")
-REBUILT = limit("rebuilt")
+IDENTICAL = limit_phrase("identical")
+EXACT = limit_phrase("exact")
+REBUILT = limit_phrase("rebuilt")
 # Limits about released sums, shown wherever epsilon is: epsilon is about masks.
 SUM_LIMITS = (EXACT, REBUILT)
 
@@ -63,7 +68,7 @@ def released_row_numbers(statistics: Mapping[str, int]) -> int:
 
 
 @dataclass(frozen=True)
-class Release:
+class SumRelease:
     """One sum, and what is in it.
 
     Attributes:
@@ -77,16 +82,16 @@ class Release:
     statistics: Mapping[str, int]
     point: tuple[float, ...] = ()
     where: str = ""
-    layout: Layout | None = field(default=None, compare=False, repr=False)
+    layout: NumberLayout | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_layout(
         cls,
         job: str,
-        layout: Layout,
+        layout: NumberLayout,
         point: tuple[float, ...] = (),
         where: str = "",
-    ) -> Release:
+    ) -> SumRelease:
         """Return what a sum with this layout shows."""
         return cls(job, layout.released, point, where, layout)
 
@@ -97,7 +102,7 @@ class Release:
 
     @property
     def words(self) -> str:
-        return in_words(self.statistics, self.job)
+        return statistics_in_locale_words(self.statistics, self.job)
 
 
 @dataclass(frozen=True)
@@ -116,11 +121,11 @@ class PossibleRound:
     statistics: Mapping[str, int]
     least: int = 1
     most: int = 1
-    layout: Layout | None = field(default=None, compare=False, repr=False)
+    layout: NumberLayout | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_layout(
-        cls, when: str, layout: Layout, least: int = 1, most: int = 1
+        cls, when: str, layout: NumberLayout, least: int = 1, most: int = 1
     ) -> PossibleRound:
         """Return the rounds whose sums have this layout."""
         return cls(when, layout.released, least, most, layout)
@@ -132,18 +137,18 @@ class PossibleRound:
 
 
 def condensed_releases(
-    releases: Sequence[Release], whose: str = "honest parties"
+    releases: Sequence[SumRelease], whose: str = "honest parties"
 ) -> tuple[str, ...]:
     """Return what was released for a person: rounds that show the same in one line."""
     lines, start = [], 0
     for end in range(1, len(releases) + 1):
         if end == len(releases) or releases[end].words != releases[start].words:
-            lines.append(_line(start + 1, releases[start:end], whose))
+            lines.append(_sum_release_line(start + 1, releases[start:end], whose))
             start = end
     return tuple(lines)
 
 
-def _line(first: int, same: Sequence[Release], whose: str) -> str:
+def _sum_release_line(first: int, same: Sequence[SumRelease], whose: str) -> str:
     last = first + len(same) - 1
     rounds = f"round {first}" if len(same) == 1 else f"rounds {first} to {last}, each"
     places = "; ".join(one.where for one in same if one.where)
@@ -175,7 +180,7 @@ class OfParties:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseLimit:
+class SumReleaseLimit:
     """How many numbers may be released about rows, as agreed numbers alone tell.
 
     Attributes:
@@ -206,8 +211,8 @@ class ReleaseLimit:
 
     @classmethod
     def of(
-        cls, rules: Rules, columns: int, terms: Terms, before: int = 0
-    ) -> ReleaseLimit:
+        cls, rules: Rules, columns: int, terms: SumTerms, before: int = 0
+    ) -> SumReleaseLimit:
         """Return how many numbers the rules allow about rows of so many numbers."""
         parties, each = len(terms.parties), rules.maximum_rows
         return cls(
@@ -271,7 +276,7 @@ class ReleaseLimit:
 
 def with_releases(
     promise: Guarantee,
-    releases: Sequence[Release],
+    releases: Sequence[SumRelease],
     *,
     whole: bool = False,
     wording: tuple[str, str, str] = BY_ROW,
@@ -287,27 +292,27 @@ def with_releases(
     shown = released_lines_by_piece(pieces, releases)
     more = (IDENTICAL,) if promise.kind.sums_only else ()
     if not promise.kind.sums_only and len(releases) > 1:
-        more = (limit("rounds", rounds=len(releases)),)
+        more = (limit_phrase("rounds", rounds=len(releases)),)
     # Everything a job sums is masked: nothing of a cost is left out.
     kept = [line for line in promise.limits if line != REMAINDER_LIMIT]
     if whole:
         units, same, near = wording
         more = (*more, units, same if promise.kind.sums_only else near)
-        kept = [line for line in kept if not _is_about(line, "grid")]
+        kept = [line for line in kept if not _sum_release_is_about(line, "grid")]
     added = guarantee_for_repeated_sums(promise, len(releases))
     return replace(added, released=shown, limits=(*kept, EXACT, *more))
 
 
-def _is_about(line: str, key: str) -> bool:
-    return isinstance(line, Line) and line.facts.get("key") == key
+def _sum_release_is_about(line: str, key: str) -> bool:
+    return isinstance(line, LocaleLine) and line.facts.get("key") == key
 
 
 def released_lines_by_piece(
-    pieces: Sequence[tuple[str, ...]], releases: Sequence[Release]
-) -> tuple[Line, ...]:
+    pieces: Sequence[tuple[str, ...]], releases: Sequence[SumRelease]
+) -> tuple[LocaleLine, ...]:
     """Return in words what each round shows of each of several sets of parties."""
     return tuple(
-        released_sum(
+        released_sum_phrase(
             number,
             release.statistics,
             parties,

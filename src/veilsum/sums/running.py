@@ -10,40 +10,46 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from veilsum.drivers.driver import Assignment, GivenUpError, Released
+from veilsum.drivers.driver import DriverAssignment, DriverOutput, GivenUpError
 from veilsum.errors import BudgetError, InvalidInputError
-from veilsum.locale import Line, limit
+from veilsum.locale import LocaleLine, limit_phrase
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import CURIOUS_LIMIT, ONE_RUN_LIMIT, Guarantee
-from veilsum.progress import Advance, Opening, watched as watched_by
+from veilsum.progress import Advance, Opening, watch_progress as watched_by
 from veilsum.protocol.effects import Emission
-from veilsum.protocol.plan import Plan
-from veilsum.showing import Items, Renderable, Rendering, counted, numbers_in_line
-from veilsum.sums.presence import Screened
+from veilsum.protocol.plan import ProtocolPlan
+from veilsum.showing import (
+    Renderable,
+    Rendering,
+    ShownItems,
+    counted_words,
+    numbers_in_line,
+)
+from veilsum.sums.presence import PresenceScreenedRecipe
 from veilsum.sums.recipes import (
-    Contribution,
-    Guarded,
+    GuardedRecipe,
     ObjectedError,
-    PartyWork,
-    Questions,
     Recipe,
+    RecipeQuestions,
+    SumContribution,
+    SumPartyWork,
     Sums,
     next_request,
-    open_limits,
+    open_limits_of_recipe,
 )
-from veilsum.sums.releases import EXACT, OfParties, Release, condensed_releases
-from veilsum.sums.terms import Terms
+from veilsum.sums.releases import EXACT, OfParties, SumRelease, condensed_releases
+from veilsum.sums.terms import SumTerms
 
 # What a difference of 0 shows, and what it does not.
 SAME_ROUNDS = "the same rounds without masks: this checks the sums, not the method"
 
 if TYPE_CHECKING:  # a simulation without a ledger does without these
-    from veilsum.files.ledger import Known, Ledger, Look, Wanted
-    from veilsum.privacy.accountant import KnownSum, Reservation
+    from veilsum.files.ledger import Ledger, LedgerDataKey, LedgerRequest, Look
+    from veilsum.privacy.accountant import AccountReservation, KnownSum
     from veilsum.privacy.composition import Charge
 
-MAY_SHRINK = limit("may_shrink")
+MAY_SHRINK = limit_phrase("may_shrink")
 
 
 SUMS_TELL = "That is about masks. About the sums themselves:"
@@ -51,7 +57,7 @@ LOOSENED = "But rules were switched off, and sums may tell more than that of a p
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class JobResult(Renderable):
+class SumJobResult(Renderable):
     """What a job released, whatever it was for.
 
     Attributes:
@@ -59,9 +65,9 @@ class JobResult(Renderable):
         released: what everybody knows now.
     """
 
-    terms: Terms
+    terms: SumTerms
     recipe: Recipe
-    released: Released
+    released: DriverOutput
 
     # Over whom sums are, as a coalition knows them.
     summed_over: ClassVar[str] = "honest parties"
@@ -76,7 +82,7 @@ class JobResult(Renderable):
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What these terms, and this kind of job, do not hide either."""
-        return (*self.terms.caveats, *open_limits(self.recipe))
+        return (*self.terms.caveats, *open_limits_of_recipe(self.recipe))
 
     @property
     def loosened(self) -> tuple[str, ...]:
@@ -86,7 +92,7 @@ class JobResult(Renderable):
     @property
     def sums_tell(self) -> tuple[str, ...]:
         """The limits about released sums, shown beside the promise about masks."""
-        lines = (EXACT, *open_limits(self.recipe))
+        lines = (EXACT, *open_limits_of_recipe(self.recipe))
         known = self.guarantee.limits
         return tuple(one for one in lines if one in known and one not in self.loosened)
 
@@ -100,7 +106,7 @@ class JobResult(Renderable):
         return tuple(known[: max(2, len(own))])
 
     @cached_property
-    def releases(self) -> tuple[Release, ...]:
+    def releases(self) -> tuple[SumRelease, ...]:
         sums = self.released.sums
         return tuple(self.recipe.release(sums[:k]) for k in range(len(sums)))
 
@@ -108,12 +114,12 @@ class JobResult(Renderable):
     def inner(self) -> tuple[Any, Sums]:
         """The recipe behind a first sum that counts parties, and its own numbers."""
         recipe, sums = self.recipe, self.released.sums
-        while isinstance(recipe, Screened | Guarded):
+        while isinstance(recipe, PresenceScreenedRecipe | GuardedRecipe):
             recipe, sums = recipe.inner, recipe.within(sums)
         return recipe, sums
 
     @property
-    def shown(self) -> tuple[Line, ...]:
+    def shown(self) -> tuple[LocaleLine, ...]:
         """What everybody learned, in words; the guarantee has the coalition's side."""
         return self.recipe.shown(self.released.members, self.releases)
 
@@ -164,8 +170,8 @@ class JobResult(Renderable):
         rest = tuple(one for one in promise.limits if one not in elsewhere)
         told = condensed_releases(self.releases, self.summed_over)
         promise = replace(promise, released=told, limits=rest)
-        beside = Items(LOOSENED, self.loosened) if self.loosened else ""
-        tell = Items(SUMS_TELL, self.sums_tell) if self.sums_tell else ""
+        beside = ShownItems(LOOSENED, self.loosened) if self.loosened else ""
+        tell = ShownItems(SUMS_TELL, self.sums_tell) if self.sums_tell else ""
         shown = promise.showing()
         blocks = (
             *self.notes,
@@ -185,15 +191,16 @@ class JobResult(Renderable):
     def road(self) -> str:
         released = self.released
         return (
-            f"{counted(len(released.sums), 'sum')} of "
-            f"{counted(self.recipe.size, 'number')} under {self.terms.law.name} masks; "
-            f"{counted(released.rounds, 'exchange')} of messages, "
+            f"{counted_words(len(released.sums), 'sum')} of "
+            f"{counted_words(self.recipe.size, 'number')} under {self.terms.law.name} "
+            "masks; "
+            f"{counted_words(released.rounds, 'exchange')} of messages, "
             f"{released.bytes:,} bytes over all links"
         )
 
     @property
     def _parties(self) -> str:
-        return counted(len(self.released.members), "party")
+        return counted_words(len(self.released.members), "party")
 
 
 def finite_or_none(value: float | None) -> float | None:
@@ -210,7 +217,7 @@ def plain_result_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ComparedResult(JobResult):
+class ComparedSumResult(SumJobResult):
     """A result that may have a reference: the same of all data, without masks.
 
     Attributes:
@@ -258,7 +265,9 @@ class ComparedResult(JobResult):
         }
 
 
-def plan_for_recipe(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:
+def plan_for_recipe(
+    recipe: Recipe, terms: SumTerms, agreed: Mapping[str, Any]
+) -> ProtocolPlan:
     return terms.plan(
         size=recipe.size,
         answer_size=recipe.answer_size,
@@ -269,22 +278,22 @@ def plan_for_recipe(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> 
     )
 
 
-def guarantee_before_sums(recipe: Recipe, terms: Terms) -> Guarantee:
+def guarantee_before_sums(recipe: Recipe, terms: SumTerms) -> Guarantee:
     """Return a promise as it is made before a run, when anybody may yet be lost."""
     promise = recipe.stated(terms.guarantee, [recipe.release(())])
     more = (MAY_SHRINK,) if terms.policy.drop else ()
-    limits = (*promise.limits, *terms.caveats, *open_limits(recipe), *more)
+    limits = (*promise.limits, *terms.caveats, *open_limits_of_recipe(recipe), *more)
     return replace(promise, limits=limits)
 
 
-def run_job(
+def run_sum_job(
     recipe: Recipe,
-    contributions: Mapping[str, Contribution],
-    terms: Terms,
+    contributions: Mapping[str, SumContribution],
+    terms: SumTerms,
     *,
     agreed: Mapping[str, Any],
     watched: bool = False,
-) -> Released:
+) -> DriverOutput:
     """Return what the parties release to each other.
 
     Args:
@@ -301,15 +310,15 @@ def run_job(
             f"{len(counts.units)} numbers have a unit, and sums have {recipe.size}",
             code="units-not-per-number",
         )
-    questions = Questions(recipe)
+    questions = RecipeQuestions(recipe)
     recipe.request(())  # a job that must not start is refused before anybody does
     first = [recipe.release(())]
-    books = Bookkeeping(recipe, terms, contributions)
+    books = SumBookkeeping(recipe, terms, contributions)
     assert terms.driver is not None
-    assignment = Assignment(
+    assignment = DriverAssignment(
         plan=plan,
         works={
-            name: PartyWork(recipe, held, questions)
+            name: SumPartyWork(recipe, held, questions)
             for name, held in contributions.items()
         },
         foresee=partial(guarantee_before_sums, recipe, terms),
@@ -327,17 +336,17 @@ def run_job(
     quiet = terms.progress is None and terms.driver.party is not None
     try:
         with watched_by(False if quiet else terms.progress) as opening:
-            bar = None if opening is None else _stage(recipe, opening)
+            bar = None if opening is None else _stage_of_running_sum(recipe, opening)
             released = terms.driver.carry_out(replace(assignment, progress=bar))
     except GivenUpError as error:
         books.settle(aborted=True)
-        _explain(assignment.works, books, recipe, error)
+        _explain_stopped_sum(assignment.works, books, recipe, error)
         raise
     books.settle()
     return released
 
 
-def _stage(recipe: Recipe, opening: Opening) -> Advance:
+def _stage_of_running_sum(recipe: Recipe, opening: Opening) -> Advance:
     """Return what is told along the way; rounds of messages may be beyond the last."""
     label, most = "sums", sum(one.most for one in recipe.foreseen)
     if (schedule := getattr(recipe, "schedule", None)) is not None:
@@ -346,8 +355,8 @@ def _stage(recipe: Recipe, opening: Opening) -> Advance:
     return lambda done: advance(min(done, most))
 
 
-def _explain(
-    works: Mapping[str, Any], books: Bookkeeping, recipe: Recipe, error: GivenUpError
+def _explain_stopped_sum(
+    works: Mapping[str, Any], books: SumBookkeeping, recipe: Recipe, error: GivenUpError
 ) -> None:
     """Raise what stopped the parties, where that can be told."""
     # What follows from the sums stops whoever looks at them, in the words meant for it.
@@ -369,13 +378,13 @@ def _explain(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Bookkeeping(Secret):
+class SumBookkeeping(Secret):
     """Charges parties' ledgers before anything masked leaves them."""
 
     recipe: Recipe
-    terms: Terms
-    contributions: Mapping[str, Contribution]
-    _known: dict[str, Known] = field(default_factory=dict)
+    terms: SumTerms
+    contributions: Mapping[str, SumContribution]
+    _known: dict[str, LedgerDataKey] = field(default_factory=dict)
 
     def charge(
         self, party: str, emission: Emission, sums: Sequence[Array[Any]]
@@ -400,15 +409,15 @@ class Bookkeeping(Secret):
         wishes = (asked.reservation, asked.charge, asked.first)
         ledger.check(*wishes, known=asked.known, look=asked.look)
 
-    def wanted(self, party: str) -> Wanted:
+    def wanted(self, party: str) -> LedgerRequest:
         """Return what one party's ledger is asked for before the run begins."""
         ledger = self.terms.ledgers[party]
         # What is masked is not known yet.
         emission = Emission(0, self.terms.parties, np.zeros(0))
         charge, first = self._entry(party, ledger, emission, ())
-        from veilsum.files.ledger import Wanted
+        from veilsum.files.ledger import LedgerRequest
 
-        return Wanted(
+        return LedgerRequest(
             reservation=self._reservation(party, ledger),
             charge=charge,
             first=first,
@@ -435,7 +444,7 @@ class Bookkeeping(Secret):
             data = self._data(party, ledger).data
             ledger.objected(self.terms.run, data, reason=reason)
 
-    def _data(self, party: str, ledger: Ledger) -> Known:
+    def _data(self, party: str, ledger: Ledger) -> LedgerDataKey:
         if party not in self._known:
             self._known[party] = ledger.data(
                 self.contributions[party].data, new_data=self.terms.new_data
@@ -451,9 +460,9 @@ class Bookkeeping(Secret):
         limit = getattr(self.recipe, "limit", None)
         return None if limit is None else limit.honest * limit.minimum_rows
 
-    def _reservation(self, party: str, ledger: Ledger) -> Reservation:
+    def _reservation(self, party: str, ledger: Ledger) -> AccountReservation:
         policy, limit = self.terms.policy, getattr(self.recipe, "limit", None)
-        from veilsum.privacy.accountant import Reservation, RunLimits
+        from veilsum.privacy.accountant import AccountReservation, RunLimits
 
         limits = RunLimits(
             minimum_honest=policy.minimum_honest, tolerate=policy.tolerate
@@ -466,7 +475,7 @@ class Bookkeeping(Secret):
         data, asking = self._data(party, ledger), self.contributions[party].asking
         inner = getattr(self.recipe, "inner", self.recipe)
         of_parties: OfParties | None = getattr(inner, "of_parties", None)
-        return Reservation(
+        return AccountReservation(
             run=self.terms.run,
             statistic=self.recipe.release(()).job,
             parties=self.terms.parties,
@@ -488,7 +497,7 @@ class Bookkeeping(Secret):
     ) -> tuple[Charge, KnownSum]:
         terms, release = self.terms, self.recipe.release(sums)
         data = self._data(party, ledger)
-        name = _epoch_name(terms.run, emission.epoch)
+        name = _sum_epoch_name(terms.run, emission.epoch)
         masked = ",".join(map(str, emission.masked.tolist())).encode()
         from veilsum.privacy.accountant import KnownSum
         from veilsum.privacy.composition import Charge, Exposure
@@ -521,14 +530,14 @@ class Bookkeeping(Secret):
 def any_epoch_charged(ledger: Ledger, run: str) -> bool:
     """Say whether a ledger was charged for any epoch of a run."""
     charged = (one.epoch for one in ledger.history().charges)
-    return any(one.startswith(_epoch_name(run, "")) for one in charged)
+    return any(one.startswith(_sum_epoch_name(run, "")) for one in charged)
 
 
 def all_epochs_charged(ledger: Ledger, run: str, epochs: Iterable[int]) -> bool:
     """Say whether a ledger was charged for all these epochs of a run."""
     known = {one.epoch for one in ledger.history().charges}
-    return all(_epoch_name(run, epoch) in known for epoch in epochs)
+    return all(_sum_epoch_name(run, epoch) in known for epoch in epochs)
 
 
-def _epoch_name(run: str, epoch: int | str) -> str:
+def _sum_epoch_name(run: str, epoch: int | str) -> str:
     return f"{run} / {epoch}"

@@ -1,9 +1,9 @@
 """Questions to tables: what each of them says, and the one order in which it is asked.
 
 A `TableJob` is what all parties know of a question, without anybody's data: what is
-summed, who must hold what, what it comes to at home. `resolve_question` turns it into a
-recipe and terms, by agreed numbers alone; `run_on_rows` puts it to the tables that are
-here.
+summed, who must hold what, what it comes to at home. `resolve_table_job_question` turns
+it into a recipe and terms, by agreed numbers alone; `run_on_rows` puts it to the tables
+that are here.
 """
 
 from __future__ import annotations
@@ -17,32 +17,42 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from veilsum.disclosure.merging import Merging
-from veilsum.drivers.driver import Released
-from veilsum.locale import limit
+from veilsum.drivers.driver import DriverOutput
+from veilsum.locale import limit_phrase
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import Counts, Integers
+from veilsum.numbers.units import Integers, UnitCounts
 from veilsum.sums.presence import (
-    Group,
-    Screened,
+    PresenceGroup,
+    PresenceScreenedRecipe,
     contribution_to_recipe,
+    presence_screened_recipe,
     presence_sum_size,
-    screened_recipe,
 )
-from veilsum.sums.prices import AskedTable, OwnInfluence, ReleasePrice, own_influence
-from veilsum.sums.recipes import Contribution, Guarded, Recipe, open_limits
-from veilsum.sums.releases import REBUILT, ReleaseLimit
-from veilsum.sums.running import ComparedResult, run_job
-from veilsum.sums.terms import Options, Terms, parties_data_by_name
-from veilsum.tables.asked import Asking, Question
-from veilsum.tables.fingerprints import Source
+from veilsum.sums.prices import (
+    AskedTable,
+    OwnInfluence,
+    ReleasePrice,
+    own_influence_on_sums,
+)
+from veilsum.sums.recipes import (
+    GuardedRecipe,
+    Recipe,
+    SumContribution,
+    open_limits_of_recipe,
+)
+from veilsum.sums.releases import REBUILT, SumReleaseLimit
+from veilsum.sums.running import ComparedSumResult, run_sum_job
+from veilsum.sums.terms import SumOptions, SumTerms, parties_data_by_name
+from veilsum.tables.asked import TableAsking, TableQuestion
+from veilsum.tables.fingerprints import FingerprintSource
 from veilsum.tables.frames import Frame, as_frame
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.rules import Rules, TableRulesAtHome
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Rows times released numbers up to which a result shows influence unasked.
 QUICK = 2_000_000
-SCHEMA_READ = limit("schema_read")
+SCHEMA_READ = limit_phrase("schema_read")
 
 HAS_CONSTANTS = (
     "The dictionary recodes numbers ({}); parties would have to allow that: constants "
@@ -51,7 +61,7 @@ HAS_CONSTANTS = (
 
 # What one party's table comes to, ready to be asked: its rows, or the table itself.
 Own = TypeVar("Own")
-R = TypeVar("R", bound="TableResult")
+R = TypeVar("R", bound="TableJobResult")
 
 
 class TableJob(ABC, Generic[Own]):
@@ -62,7 +72,7 @@ class TableJob(ABC, Generic[Own]):
 
     @property
     @abstractmethod
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         """What few parties might hold: it is asked first who does."""
 
     @property
@@ -90,25 +100,25 @@ class TableJob(ABC, Generic[Own]):
         return {}
 
     @property
-    def question(self) -> Question | None:
+    def question(self) -> TableQuestion | None:
         return None
 
     @abstractmethod
-    def recipe(self, limit: ReleaseLimit | None = None) -> Any:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> Any:
         """Return what parties do."""
 
     @abstractmethod
     def n_rows(self, own: Own) -> int:
         """Return how many rows a party has to give."""
 
-    def check_parties(self, rules: Rules, terms: Terms) -> None:
+    def check_parties(self, rules: Rules, terms: SumTerms) -> None:
         """Refuse what so few parties, or such masks, must not be asked for."""
 
     def check(self, party: str, own: Own) -> None:
         """Refuse what does not fit the question, whatever the rules are."""
 
     @abstractmethod
-    def check_at_home(self, home: AtHome, own: Own) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: Own) -> None:
         """Refuse a table of which the answer would show too much."""
 
     @abstractmethod
@@ -141,7 +151,7 @@ class TableJob(ABC, Generic[Own]):
         return recipe.answer(sums)
 
 
-class SchemaJob(TableJob[Own]):
+class SchemaTableJob(TableJob[Own]):
     """A question to tables that have an agreed schema."""
 
     @property
@@ -156,12 +166,12 @@ class SchemaJob(TableJob[Own]):
 
     @property
     def asked_about(self) -> dict[str, Any]:
-        """Its columns, for `Question`: how many rows there are is no part of it."""
+        """Its columns, for `TableQuestion`; the number of rows is not part of it."""
         return replace(self.schema, minimum_rows=1, maximum_rows=None).to_table()
 
     @property
     @abstractmethod
-    def question(self) -> Question | None:
+    def question(self) -> TableQuestion | None:
         """Sums over rows that are shown, for the ledger; None: it compares nothing."""
 
     @abstractmethod
@@ -191,11 +201,11 @@ class ResolvedQuestion:
     """
 
     recipe: Recipe
-    terms: Terms
+    terms: SumTerms
     rules: Rules
 
 
-def check_width(job: SchemaJob[Any], rules: Rules, honest: int) -> None:
+def check_table_job_width(job: SchemaTableJob[Any], rules: Rules, honest: int) -> None:
     """Refuse a design that is too wide for its rows while it is still a formula.
 
     A few letters can stand for thousands of columns, and each two of these for a number
@@ -207,7 +217,7 @@ def check_width(job: SchemaJob[Any], rules: Rules, honest: int) -> None:
         return
     rules.check_design(job.n_columns, honest)
     # X'WX alone, of rows that hold no more than the columns they are made of.
-    limit = ReleaseLimit(
+    limit = SumReleaseLimit(
         honest=honest,
         columns=len(job.schema.columns),
         minimum_rows=rules.minimum_rows,
@@ -216,8 +226,8 @@ def check_width(job: SchemaJob[Any], rules: Rules, honest: int) -> None:
     limit.check(job.n_columns * (job.n_columns + 1) // 2)
 
 
-def resolve_question(
-    job: TableJob[Any], rules: Rules, terms_of: Callable[[Counts], Terms]
+def resolve_table_job_question(
+    job: TableJob[Any], rules: Rules, terms_of: Callable[[UnitCounts], SumTerms]
 ) -> ResolvedQuestion:
     """Return how a question is asked under some rules.
 
@@ -226,20 +236,22 @@ def resolve_question(
     """
     rules.check_levels(job.levels)
     groups = () if rules.site_terms else job.groups
-    terms = terms_of(screened_recipe(job.recipe(), groups).counts)
+    terms = terms_of(presence_screened_recipe(job.recipe(), groups).counts)
     objecting = terms.law.sums_only and job.recipe().most_rounds > 1
     if objecting:
-        terms = terms_of(screened_recipe(Guarded(job.recipe()), groups).counts)
+        terms = terms_of(
+            presence_screened_recipe(GuardedRecipe(job.recipe()), groups).counts
+        )
     rules.check_honest(job.least_honest, terms.honest)
     if job.n_columns:
         rules.check_design(job.n_columns, terms.honest)
     job.check_parties(rules, terms)
-    limit = ReleaseLimit.of(
+    limit = SumReleaseLimit.of(
         rules, job.numbers_in_a_row, terms, presence_sum_size(groups)
     )
     inner = job.recipe(limit)
-    recipe = screened_recipe(
-        Guarded(inner) if objecting else inner,
+    recipe = presence_screened_recipe(
+        GuardedRecipe(inner) if objecting else inner,
         groups,
         terms.tolerate,
         enough=rules.minimum_count,
@@ -262,7 +274,7 @@ class SimulatedTables(Secret):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableAnswer(ResolvedQuestion):
-    released: Released
+    released: DriverOutput
 
     def made(
         self,
@@ -285,9 +297,9 @@ def run_on_rows(
     job: TableJob[Own],
     own: Mapping[str, Own],
     *,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, FingerprintSource],
     rules: Rules,
-    options: Options,
+    options: SumOptions,
 ) -> TableAnswer:
     """Return what parties release to each other.
 
@@ -302,27 +314,27 @@ def run_on_rows(
         InvalidInputError: somebody must not answer; nothing was sent.
     """
 
-    def terms_of(counts: Counts) -> Terms:
-        return Terms.of(list(own), counts=counts, options=options)
+    def terms_of(counts: UnitCounts) -> SumTerms:
+        return SumTerms.of(list(own), counts=counts, options=options)
 
-    found = resolve_question(job, rules, terms_of)
+    found = resolve_table_job_question(job, rules, terms_of)
     # What all can know comes first: such a refusal says nothing about a table.
     found.recipe.request(())
     for party, part in own.items():
         rules.check_rows(party, job.n_rows(part))
         job.check(party, part)
-        job.check_at_home(AtHome(party, rules), part)
+        job.check_at_home(TableRulesAtHome(party, rules), part)
     question = job.question
 
-    def contribution(party: str, part: Own) -> Contribution:
-        source, asking, home = sources[party], None, AtHome(party, rules)
+    def contribution(party: str, part: Own) -> SumContribution:
+        source, asking, home = sources[party], None, TableRulesAtHome(party, rules)
         if question is not None:
-            asking = Asking(question, home, source.frame)
+            asking = TableAsking(question, home, source.frame)
         answer = partial(home.weighed, partial(job.answer, part))
-        given = Contribution(answer, source, asking=asking)
+        given = SumContribution(answer, source, asking=asking)
         return contribution_to_recipe(found.recipe, given, partial(job.look, part))
 
-    released = run_job(
+    released = run_sum_job(
         found.recipe,
         {party: contribution(party, part) for party, part in own.items()},
         found.terms,
@@ -334,7 +346,7 @@ def run_on_rows(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class TableResult(ComparedResult):
+class TableJobResult(ComparedSumResult):
     """What follows from a question to tables.
 
     Attributes:
@@ -359,14 +371,14 @@ class TableResult(ComparedResult):
         """What rules would have refused; with site terms, what these sums tell."""
         if not self.rules.site_terms:
             return self.rules.open
-        own = (line for line in open_limits(self.recipe) if line != REBUILT)
+        own = (line for line in open_limits_of_recipe(self.recipe) if line != REBUILT)
         return (*own, *self.rules.open)
 
     @cached_property
     def merging(self) -> Merging:
         """Blocks of places that were too small to be shown by themselves."""
         recipe = self.recipe
-        if not isinstance(recipe, Screened):
+        if not isinstance(recipe, PresenceScreenedRecipe):
             return Merging()
         return recipe.merging(self.released.sums)
 
@@ -384,7 +396,7 @@ class TableResult(ComparedResult):
     @property
     def notes(self) -> tuple[str, ...]:
         """What real parties would have to allow, if this was a simulation."""
-        asked: Question | None = self.job.question
+        asked: TableQuestion | None = self.job.question
         if asked is None or not asked.constants or self.terms.is_real:
             return ()
         return (HAS_CONSTANTS.format(listed_names(asked.constants)),)
@@ -425,7 +437,7 @@ class TableResult(ComparedResult):
         for party, frame in self.simulated.frames.items():
             table = self.job.schema.check(party, frame)
             asked = AskedTable(self.job, table, requests)
-            found[party] = own_influence([asked], int(self.count))
+            found[party] = own_influence_on_sums([asked], int(self.count))
         return found
 
     @property
@@ -460,7 +472,7 @@ class TableResult(ComparedResult):
 
 
 def run_on_frames(
-    job_of: Callable[[Schema], SchemaJob[Any]],
+    job_of: Callable[[Schema], SchemaTableJob[Any]],
     data: Mapping[str, Any],
     result: Callable[..., R],
     *,
@@ -468,7 +480,7 @@ def run_on_frames(
     schema: Schema | None,
     rules: Rules | None,
     compare: bool,
-    options: Options,
+    options: SumOptions,
 ) -> R:
     """Return the result of a question to tables, whatever it is.
 
@@ -487,12 +499,14 @@ def run_on_frames(
     }
     options = options.copy()
     derived = options.pop("derived", {})
-    agreed = agreed_schema(schema, frames, options, inferred=partial(inferred, frames))
+    agreed = agreed_schema_of_table_job(
+        schema, frames, options, inferred=partial(inferred, frames)
+    )
     if schema is not None:
         agreed = agreed.with_derived(derived)
     job, kept = job_of(agreed), agreed.rules(rules or Rules())
     if simulated := is_simulated_sum(options):
-        check_width(job, kept, len(frames) - options.get("tolerate", 1))
+        check_table_job_width(job, kept, len(frames) - options.get("tolerate", 1))
     # One party after another: a checked table is a copy, which `bring` may shorten.
     own = {
         party: job.bring(job.schema.check(party, frame))
@@ -500,7 +514,9 @@ def run_on_frames(
     }
     if simulated:
         job = job.read_off(own)
-    sources = {p: Source(frame, job.schema.names) for p, frame in frames.items()}
+    sources = {
+        p: FingerprintSource(frame, job.schema.names) for p, frame in frames.items()
+    }
     asked = run_on_rows(job, own, sources=sources, rules=kept, options=options)
     found = asked.made(result, job, own if compare else None)
     # Real parties look at their influence at home, before they take part.
@@ -508,14 +524,14 @@ def run_on_frames(
     return replace(found, read_off=schema is None, simulated=tables)
 
 
-def is_simulated_sum(options: Options) -> bool:
+def is_simulated_sum(options: SumOptions) -> bool:
     return getattr(options.get("driver"), "party", None) is None
 
 
-def agreed_schema(
+def agreed_schema_of_table_job(
     schema: Schema | None,
     frames: Mapping[str, Frame],
-    options: Options,
+    options: SumOptions,
     *,
     inferred: Callable[[], Schema],
 ) -> Schema:

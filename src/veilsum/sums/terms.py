@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
 from numpy.typing import ArrayLike
 
-from veilsum.consortium.sections import policy_of
+from veilsum.consortium.sections import policy_of_section
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.locale import limit
-from veilsum.masks.laws import Law, LawName, Masks
+from veilsum.locale import limit_phrase
+from veilsum.masks.laws import LawName, MaskLaw, Masks
 from veilsum.numbers.arrays import listed_names, nearest_name
-from veilsum.numbers.units import Counts
-from veilsum.privacy.guarantee import Guarantee, against
-from veilsum.privacy.worst_case import MOST_WORK, against_any
+from veilsum.numbers.units import UnitCounts
+from veilsum.privacy.guarantee import Guarantee, guarantee_against_coalition
+from veilsum.privacy.worst_case import MOST_WORK, guarantee_against_any_coalition
 from veilsum.progress import Progress
-from veilsum.protocol.plan import Plan, Policy
+from veilsum.protocol.plan import ProtocolPlan, ProtocolPolicy
 
 if TYPE_CHECKING:
     from veilsum.files.ledger import Ledger
@@ -58,10 +58,10 @@ def parties_data_by_name(data: Mapping[Any, T]) -> dict[str, T]:
 # What holds for these parties if they go through with a run by themselves.
 Promise: TypeAlias = Callable[[tuple[str, ...]], Guarantee]
 
-NOBODY_CURIOUS = limit("nobody_curious")
+NOBODY_CURIOUS = limit_phrase("nobody_curious")
 
 
-class Options(TypedDict, total=False):
+class SumOptions(TypedDict, total=False):
     """What every job takes; all of it has a default.
 
     Attributes:
@@ -81,7 +81,7 @@ class Options(TypedDict, total=False):
             takes the tree where flooding loads a link with more than a megabyte.
         driver: `loopback`, each party a machine of its own, or `vectorised`; or what
             takes part for one real party, whose data alone are here then.
-        waits: `resend`, `meeting`, `deadline` and `patience`; see `Policy`.
+        waits: `resend`, `meeting`, `deadline` and `patience`; see `ProtocolPolicy`.
         run: the run's name where parties have agreed on one.
         seed: repeats a simulation.
         ledgers: by party; each is charged before the party shows anything.
@@ -116,7 +116,7 @@ class Options(TypedDict, total=False):
 
 # What a user may write instead of a driver, and where it is.
 DRIVERS = {
-    "vectorised": ("veilsum.drivers.arrays", "Arrays"),
+    "vectorised": ("veilsum.drivers.arrays", "ArrayDriver"),
     "loopback": ("veilsum.drivers.loopback", "Loopback"),
 }
 
@@ -136,7 +136,7 @@ def driver_for_terms(given: str | Driver, *, seed: int | None) -> Driver:
 
 
 @dataclass(frozen=True)
-class Promises:
+class SumPromises:
     """What holds among whichever parties go through with it; worked out once each.
 
     Attributes:
@@ -166,10 +166,10 @@ class Promises:
             left = left.induced(left.indices(members))
         if self.corrupted is not None:
             named = [name for name in self.corrupted if name in members]
-            return against(left, self.masks, corrupted=named)
+            return guarantee_against_coalition(left, self.masks, corrupted=named)
         # Others wait for a party that looks at who is left.
         work = MOST_WORK if everybody else MOST_WORK / 4
-        return against_any(
+        return guarantee_against_any_coalition(
             left,
             self.masks,
             tolerate=self.tolerate,
@@ -179,11 +179,11 @@ class Promises:
 
 
 # One search for the worst coalition serves all who ask under the same masks.
-_promises = lru_cache(16)(Promises)
+_promises = lru_cache(16)(SumPromises)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Terms:
+class SumTerms:
     """How a set of parties sums: the options, checked, and who carries it out.
 
     Attributes:
@@ -199,8 +199,8 @@ class Terms:
     """
 
     topology: Topology
-    law: Law
-    policy: Policy
+    law: MaskLaw
+    policy: ProtocolPolicy
     spread: str
     driver: Driver | None = None
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
@@ -214,9 +214,9 @@ class Terms:
         cls,
         parties: Sequence[str],
         *,
-        counts: Counts,
-        options: Options,
-    ) -> Terms:
+        counts: UnitCounts,
+        options: SumOptions,
+    ) -> SumTerms:
         """Return the terms for these parties; refuse what they cannot hold to.
 
         `counts` says what a recipe sums, and so how wide its numbers are.
@@ -240,13 +240,13 @@ class Terms:
 
     @classmethod
     def under(
-        cls, options: Options, *, topology: Topology, law: Law, driver: Driver
-    ) -> Terms:
+        cls, options: SumOptions, *, topology: Topology, law: MaskLaw, driver: Driver
+    ) -> SumTerms:
         """Return the terms that options name; whether they hold is not checked."""
         terms = cls(
             topology=topology,
             law=law,
-            policy=policy_of(
+            policy=policy_of_section(
                 tolerate=options.get("tolerate", 1),
                 minimum_honest=options.get("minimum_honest", 3),
                 drop=options.get("drop", False),
@@ -258,7 +258,7 @@ class Terms:
             new_data=options.get("new_data", False),
             progress=options.get("progress"),
             run=options.get("run")
-            or _run_name(options.get("title", ""), options.get("seed")),
+            or _sum_run_name(options.get("title", ""), options.get("seed")),
         )
         strangers = sorted(set(terms.ledgers) - set(terms.parties))
         if strangers:
@@ -336,9 +336,9 @@ class Terms:
         round_size: int = 0,
         tolerance: float = 1e-9,
         stand_in: bool = True,
-    ) -> Plan:
+    ) -> ProtocolPlan:
         agreed = {**({"run": self.run} if self.run else {}), **terms}
-        return Plan(
+        return ProtocolPlan(
             terms=json.dumps(agreed, sort_keys=True).encode(),
             topology=self.topology,
             law=self.law,
@@ -351,7 +351,7 @@ class Terms:
         )
 
 
-def _run_name(title: str, seed: int | None) -> str:
+def _sum_run_name(title: str, seed: int | None) -> str:
     """Return a name that no other run has, unless a seed repeats one."""
     number = secrets.token_hex(16) if seed is None else f"seed {seed}"
     return f"{title} {number}".strip()
@@ -359,7 +359,7 @@ def _run_name(title: str, seed: int | None) -> str:
 
 def check_sum_options(options: Mapping[str, Any]) -> None:
     """Refuse a misspelt option, which would leave the default in force, and counts."""
-    known = tuple(Options.__annotations__)
+    known = tuple(SumOptions.__annotations__)
     if options.get("derived"):
         raise InvalidInputError(
             "derived columns are derived from tables, and this job has none; compute "
@@ -384,7 +384,7 @@ def check_sum_options(options: Mapping[str, Any]) -> None:
 
 
 @lru_cache(16)  # one graph serves all jobs of the same parties
-def _everybody(parties: tuple[str, ...]) -> Topology:
+def _sum_topology_of_everybody(parties: tuple[str, ...]) -> Topology:
     if len(parties) < 2:
         raise InvalidInputError(
             f"a job needs two parties or more, found {listed_names(parties) or 'none'}",
@@ -402,7 +402,7 @@ def topology_for_terms(
         given.indices(parties)  # refuses a stranger
         return given
     if given is None:
-        return _everybody(parties)
+        return _sum_topology_of_everybody(parties)
     if isinstance(given, str):
         graph = Topology.family(given)
         if graph.n_parties != len(parties):

@@ -15,9 +15,19 @@ from pathlib import Path
 from typing import Any, Self
 
 from veilsum.errors import InvalidInputError, StoreError
-from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
+from veilsum.files.sqlite import (
+    OpenSqliteFile,
+    SqliteFileKind,
+    connect_to_sqlite_file,
+    create_sqlite_file,
+    inspect_sqlite_file,
+)
 from veilsum.numbers.arrays import listed_names
-from veilsum.surveys.submission import Submission, read_submission, submission_sha256
+from veilsum.surveys.submission import (
+    SurveySubmission,
+    read_submission,
+    submission_sha256,
+)
 from veilsum.surveys.survey_set import (
     SurveySet,
     is_submission_resent,
@@ -26,7 +36,7 @@ from veilsum.surveys.survey_set import (
 )
 from veilsum.surveys.terms import SurveyTerms, survey_tally_of
 
-COLLECTION = Kind(
+COLLECTION = SqliteFileKind(
     noun="survey's collection",
     holds="what guests sent",
     application=0x76656963,
@@ -60,13 +70,13 @@ class OutOfTurnError(InvalidInputError):
         newest: number and digest of the guest's newest one.
     """
 
-    def __init__(self, message: str, newest: Arrival, *, code: str = "") -> None:
+    def __init__(self, message: str, newest: GuestArrival, *, code: str = "") -> None:
         super().__init__(message, code=code)
         self.newest = newest
 
 
 @dataclass(frozen=True)
-class Arrival:
+class GuestArrival:
     """What a host has of a guest.
 
     Attributes:
@@ -81,7 +91,7 @@ class Arrival:
     digest: str
 
 
-class GuestCollection(OpenFile):
+class SurveyGuestCollection(OpenSqliteFile):
     _survey: SurveyTerms
 
     @classmethod
@@ -96,8 +106,8 @@ class GuestCollection(OpenFile):
             connection.execute("INSERT INTO survey VALUES (?, 0)", (survey.digest,))
 
         if not path.exists():
-            create(path, COLLECTION, fill)
-        with inspected(path, COLLECTION) as connection:
+            create_sqlite_file(path, COLLECTION, fill)
+        with inspect_sqlite_file(path, COLLECTION) as connection:
             found = connection.execute("SELECT digest FROM survey").fetchall()
             if found != [(survey.digest.encode(),)]:
                 raise StoreError(
@@ -105,11 +115,11 @@ class GuestCollection(OpenFile):
                     "folder",
                     code="folder-of-other-survey",
                 )
-        opened = cls(path, COLLECTION, connect(path, COLLECTION))
+        opened = cls(path, COLLECTION, connect_to_sqlite_file(path, COLLECTION))
         opened._survey = survey
         return opened
 
-    def take(self, line: bytes) -> tuple[Arrival, bool]:
+    def take(self, line: bytes) -> tuple[GuestArrival, bool]:
         """Take what a guest sent; return what is here now, and whether it is new.
 
         Raises:
@@ -121,7 +131,7 @@ class GuestCollection(OpenFile):
         """
         survey = self._survey
         new = read_submission(line, survey)
-        receipt = Arrival(
+        receipt = GuestArrival(
             survey.digest, new.guest, new.number, new.digest(survey.names)
         )
         with self.transaction():
@@ -154,7 +164,7 @@ class GuestCollection(OpenFile):
             self._put(new, receipt.digest)
         return receipt, True
 
-    def newest(self, guest: str) -> Arrival:
+    def newest(self, guest: str) -> GuestArrival:
         """Return what is here of a guest, without contents."""
         with self.transaction("BEGIN"):
             return self._newest(guest)
@@ -198,7 +208,7 @@ class GuestCollection(OpenFile):
 
     def close_survey(
         self, without: Collection[str] = ()
-    ) -> tuple[SurveySet, tuple[Submission, ...]]:
+    ) -> tuple[SurveySet, tuple[SurveySubmission, ...]]:
         """Take nothing any more; return which submissions are added, and those.
 
         A second time, the same comes out. With `without`, guests are left out: shares
@@ -241,21 +251,21 @@ class GuestCollection(OpenFile):
         (found,) = self._live().execute("SELECT closed FROM survey").fetchone()
         return bool(found)
 
-    def _newest(self, guest: str) -> Arrival:
+    def _newest(self, guest: str) -> GuestArrival:
         row = self._live().execute(
             "SELECT number, digest FROM submission WHERE guest = ? "
             "ORDER BY number DESC LIMIT 1",
             (guest,),
         )
         number, digest = row.fetchone() or (0, b"")
-        return Arrival(self._survey.digest, guest, number, digest.decode())
+        return GuestArrival(self._survey.digest, guest, number, digest.decode())
 
-    def _kept(self, which: str, *values: str) -> list[Submission]:
+    def _kept(self, which: str, *values: str) -> list[SurveySubmission]:
         """Return submissions, checked again: a disk may have changed them."""
         rows = self._live().execute(f"SELECT line FROM submission {which}", values)  # noqa: S608 - ours
         return [read_submission(line, self._survey) for (line,) in rows]
 
-    def _put(self, new: Submission, digest: str) -> None:
+    def _put(self, new: SurveySubmission, digest: str) -> None:
         live = self._live()
         try:
             live.executemany(

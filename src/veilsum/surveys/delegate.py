@@ -42,21 +42,21 @@ import numpy as np
 
 from veilsum.errors import BudgetError, InvalidInputError, StoreError, printable
 from veilsum.files.sqlite import (
-    Kind,
-    OpenFile,
-    connect,
-    create,
-    inspected,
+    OpenSqliteFile,
+    SqliteFileKind,
+    connect_to_sqlite_file,
+    create_sqlite_file,
+    inspect_sqlite_file,
 )
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret
-from veilsum.privacy.spans import given_away
+from veilsum.privacy.spans import parties_given_away_by_sums
 from veilsum.surveys.submission import (
-    Submission,
+    SurveySubmission,
     X25519PrivateKey,
-    guest_key,
     new_invitation_code,
     open_sealed_share,
+    survey_guest_key,
 )
 from veilsum.surveys.survey_set import SurveySet, closed_survey_set
 from veilsum.surveys.terms import (
@@ -67,7 +67,7 @@ from veilsum.surveys.terms import (
     guests_who_filled,
 )
 
-SURVEYS = Kind(
+SURVEYS = SqliteFileKind(
     noun="store of surveys",
     holds="keys",
     application=0x7665696E,  # a run's store and one
@@ -158,7 +158,7 @@ class AnsweredSurvey:
         return dict(compress(self.invited.items(), bits.tolist()))
 
 
-class DelegateStore(OpenFile):
+class SurveyDelegateStore(OpenSqliteFile):
     """One member's keys, invitations and answered surveys; see the module."""
 
     # What was found to tell of nobody, last.
@@ -172,8 +172,10 @@ class DelegateStore(OpenFile):
             StoreError: it is another kind of file, damaged, or open to other users.
         """
         if not path.exists():
-            create(path, SURVEYS, lambda _: None)
-        with inspected(path, COPIED if is_delegate_store_copy(path) else SURVEYS):
+            create_sqlite_file(path, SURVEYS, lambda _: None)
+        with inspect_sqlite_file(
+            path, COPIED if is_delegate_store_copy(path) else SURVEYS
+        ):
             pass
         if is_delegate_store_copy(path):
             raise StoreError(
@@ -181,7 +183,7 @@ class DelegateStore(OpenFile):
                 "added up since: nothing is added before veilsum backup resume",
                 code="store-from-backup",
             )
-        connection = connect(path, SURVEYS)
+        connection = connect_to_sqlite_file(path, SURVEYS)
         # What is erased is written over, in the file and in what precedes it.
         connection.execute("PRAGMA secure_delete = ON")
         return cls(path, SURVEYS, connection)
@@ -208,7 +210,7 @@ class DelegateStore(OpenFile):
             survey: the key that was made for the one survey it is invited to.
         """
         code = new_invitation_code()
-        self.vouch(name, guest_key(code).public_key().public_bytes_raw(), survey)
+        self.vouch(name, survey_guest_key(code).public_key().public_bytes_raw(), survey)
         return code
 
     def vouch(self, name: str, key: bytes, survey: bytes) -> None:
@@ -260,7 +262,7 @@ class DelegateStore(OpenFile):
             self._check_invited(terms, me)
 
     def examine(
-        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+        self, terms: SurveyTerms, me: str, submissions: Sequence[SurveySubmission]
     ) -> SurveySet:
         """Return the set, if this delegate may add it up; nothing is written yet.
 
@@ -275,7 +277,7 @@ class DelegateStore(OpenFile):
         return self._examined(terms, me, submissions)[0]
 
     def add_up(
-        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+        self, terms: SurveyTerms, me: str, submissions: Sequence[SurveySubmission]
     ) -> Words:
         """Return this delegate's sum of shares of a set that passes `examine`.
 
@@ -286,16 +288,16 @@ class DelegateStore(OpenFile):
         return self._examined(terms, me, submissions)[1]
 
     def _examined(
-        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+        self, terms: SurveyTerms, me: str, submissions: Sequence[SurveySubmission]
     ) -> tuple[SurveySet, Words]:
         self._check_delegate(terms, me)
         found = closed_survey_set(terms, submissions)
         with self.transaction("BEGIN"):
             key = self._check_history(terms, me, found)
-        return found, share_sums(terms, submissions, key)
+        return found, survey_share_sums(terms, submissions, key)
 
     def commit(
-        self, terms: SurveyTerms, me: str, submissions: Sequence[Submission]
+        self, terms: SurveyTerms, me: str, submissions: Sequence[SurveySubmission]
     ) -> DelegateKey:
         """Write down that this set is added, and return the key that opens its shares.
 
@@ -401,7 +403,7 @@ class DelegateStore(OpenFile):
                 )
 
     def _check_invited(self, terms: SurveyTerms, me: str) -> None:
-        check_roster(terms, me, self._invited())
+        check_survey_roster(terms, me, self._invited())
 
     def _check_count(self, terms: SurveyTerms, found: SurveySet) -> None:
         if (why := terms.refusal(found.guests)) is not None:
@@ -412,10 +414,12 @@ class DelegateStore(OpenFile):
     ) -> None:
         """Refuse a set that tells of few guests beside all earlier surveys."""
         mine = survey_to_answer(terms, found)
-        coalitions = _coalitions(terms, [one.invited for one in (mine, *earlier)])
+        coalitions = _survey_coalitions(
+            terms, [one.invited for one in (mine, *earlier)]
+        )
         few = terms.minimum_honest + terms.tolerate_guests
         invited = [one.invited for one in earlier]
-        if shown := _shown(mine.invited, invited, coalitions, few):
+        if shown := _guests_shown_to_coalitions(mine.invited, invited, coalitions, few):
             raise BudgetError(
                 f"beside earlier surveys this one would tell of {listed_names(shown)} "
                 "alone: "
@@ -444,8 +448,10 @@ class DelegateStore(OpenFile):
             same = who, *((one.cells or {}).get(cell) for one in others)
             if same not in told:
                 before = [one.filled(cell) for one in others]
-                with _about(cell):
-                    told[same] = _shown(mine.filled(cell), before, coalitions, few)
+                with _about_survey_cell(cell):
+                    told[same] = _guests_shown_to_coalitions(
+                        mine.filled(cell), before, coalitions, few
+                    )
             if told[same]:
                 odd[" x ".join(cell[1:])] = told[same]
         if odd:
@@ -548,7 +554,9 @@ class DelegateStore(OpenFile):
             )
 
 
-def check_roster(terms: SurveyTerms, me: str, invited: Iterable[Invitation]) -> None:
+def check_survey_roster(
+    terms: SurveyTerms, me: str, invited: Iterable[Invitation]
+) -> None:
     """Refuse a roster that is not true about the guests that a member invited.
 
     Args:
@@ -606,7 +614,7 @@ def is_delegate_store_copy(path: Path) -> bool:
 
 
 @contextmanager
-def _about(cell: Cell) -> Iterator[None]:
+def _about_survey_cell(cell: Cell) -> Iterator[None]:
     """Say of which cell it is that something cannot be found out."""
     try:
         yield
@@ -616,11 +624,13 @@ def _about(cell: Cell) -> Iterator[None]:
         ) from None
 
 
-def _coalitions(
+def _survey_coalitions(
     terms: SurveyTerms, invited: Sequence[Mapping[str, Inviter]]
 ) -> list[frozenset[Inviter]]:
     """Return who may collude, of all that have ever invited one of these guests."""
-    people = _people({who for one in invited for who in one.values()})
+    people = _inviters_who_may_be_one_person(
+        {who for one in invited for who in one.values()}
+    )
     sizes = range(min(terms.tolerate, len(people)) + 1)
     if sum(comb(len(people), size) for size in sizes) > MOST_COALITIONS:
         raise BudgetError(
@@ -635,7 +645,7 @@ def _coalitions(
     ]
 
 
-def _shown(
+def _guests_shown_to_coalitions(
     mine: Mapping[str, Inviter],
     others: Sequence[Mapping[str, Inviter]],
     coalitions: Sequence[frozenset[Inviter]],
@@ -647,12 +657,12 @@ def _shown(
             {name for name, who in one.items() if who not in coalition}
             for one in (mine, *others)
         )
-        if shown := _newly_shown(new, old, few):
+        if shown := _newly_shown_survey_guests(new, old, few):
             return shown
     return ()
 
 
-def _newly_shown(
+def _newly_shown_survey_guests(
     new: set[str], earlier: Sequence[set[str]], few: int
 ) -> tuple[str, ...]:
     """Return a few guests of whom a sum over a new set would tell; none if of nobody.
@@ -671,7 +681,10 @@ def _newly_shown(
     if len(known) < 2 or new in known:
         return ()
     try:
-        return given_away([new], few, known=sorted(known, key=sorted)) or ()
+        return (
+            parties_given_away_by_sums([new], few, known=sorted(known, key=sorted))
+            or ()
+        )
     except BudgetError:
         raise BudgetError(
             f"who was in the sums of {len(known)} earlier surveys differs in too many "
@@ -694,7 +707,9 @@ def survey_to_answer(terms: SurveyTerms, found: SurveySet) -> AnsweredSurvey:
     return AnsweredSurvey(terms.digest, found.digest, guests, persons, cells or None)
 
 
-def _people(inviters: Collection[Inviter]) -> list[frozenset[Inviter]]:
+def _inviters_who_may_be_one_person(
+    inviters: Collection[Inviter],
+) -> list[frozenset[Inviter]]:
     """Return who may be one person, over years.
 
     A member may come back with a new key, under another name, or both in turn. All that
@@ -726,9 +741,9 @@ class DelegateKey(Secret):
     key: X25519PrivateKey
 
 
-def share_sums(
+def survey_share_sums(
     terms: SurveyTerms,
-    submissions: Sequence[Submission],
+    submissions: Sequence[SurveySubmission],
     key: DelegateKey | X25519PrivateKey,
 ) -> Words:
     """Return what a delegate adds: its shares of all guests, modulo 2^64.
@@ -736,7 +751,7 @@ def share_sums(
     Args:
         terms: of the survey.
         submissions: those of the set.
-        key: from `DelegateStore.commit`.
+        key: from `SurveyDelegateStore.commit`.
 
     Raises:
         InvalidInputError: a share does not open; the message says whose.
@@ -756,7 +771,9 @@ def share_sums(
     return total
 
 
-def masked_sums(terms: SurveyTerms, submissions: Sequence[Submission]) -> Words:
+def survey_masked_sums(
+    terms: SurveyTerms, submissions: Sequence[SurveySubmission]
+) -> Words:
     """Return the sum of all masked vectors, modulo 2^64: everybody knows it."""
     total = np.zeros(terms.n_cells, dtype=np.uint64)
     for one in submissions:

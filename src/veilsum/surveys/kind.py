@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from veilsum.consortium.consortium import Consortium
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
-from veilsum.reading import about
-from veilsum.sums.kinds import Asked, QuestionKind, agreed_options
-from veilsum.sums.running import JobResult
+from veilsum.reading import about_read_section
+from veilsum.sums.kinds import Asked, QuestionKind, agreed_sum_options
+from veilsum.sums.running import SumJobResult
 from veilsum.sums.wording import PageRoom
 from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_terms
 from veilsum.tables.frames import Frame
@@ -32,8 +32,8 @@ class SurveyKind(QuestionKind[SurveySpec]):
         from veilsum.surveys.question import SurveyRecipe
 
         recipe = SurveyRecipe(survey_terms(consortium))
-        with about("survey"):
-            terms = recipe.terms(agreed_options(consortium))
+        with about_read_section("survey"):
+            terms = recipe.terms(agreed_sum_options(consortium))
         return Asked(consortium=consortium, recipe=recipe, terms=terms)
 
     def rules_in_force(self, consortium: Consortium) -> dict[str, float | bool]:
@@ -54,14 +54,14 @@ class SurveyKind(QuestionKind[SurveySpec]):
             code="survey-not-on-tables",
         )
 
-    def run_without_data(self, asked: Asked, driver: Driver) -> JobResult:
+    def run_without_data(self, asked: Asked, driver: Driver) -> SumJobResult:
         recipe = cast("SurveyRecipe", asked.recipe)
         return recipe.run({}, replace(asked.terms, driver=driver))
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         from veilsum.surveys import words
 
-        yield from words.survey_asked_words(_terms(asked), room)
+        yield from words.survey_asked_words(_terms_of_asked_survey(asked), room)
 
     def warnings(self, asked: Asked) -> Iterator[str]:
         from veilsum.surveys import words
@@ -75,17 +75,20 @@ class SurveyKind(QuestionKind[SurveySpec]):
         """Yield who can compute what about guests."""
         from veilsum.surveys import words
 
-        yield from words.survey_collusion_words(_terms(asked))
+        yield from words.survey_collusion_words(_terms_of_asked_survey(asked))
 
     def rule_lines(self, asked: Asked) -> tuple[str, ...]:
         """Return that no table is looked at, and the rules for guests."""
         from veilsum.surveys import words
 
-        rules = (f"- {line}" for line in words.survey_check_words(_terms(asked)))
+        rules = (
+            f"- {line}"
+            for line in words.survey_check_words(_terms_of_asked_survey(asked))
+        )
         return (words.survey_words()["no_tables"], *rules)
 
 
-def _terms(asked: Asked) -> SurveyTerms:
+def _terms_of_asked_survey(asked: Asked) -> SurveyTerms:
     return survey_terms(asked.consortium)
 
 

@@ -28,21 +28,26 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from veilsum.errors import InvalidInputError, RangeError
-from veilsum.locale import Line, limit
+from veilsum.locale import LocaleLine, limit_phrase
 from veilsum.masks.fixed_point import as_python_integers
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
-from veilsum.numbers.layout import Layout, array
-from veilsum.numbers.units import unit_of
-from veilsum.privacy.guarantee import Component, Guarantee, Worst
-from veilsum.showing import MOST_ROWS, Rendering, Table, counted
-from veilsum.sums.recipes import Contribution, SumRecipe, Sums
-from veilsum.sums.releases import BY_PARTY, Release
-from veilsum.sums.running import JobResult, run_job
-from veilsum.sums.terms import NOBODY_CURIOUS, Options, Terms, parties_data_by_name
+from veilsum.numbers.layout import NumberLayout, layout_array
+from veilsum.numbers.units import numeric_unit_of
+from veilsum.privacy.guarantee import Guarantee, GuaranteeComponent, WorstCoalition
+from veilsum.showing import MOST_ROWS, Rendering, ShownTable, counted_words
+from veilsum.sums.recipes import SumContribution, SumRecipe, Sums
+from veilsum.sums.releases import BY_PARTY, SumRelease
+from veilsum.sums.running import SumJobResult, run_sum_job
+from veilsum.sums.terms import (
+    NOBODY_CURIOUS,
+    SumOptions,
+    SumTerms,
+    parties_data_by_name,
+)
 from veilsum.surveys.terms import (
     TOTAL_BITS,
-    Guest,
     GuestTable,
+    SurveyGuest,
     SurveyTally,
     SurveyTerms,
     Words,
@@ -59,14 +64,14 @@ LEFT_EMPTY = (
     "filled each cell is told with the totals."
 )
 NOT_CHECKED = tuple(
-    limit(f"guest_{key}")
+    limit_phrase(f"guest_{key}")
     for key in ("numbers", "dominates", "page", "shares", "ledger", "presence")
 )
 EXACT = (
     "the totals are released exactly; what follows from them, together with what "
     "somebody knows of others' numbers, is not hidden"
 )
-FOLLOWED = limit("followed")
+FOLLOWED = limit_phrase("followed")
 NEAR = (
     "were filled by nearly the same guests: if a guest's number in the one follows "
     "from its number in the other, the difference of the totals speaks of the few by "
@@ -137,9 +142,9 @@ class SurveyRecipe(SumRecipe):
         return self.survey.released
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Totals modulo 2^64, one for each of these cells."""
-        return Layout((array("guest_totals", len(self.cells), bits=64),))
+        return NumberLayout((layout_array("guest_totals", len(self.cells), bits=64),))
 
     @property
     def answer_size(self) -> int:
@@ -150,7 +155,7 @@ class SurveyRecipe(SumRecipe):
     def agreed(self) -> dict[str, Any]:
         return {"survey": self.survey.digest, "set": self.survey.set}
 
-    def terms(self, options: Options) -> Terms:
+    def terms(self, options: SumOptions) -> SumTerms:
         """Return how delegates sum; refuse what a survey cannot have.
 
         A guest is hidden by one honest delegate, on whatever graph: see the proof in
@@ -178,7 +183,7 @@ class SurveyRecipe(SumRecipe):
             )
         among = {"tolerate": min(survey.tolerate, n - 2), "minimum_honest": 2}
         chosen: Any = {**options, **among}
-        terms = Terms.of(survey.names, counts=self.counts, options=chosen)
+        terms = SumTerms.of(survey.names, counts=self.counts, options=chosen)
         if not terms.law.sums_only:
             raise InvalidInputError(
                 f'a survey is summed under law = "uniform", found {terms.law.name!r}: '
@@ -207,23 +212,23 @@ class SurveyRecipe(SumRecipe):
 
     # What becomes known
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         name = f"a survey ({self.survey.digest[:16]})"
-        return Release.from_layout(f"{name}: totals", self.layout)
+        return SumRelease.from_layout(f"{name}: totals", self.layout)
 
     def shown(
-        self, members: tuple[str, ...], releases: Sequence[Release]
-    ) -> tuple[Line, ...]:
+        self, members: tuple[str, ...], releases: Sequence[SumRelease]
+    ) -> tuple[LocaleLine, ...]:
         """Return what everybody learns: sums over guests, not over members."""
         return _sums_of_guests("all guests of the set", releases)
 
-    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+    def stated(self, promise: Guarantee, releases: Sequence[SumRelease]) -> Guarantee:
         """Return what is promised to guests; see the proof in the guide on surveys."""
         bad = promise.corrupted
         honest = promise.honest
         shown = _sums_of_guests(SurveyResult.summed_over, releases)
         survey = self.survey
-        worst = Worst(
+        worst = WorstCoalition(
             tolerate=survey.tolerate,
             worst_coalition=bad,
             epsilon_lower=0.0,
@@ -240,7 +245,7 @@ class SurveyRecipe(SumRecipe):
             mu2_certificate="none",
             corrupted=bad,
             honest=honest,
-            components=(Component(honest, "private", 0.0, None),),
+            components=(GuaranteeComponent(honest, "private", 0.0, None),),
             attacker_success=None,
             released=shown,
             limits=(FOLLOWED, EXACT, *(() if survey.tolerate else (NOBODY_CURIOUS,))),
@@ -252,7 +257,7 @@ class SurveyRecipe(SumRecipe):
 
     def contribution(
         self, party: str, *, shares: Callable[[], Words], masked: Words
-    ) -> Contribution:
+    ) -> SumContribution:
         """Return how one delegate answers.
 
         Args:
@@ -279,22 +284,24 @@ class SurveyRecipe(SumRecipe):
 
         # What a restarted run compares: nothing in it is private.
         named = f"{self.survey.digest} {self.survey.set}".encode()
-        return Contribution(answer, (np.frombuffer(named, dtype=np.uint8),))
+        return SumContribution(answer, (np.frombuffer(named, dtype=np.uint8),))
 
     def run(
-        self, contributions: Mapping[str, Contribution], terms: Terms
+        self, contributions: Mapping[str, SumContribution], terms: SumTerms
     ) -> SurveyResult:
         """Return what delegates come to; a real one has its own contribution only.
 
         No ledger is charged: of members' own data nothing is in it.
         """
-        released = run_job(self, contributions, terms, agreed=self.agreed)
+        released = run_sum_job(self, contributions, terms, agreed=self.agreed)
         return SurveyResult(terms=terms, recipe=self, released=released)
 
 
-def _sums_of_guests(guests: str, releases: Sequence[Release]) -> tuple[Line, ...]:
+def _sums_of_guests(
+    guests: str, releases: Sequence[SumRelease]
+) -> tuple[LocaleLine, ...]:
     return tuple(
-        Line(
+        LocaleLine(
             f"round {number}, summed over {guests}: {release.words}",
             round=number,
             guests=True,
@@ -323,7 +330,7 @@ def worst_survey_members(survey: SurveyTerms) -> tuple[str, ...]:
 def promise_to_guests(survey: SurveyTerms) -> str:
     """Return what is proved, and then what it rests on."""
     n, t, further = len(survey.names), survey.tolerate, survey.tolerate_guests
-    some = f"up to {counted(further, 'guest')}"
+    some = f"up to {counted_words(further, 'guest')}"
     who = f"Whoever is no member{f', and {some} who collude,' if further else ''} can"
     if t:
         more = f", and {some} besides," if further else ","
@@ -341,7 +348,7 @@ def promise_to_guests(survey: SurveyTerms) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SurveyResult(JobResult):
+class SurveyResult(SumJobResult):
     """What many gave together, cell by cell."""
 
     summed_over: ClassVar[str] = "all honest guests of the set"
@@ -449,11 +456,11 @@ class SurveyResult(JobResult):
             for name, line in zip(survey.rows, self.given.tolist(), strict=True)
         ][:MOST_ROWS]
         shown = Rendering(
-            f"{survey.title}: totals of {counted(self.guests, 'guest')}",
-            [Table(head, rows[:MOST_ROWS], align=align)],
+            f"{survey.title}: totals of {counted_words(self.guests, 'guest')}",
+            [ShownTable(head, rows[:MOST_ROWS], align=align)],
             {
                 "Guests that filled each cell": [
-                    Table(head, filled[:MOST_ROWS], align=align)
+                    ShownTable(head, filled[:MOST_ROWS], align=align)
                 ]
             },
         )
@@ -536,7 +543,7 @@ def survey(
     delegates: int | Sequence[str] = 3,
     minimum_guests: int = 5,
     tolerate_guests: int = 0,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> SurveyResult:
     """Return the totals of a survey in which every guest and every delegate is here.
 
@@ -554,7 +561,7 @@ def survey(
             see `SurveyTerms.is_released`.
         tolerate_guests: how many guests may collude, besides those that colluding
             delegates invited.
-        options: how to sum; see `Options`. `minimum_honest` is how many other guests
+        options: how to sum; see `SumOptions`. `minimum_honest` is how many other guests
             hide one, and `tolerate` how many delegates may collude.
 
     >>> firms = {k: {"women": [k, 2], "men": [-k, None]} for k in [1, 2, 3, 4, 5, 6]}
@@ -598,7 +605,7 @@ def survey(
     terms = SurveyTerms(
         digest="0" * 64,
         title=options.get("title", "") or "A survey",
-        unit=unit_of(unit),
+        unit=numeric_unit_of(unit),
         rows=tuple(map(str, first.index)),
         columns=tuple(map(str, first.columns)),
         low=range[0],
@@ -609,7 +616,8 @@ def survey(
         tolerate_guests=tolerate_guests,
         closes="",
         guests=tuple(
-            Guest(name, b"", names[k % len(names)]) for k, name in enumerate(tables)
+            SurveyGuest(name, b"", names[k % len(names)])
+            for k, name in enumerate(tables)
         ),
         delegates=tuple((name, b"") for name in names),
     )
@@ -633,7 +641,9 @@ def survey(
             "narrow the range, or take a larger unit",
             code="range-too-wide",
         )
-    given = {name: _own_table(terms, name, table) for name, table in tables.items()}
+    given = {
+        name: _own_survey_table(terms, name, table) for name, table in tables.items()
+    }
     tally = survey_tally_of(terms, {name: one.filled for name, one in given.items()})
     recipe = SurveyRecipe(replace(terms, tally=tally))
     others: Any = {k: v for k, v in options.items() if k != "minimum_honest"}
@@ -656,7 +666,7 @@ def survey(
     return recipe.run(works, summing)
 
 
-def _own_table(terms: SurveyTerms, name: str, table: Any) -> GuestTable:
+def _own_survey_table(terms: SurveyTerms, name: str, table: Any) -> GuestTable:
     """Return one guest's numbers; refuse a table that is not the survey's."""
     rows, columns = tuple(map(str, table.index)), tuple(map(str, table.columns))
     if (rows, columns) != (terms.rows, terms.columns):

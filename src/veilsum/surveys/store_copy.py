@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from veilsum.errors import StoreError
-from veilsum.files.sqlite import create, inspected, sync
+from veilsum.files.sqlite import (
+    create_sqlite_file,
+    inspect_sqlite_file,
+    sync_file_to_disk,
+)
 from veilsum.surveys.delegate import (
     COPIED,
     SURVEYS,
     AnsweredSurvey,
-    check_roster,
+    check_survey_roster,
     is_delegate_store_copy,
 )
 from veilsum.surveys.terms import SurveyTerms
@@ -51,21 +55,23 @@ def copy_store(path: Path, to: Path) -> None:
         raise StoreError(
             f"{to} is there already and is left as it is", code="file-exists"
         )
-    create(to, COPIED, _filling(_rows(path)))
+    create_sqlite_file(
+        to, COPIED, _filling_of_survey_store(_rows_of_survey_store(path))
+    )
 
 
 def known_in_copy(path: Path) -> frozenset[tuple[str, str]]:
     """Return the digests of the surveys that a copy knows, each with its set's."""
-    return frozenset((row[0], row[1]) for row in _rows(path)["closed"])
+    return frozenset((row[0], row[1]) for row in _rows_of_survey_store(path)["closed"])
 
 
 def check_roster_in_copy(path: Path, terms: SurveyTerms) -> None:
     """Refuse a survey whose roster is not true about the guests that a copy knows."""
-    rows = _rows(path)
+    rows = _rows_of_survey_store(path)
     made = {public for public, *_ in rows["key"]}
     for name, public in terms.delegates:
         if public in made:
-            check_roster(terms, name, rows["invited"])
+            check_survey_roster(terms, name, rows["invited"])
 
 
 def put_store_copy_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> None:
@@ -83,7 +89,7 @@ def put_store_copy_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> No
             f"{path} is in use already: it is no copy from a backup",
             code="store-in-use",
         )
-    rows = _rows(path)
+    rows = _rows_of_survey_store(path)
     sets = {survey: digest for survey, digest, *_ in rows["closed"]}
     for one in forgotten:
         if sets.setdefault(one.survey, one.set) != one.set:
@@ -98,13 +104,15 @@ def put_store_copy_in_use(path: Path, forgotten: Iterable[AnsweredSurvey]) -> No
             rows["cell"] += one.cell_rows
     aside = path.with_name(f".{path.name}.resumed")
     aside.unlink(missing_ok=True)  # of a time that was broken off
-    create(aside, SURVEYS, _filling(rows))
+    create_sqlite_file(aside, SURVEYS, _filling_of_survey_store(rows))
     aside.replace(path)
-    sync(path.parent)
+    sync_file_to_disk(path.parent)
 
 
-def _rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    with inspected(path, COPIED if is_delegate_store_copy(path) else SURVEYS) as source:
+def _rows_of_survey_store(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    with inspect_sqlite_file(
+        path, COPIED if is_delegate_store_copy(path) else SURVEYS
+    ) as source:
         source.execute("BEGIN")  # all tables as they are at one moment
         found = {
             name: [tuple(row) for row in source.execute(words).fetchall()]
@@ -113,21 +121,27 @@ def _rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
         source.execute("COMMIT")
         # Text comes as bytes; keys are bytes.
         found["key"] = [
-            (public, None, _text(survey)) for public, _, survey in found["key"]
+            (public, None, _text_in_survey_store(survey))
+            for public, _, survey in found["key"]
         ]
-        found["closed"] = [tuple(map(_text, row)) for row in found["closed"]]
+        found["closed"] = [
+            tuple(map(_text_in_survey_store, row)) for row in found["closed"]
+        ]
         found["invited"] = [
-            (key, own, _text(name)) for key, own, name in found["invited"]
+            (key, own, _text_in_survey_store(name))
+            for key, own, name in found["invited"]
         ]
-        found["cell"] = [(*map(_text, cell), who) for *cell, who in found["cell"]]
+        found["cell"] = [
+            (*map(_text_in_survey_store, cell), who) for *cell, who in found["cell"]
+        ]
     return found
 
 
-def _text(value: bytes | None) -> str | None:
+def _text_in_survey_store(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
 
 
-def _filling(rows: dict[str, list[tuple[Any, ...]]]) -> Any:
+def _filling_of_survey_store(rows: dict[str, list[tuple[Any, ...]]]) -> Any:
     def fill(connection: sqlite3.Connection) -> None:
         for name, some in rows.items():
             connection.executemany(_PUT[name], some)

@@ -26,7 +26,12 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
+from veilsum.errors import (
+    InvalidInputError,
+    MissingExtraError,
+    install_advice,
+    printable,
+)
 from veilsum.surveys.terms import (
     GuestTable,
     SurveyTerms,
@@ -49,7 +54,7 @@ try:
 except ImportError:
     raise MissingExtraError(
         "surveys need the package cryptography, version 47 or later: "
-        f"{installing('secure')}",
+        f"{install_advice('secure')}",
         code="missing-extra",
     ) from None
 
@@ -77,7 +82,9 @@ def new_invitation_code() -> str:
     >>> len(new_invitation_code())
     34
     """
-    return _shown("".join(secrets.choice(ALPHABET) for _ in range(SECRET_LETTERS)))
+    return _shown_guest_code(
+        "".join(secrets.choice(ALPHABET) for _ in range(SECRET_LETTERS))
+    )
 
 
 def read_invitation_code(text: str) -> str:
@@ -98,7 +105,7 @@ def read_invitation_code(text: str) -> str:
             code="malformed-invitation",
         )
     secret = letters[:SECRET_LETTERS]
-    found = _shown(secret)
+    found = _shown_guest_code(secret)
     if not found.replace("-", "").endswith(letters[SECRET_LETTERS:]):
         raise InvalidInputError(
             "the invitation has a typing error: compare it with what was sent, letter "
@@ -108,13 +115,13 @@ def read_invitation_code(text: str) -> str:
     return found
 
 
-def guest_key(code: str) -> Ed25519PrivateKey:
+def survey_guest_key(code: str) -> Ed25519PrivateKey:
     secret = read_invitation_code(code).replace("-", "")[:SECRET_LETTERS]
     seed = hashlib.sha256(b"veilsum invitation 1\n" + secret.encode()).digest()
     return Ed25519PrivateKey.from_private_bytes(seed)
 
 
-def _shown(secret: str) -> str:
+def _shown_guest_code(secret: str) -> str:
     """Return the whole code for its secret letters, in groups."""
     digest = hashlib.sha256(b"veilsum code 1\n" + secret.encode()).digest()
     first = int.from_bytes(digest[:2], "big") >> 6  # ten bits
@@ -128,7 +135,7 @@ def _shown(secret: str) -> str:
 
 
 @dataclass(frozen=True)
-class Submission:
+class SurveySubmission:
     """What one guest sent; everybody may see it.
 
     Attributes:
@@ -168,23 +175,25 @@ class Submission:
         return submission_sha256(self.statement(delegates))
 
     def to_json(self) -> str:
-        found = _Written(
+        found = _WrittenSubmission(
             survey=self.survey,
             guest=self.guest,
             number=self.number,
             filled=self.filled.hex(),
-            masked=_text(self.masked),
-            sealed=tuple(map(_text, self.sealed)),
-            signature=_text(self.signature),
+            masked=_submission_text(self.masked),
+            sealed=tuple(map(_submission_text, self.sealed)),
+            signature=_submission_text(self.signature),
         )
         return msgspec.json.encode(found).decode()
 
     @property
     def words(self) -> Words:
-        return cell_words(self.masked)
+        return survey_cell_words(self.masked)
 
 
-class _Written(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _WrittenSubmission(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
     """A submission as its line has it."""
 
     survey: str
@@ -196,7 +205,7 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     signature: str
 
 
-_DECODER = msgspec.json.Decoder(_Written)
+_DECODER = msgspec.json.Decoder(_WrittenSubmission)
 
 
 def longest_submission(survey: SurveyTerms) -> int:
@@ -209,7 +218,7 @@ def longest_submission(survey: SurveyTerms) -> int:
     return encoded + survey.n_cells // 4 + 4096
 
 
-def read_submission(text: str | bytes, survey: SurveyTerms) -> Submission:
+def read_submission(text: str | bytes, survey: SurveyTerms) -> SurveySubmission:
     """Return what a guest sent, if it is whole and the guest's own.
 
     Whether each share opens is for its delegate to see.
@@ -231,20 +240,20 @@ def read_submission(text: str | bytes, survey: SurveyTerms) -> Submission:
             f"this is no submission to a survey: {printable(str(error))[:200]}",
             code="not-a-submission",
         ) from None
-    found = Submission(
+    found = SurveySubmission(
         survey=said.survey,
         guest=said.guest,
         number=said.number,
-        filled=_hex_bytes(said.filled),
-        masked=_bytes(said.masked, "masked"),
-        sealed=tuple(_bytes(one, "sealed") for one in said.sealed),
-        signature=_bytes(said.signature, "signature"),
+        filled=_submission_hex_bytes(said.filled),
+        masked=_submission_bytes(said.masked, "masked"),
+        sealed=tuple(_submission_bytes(one, "sealed") for one in said.sealed),
+        signature=_submission_bytes(said.signature, "signature"),
     )
     check_submission(found, survey)
     return found
 
 
-def check_submission(found: Submission, survey: SurveyTerms) -> None:
+def check_submission(found: SurveySubmission, survey: SurveyTerms) -> None:
     """Refuse a submission that is not whole, or not its guest's own for this survey."""
     if found.survey != survey.digest:
         raise InvalidInputError(
@@ -303,7 +312,7 @@ def make_submission(
     table: GuestTable,
     number: int,
     draw: Callable[[int], bytes] | None = None,
-) -> Submission:
+) -> SurveySubmission:
     """Return a guest's submission; every share is drawn anew, whatever came before.
 
     Args:
@@ -320,19 +329,21 @@ def make_submission(
     shares = [drawn(words.nbytes) for _ in survey.delegates]
     masked = masked_survey_bytes(words, shares)
     sealed = tuple(
-        _sealed(
+        _seal_survey_share(
             share,
             public,
             sealed_share_info(survey.digest, name, guest, number, filled, masked),
         )
         for share, (name, public) in zip(shares, survey.delegates, strict=True)
     )
-    unsigned = Submission(survey.digest, guest, number, filled, masked, sealed, b"")
+    unsigned = SurveySubmission(
+        survey.digest, guest, number, filled, masked, sealed, b""
+    )
     return replace(unsigned, signature=key.sign(unsigned.statement(survey.names)))
 
 
 def open_sealed_share(
-    survey: SurveyTerms, found: Submission, delegate: str, key: X25519PrivateKey
+    survey: SurveyTerms, found: SurveySubmission, delegate: str, key: X25519PrivateKey
 ) -> Words:
     """Return the share that a guest sealed for a delegate.
 
@@ -358,18 +369,18 @@ def open_sealed_share(
             f"the share of {found.guest!r} has the wrong length: close without it",
             code="wrong-length",
         )
-    return cell_words(share)
+    return survey_cell_words(share)
 
 
 def masked_survey_bytes(words: Words, shares: Sequence[bytes]) -> bytes:
     """Return words without all shares, modulo 2^64."""
     left = words.copy()
     for share in shares:
-        left -= cell_words(share)  # wraps around, as it should
+        left -= survey_cell_words(share)  # wraps around, as it should
     return left.astype("<u8").tobytes()
 
 
-def cell_words(content: bytes) -> Words:
+def survey_cell_words(content: bytes) -> Words:
     return np.frombuffer(content, dtype="<u8").astype(np.uint64)
 
 
@@ -386,7 +397,7 @@ def sealed_share_info(
     return "\n".join(bound).encode()
 
 
-def _sealed(share: bytes, public: bytes, info: bytes) -> bytes:
+def _seal_survey_share(share: bytes, public: bytes, info: bytes) -> bytes:
     try:
         key = X25519PublicKey.from_public_bytes(public)
         return SUITE.encrypt(share, key, info)
@@ -398,24 +409,24 @@ def _sealed(share: bytes, public: bytes, info: bytes) -> bytes:
         ) from None
 
 
-def _text(content: bytes) -> str:
+def _submission_text(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _bytes(text: Any, what: str) -> bytes:
+def _submission_bytes(text: Any, what: str) -> bytes:
     """Return what base64 stands for, in its one spelling."""
     try:
         found = base64.b64decode(text, validate=True)
     except ValueError:
         found = None
-    if found is None or _text(found) != text:
+    if found is None or _submission_text(found) != text:
         raise InvalidInputError(
             f"the submission's {what} is not written in base64", code="not-base64"
         )
     return found
 
 
-def _hex_bytes(text: str) -> bytes:
+def _submission_hex_bytes(text: str) -> bytes:
     """Return which cells are filled, from its one spelling."""
     try:
         found = bytes.fromhex(text)
@@ -434,7 +445,7 @@ def guest_submission(
     code: str,
     cells: Sequence[Sequence[float | None]],
     number: int = 1,
-) -> Submission:
+) -> SurveySubmission:
     """Return what a guest sends: its table masked, with a sealed share a delegate.
 
     Which cells are left empty is not masked: all members see that.
@@ -453,7 +464,7 @@ def guest_submission(
         raise InvalidInputError(
             "the survey is closed: nothing is taken any more", code="survey-closed"
         )
-    key = guest_key(code)
+    key = survey_guest_key(code)
     public = key.public_key().public_bytes_raw()
     name = next((one.name for one in survey.guests if one.key == public), None)
     if name is None:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from veilsum.errors import InvalidInputError
 from veilsum.surveys.submission import (
-    Submission,
+    SurveySubmission,
     check_submission,
     longest_submission,
     read_submission,
@@ -64,7 +64,9 @@ def submissions_digest(submissions: Iterable[str]) -> str:
     return submission_sha256("".join(f"{one}\n" for one in submissions).encode())
 
 
-def is_submission_resent(kept: Iterable[Submission], new: Submission) -> bool:
+def is_submission_resent(
+    kept: Iterable[SurveySubmission], new: SurveySubmission
+) -> bool:
     """Say whether a submission is here already, byte for byte; refuse an odd one.
 
     Args:
@@ -103,24 +105,26 @@ def is_submission_resent(kept: Iterable[Submission], new: Submission) -> bool:
 
 
 def newest_submissions(
-    survey: SurveyTerms, submissions: Iterable[Submission]
-) -> tuple[Submission, ...]:
+    survey: SurveyTerms, submissions: Iterable[SurveySubmission]
+) -> tuple[SurveySubmission, ...]:
     """Return the last submission of every guest, in the roster's order."""
-    last: dict[str, Submission] = {}
+    last: dict[str, SurveySubmission] = {}
     for one in submissions:
         if one.guest not in last or one.number > last[one.guest].number:
             last[one.guest] = one
     return tuple(last[name] for name in survey.roster if name in last)
 
 
-def survey_set_of(survey: SurveyTerms, submissions: Sequence[Submission]) -> SurveySet:
+def survey_set_of(
+    survey: SurveyTerms, submissions: Sequence[SurveySubmission]
+) -> SurveySet:
     """Return the set that these make; each of them is checked again.
 
     Raises:
         InvalidInputError: one is not whole or not its guest's own, a guest is there
             twice, or two have a masked vector or a sealed share in common.
     """
-    by_guest: dict[str, Submission] = {}
+    by_guest: dict[str, SurveySubmission] = {}
     seen: set[bytes] = set()
     for one in submissions:
         check_submission(one, survey)
@@ -144,7 +148,7 @@ def survey_set_of(survey: SurveyTerms, submissions: Sequence[Submission]) -> Sur
 
 
 def closed_survey_set(
-    survey: SurveyTerms, submissions: Sequence[Submission]
+    survey: SurveyTerms, submissions: Sequence[SurveySubmission]
 ) -> SurveySet:
     """Return the set of a closed survey; refuse other submissions than it names."""
     if survey.set is None:
@@ -169,7 +173,9 @@ def closed_survey_set(
     return found
 
 
-def read_submissions(content: bytes, survey: SurveyTerms) -> tuple[Submission, ...]:
+def read_submissions(
+    content: bytes, survey: SurveyTerms
+) -> tuple[SurveySubmission, ...]:
     """Return the submissions in a file, one a line; more than guests are refused."""
     most = (longest_submission(survey) + 1) * len(survey.guests)
     if len(content) > most:
@@ -188,6 +194,6 @@ def read_submissions(content: bytes, survey: SurveyTerms) -> tuple[Submission, .
     return tuple(read_submission(line, survey) for line in lines)
 
 
-def write_submissions(submissions: Iterable[Submission]) -> bytes:
+def write_submissions(submissions: Iterable[SurveySubmission]) -> bytes:
     """Return the file that `read_submissions` reads."""
     return "".join(f"{one.to_json()}\n" for one in submissions).encode()

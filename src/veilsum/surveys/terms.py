@@ -33,10 +33,10 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from msgspec import Meta
 
-from veilsum.consortium.consortium import Consortium, canonical
+from veilsum.consortium.consortium import Consortium, canonical_agreement_json
 from veilsum.consortium.costs import Unit
 from veilsum.consortium.kinds import QuestionSpec
-from veilsum.consortium.pem import der_of
+from veilsum.consortium.pem import der_of_pem
 from veilsum.errors import (
     InvalidInputError,
     InvalidScenarioError,
@@ -44,11 +44,18 @@ from veilsum.errors import (
     is_seen,
     printable,
 )
-from veilsum.numbers.arrays import Array, is_number, listed_names, nearest_name
+from veilsum.numbers.arrays import Array, is_real_number, listed_names, nearest_name
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import UInt, UInt64
-from veilsum.numbers.units import unit_of
-from veilsum.reading import Names, Section, Text, Whole, about, read
+from veilsum.numbers.units import numeric_unit_of
+from veilsum.reading import (
+    Names,
+    Section,
+    Text,
+    Whole,
+    about_read_section,
+    read_section,
+)
 
 KEY_BYTES = 32
 # Signs with which a formula of a spreadsheet begins, the minus of typography included.
@@ -78,7 +85,7 @@ Words: TypeAlias = UInt64[Array[np.uint64], " cells"]
 
 
 @dataclass(frozen=True)
-class Guest:
+class SurveyGuest:
     """Somebody who is invited to fill the table, once.
 
     Attributes:
@@ -163,7 +170,7 @@ class SurveyTerms:
     tolerate: int
     tolerate_guests: int
     closes: str
-    guests: tuple[Guest, ...]
+    guests: tuple[SurveyGuest, ...]
     delegates: tuple[tuple[str, bytes], ...]
     set: str | None = None
     tally: SurveyTally | None = None
@@ -177,18 +184,18 @@ class SurveyTerms:
     @property
     def least(self) -> int:
         """The least count of units in one guest's cell."""
-        return int(_exact(self.low) / self.unit)
+        return int(_exact_survey_number(self.low) / self.unit)
 
     @property
     def most(self) -> int:
-        return int(_exact(self.high) / self.unit)
+        return int(_exact_survey_number(self.high) / self.unit)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.delegates)
 
     @cached_property
-    def roster(self) -> dict[str, Guest]:
+    def roster(self) -> dict[str, SurveyGuest]:
         """Guests by name, in the roster's order."""
         return {guest.name: guest for guest in self.guests}
 
@@ -343,16 +350,16 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
             code="missing-section",
         )
     members = [member.name for member in consortium.members]
-    _check_labels(said.rows, "[survey] rows")
-    _check_labels(said.columns, "[survey] columns")
+    _check_survey_labels(said.rows, "[survey] rows")
+    _check_survey_labels(said.columns, "[survey] columns")
     cells = len(said.rows) * len(said.columns)
     if cells > MOST_CELLS:
         raise InvalidScenarioError(
             f"[survey] has {cells:,} cells, and {MOST_CELLS:,} are the most",
             code="too-many-cells",
         )
-    with about("survey"):
-        unit = unit_of(said.unit)
+    with about_read_section("survey"):
+        unit = numeric_unit_of(said.unit)
     if 10 ** unit.denominator.bit_length() % unit.denominator:
         raise InvalidScenarioError(
             "[survey] unit must be a decimal number such as 0.01, which people can "
@@ -360,25 +367,26 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
             code="unit-not-decimal",
         )
     found = SurveyTerms(
-        digest=_open_digest(consortium),
-        title=_checked_title(said.title),
+        digest=_open_survey_digest(consortium),
+        title=_check_survey_title(said.title),
         unit=unit,
         rows=said.rows,
         columns=said.columns,
         low=said.range[0],
         high=said.range[1],
-        minimum_honest=_count(said, "minimum_honest"),
-        minimum_guests=_count(said, "minimum_guests"),
+        minimum_honest=_survey_count_setting(said, "minimum_honest"),
+        minimum_guests=_survey_count_setting(said, "minimum_guests"),
         tolerate=consortium.rules.policy.tolerate,
-        tolerate_guests=_count(said, "tolerate_guests"),
-        closes=_checked_day(said.closes),
-        guests=_roster(said.guest or (), members),
-        delegates=_delegates(said.delegates or {}, members),
+        tolerate_guests=_survey_count_setting(said, "tolerate_guests"),
+        closes=_check_survey_day(said.closes),
+        guests=_survey_roster(said.guest or (), members),
+        delegates=_survey_delegates(said.delegates or {}, members),
         persons=tuple(
-            (one.name, _person(one.certificate)) for one in consortium.members
+            (one.name, _person_of_survey_certificate(one.certificate))
+            for one in consortium.members
         ),
     )
-    _check_range(found)
+    _check_survey_range(found)
     least = found.minimum_honest + found.tolerate_guests + 1
     if found.minimum_guests < least:
         raise InvalidScenarioError(
@@ -397,7 +405,7 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
         raise InvalidScenarioError(
             f"[survey] even if all guests come: {why}", code="guarantee-not-met"
         )
-    return _closed(found, said)
+    return _closed_survey_terms(found, said)
 
 
 # Tables that guests fill
@@ -439,18 +447,18 @@ def guest_table_of(
         )
     flat = [cell for row in cells for cell in row]
     units = [
-        0 if cell is None else _units(survey, cell, place) % 2**64
+        0 if cell is None else _units_of_survey_cell(survey, cell, place) % 2**64
         for place, cell in enumerate(flat)
     ]
     filled = np.packbits([cell is not None for cell in flat]).tobytes()
     return GuestTable(filled, np.array(units, dtype=np.uint64))
 
 
-def _units(survey: SurveyTerms, cell: float, place: int) -> int:
+def _units_of_survey_cell(survey: SurveyTerms, cell: float, place: int) -> int:
     """Return how many units a cell has; refuse another number, or part of a unit."""
     row, column = divmod(place, len(survey.columns))
     where = f"{survey.rows[row]}, {survey.columns[column]}"
-    if not is_number(cell) or not -inf < cell < inf:
+    if not is_real_number(cell) or not -inf < cell < inf:
         raise RangeError(f"{where}: must be a number, or empty", code="not-a-number")
     # What was typed, 0.1, and not the float that is nearest to it.
     typed = Fraction(int(cell)) if cell == int(cell) else Fraction(repr(float(cell)))
@@ -490,7 +498,7 @@ def check_filled_cells(survey: SurveyTerms, filled: bytes) -> None:
         )
 
 
-def _cells_in(filled: bytes, n_cells: int) -> UInt[Array[np.uint8], " cells"]:
+def _survey_cells_in(filled: bytes, n_cells: int) -> UInt[Array[np.uint8], " cells"]:
     return np.unpackbits(np.frombuffer(filled, dtype=np.uint8), count=n_cells)
 
 
@@ -508,11 +516,11 @@ def survey_tally_of(survey: SurveyTerms, filled: Mapping[str, bytes]) -> SurveyT
     for guest, bits in filled.items():
         row = counts[survey.names.index(survey.roster[guest].invited_by)]
         row[0] += 1
-        row[1:] += _cells_in(bits, survey.n_cells)
+        row[1:] += _survey_cells_in(bits, survey.n_cells)
     found = SurveyTally(
         tuple(counts[:, 0].tolist()), tuple(map(tuple, counts[:, 1:].tolist()))
     )
-    near, more = _near(replace(survey, tally=found), filled)
+    near, more = _nearly_same_survey_cells(replace(survey, tally=found), filled)
     return replace(found, near=near, more_near=more)
 
 
@@ -531,7 +539,10 @@ def guests_who_filled(
     chosen = list(cells)
     blocks = [
         np.packbits(
-            [_cells_in(bits, survey.n_cells)[chosen] for bits in filled[k : k + 8]],
+            [
+                _survey_cells_in(bits, survey.n_cells)[chosen]
+                for bits in filled[k : k + 8]
+            ],
             axis=0,
         )
         for k in range(0, len(filled), 8)
@@ -542,7 +553,7 @@ def guests_who_filled(
     }
 
 
-def _near(
+def _nearly_same_survey_cells(
     survey: SurveyTerms, filled: Mapping[str, bytes]
 ) -> tuple[tuple[tuple[int, int], ...], bool]:
     """Return released cells of one row or column that nearly the same guests filled.
@@ -573,7 +584,7 @@ def _near(
             if more := compared > MOST_COMPARED or len(found) > MOST_NEAR:
                 break
             apart = [((some ^ others) & mine).bit_count() for mine in invited]
-            if _is_few(survey, apart):
+            if _is_few_survey_guests(survey, apart):
                 found.append((less, fuller))
         if more:
             break
@@ -585,7 +596,7 @@ def _near(
     return tuple(named)[:MOST_NEAR], more or len(named) > MOST_NEAR
 
 
-def _is_few(survey: SurveyTerms, apart: Iterable[int]) -> bool:
+def _is_few_survey_guests(survey: SurveyTerms, apart: Iterable[int]) -> bool:
     """Say whether of guests, so many by each member, a coalition leaves few and one."""
     most = sorted(filter(None, apart), reverse=True)
     # Whoever knows all of them learns nothing; so one member's are left at least.
@@ -606,7 +617,7 @@ def survey_closing_entries(
     }
 
 
-def _closed(terms: SurveyTerms, said: SurveySpec) -> SurveyTerms:
+def _closed_survey_terms(terms: SurveyTerms, said: SurveySpec) -> SurveyTerms:
     """Return terms with what a closed file has; refuse counts that cannot be."""
     if said.set is None:
         if any(one is not None for one in (said.filled, said.near, said.more_near)):
@@ -616,7 +627,7 @@ def _closed(terms: SurveyTerms, said: SurveySpec) -> SurveyTerms:
                 code="closed-keys-early",
             )
         return terms
-    digest, rows = _checked_hex(said.set, "[survey] set"), said.filled or {}
+    digest, rows = _check_survey_hex(said.set, "[survey] set"), said.filled or {}
     roster = Counter(guest.invited_by for guest in terms.guests)
     counts = [rows.get(name, ()) for name in terms.names]
     if (
@@ -654,23 +665,24 @@ def check_guest_name(name: str) -> str:
     Names reach spreadsheets: in codes, letters, and whatever people paste. These take a
     full-width sign for the plain one.
     """
-    checked = _checked_label(name, "the name of a guest")
+    checked = _check_survey_label(name, "the name of a guest")
     if unicodedata.normalize("NFKC", checked).lstrip()[:1] in FORMULA_SIGNS:
         raise InvalidScenarioError(
-            f"{_shown(name)}: a spreadsheet would take this name for a formula; begin "
+            f"{_shown_survey_text(name)}: a spreadsheet would take this name for a "
+            "formula; begin "
             "it with a letter or a digit",
             code="name-is-formula",
         )
     return checked
 
 
-def _person(certificate: str) -> str:
+def _person_of_survey_certificate(certificate: str) -> str:
     """Return what a certificate has in common with all others of the same key."""
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    shown = der_of(certificate)
+    shown = der_of_pem(certificate)
     # What is no certificate is told from others as it is; no run begins with it.
     with suppress(ValueError, x509.InvalidVersion, UnsupportedAlgorithm):
         key = x509.load_der_x509_certificate(shown).public_key()
@@ -678,22 +690,22 @@ def _person(certificate: str) -> str:
     return hashlib.sha256(shown).hexdigest()
 
 
-def _open_digest(consortium: Consortium) -> str:
+def _open_survey_digest(consortium: Consortium) -> str:
     """Return the digest that the file has, or had, without `set`."""
     table = json.loads(consortium.written)
     for key in _CLOSING:
         table["survey"].pop(key, None)
-    written = canonical(table)
+    written = canonical_agreement_json(table)
     return hashlib.sha256(b"veilsum consortium\0" + written).hexdigest()
 
 
-def _exact(number: int | float) -> Fraction:
+def _exact_survey_number(number: int | float) -> Fraction:
     """Return a number as it was written: 0.1 is a tenth."""
     return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
 
 
-def _check_range(terms: SurveyTerms) -> None:
-    ends = [_exact(end) / terms.unit for end in (terms.low, terms.high)]
+def _check_survey_range(terms: SurveyTerms) -> None:
+    ends = [_exact_survey_number(end) / terms.unit for end in (terms.low, terms.high)]
     if any(end.denominator != 1 for end in ends) or ends[0] > ends[1]:
         raise InvalidScenarioError(
             "[survey] range must be the least and the largest of one guest's cell, "
@@ -711,7 +723,9 @@ def _check_range(terms: SurveyTerms) -> None:
         )
 
 
-def _roster(rows: Sequence[dict[str, object]], members: list[str]) -> tuple[Guest, ...]:
+def _survey_roster(
+    rows: Sequence[dict[str, object]], members: list[str]
+) -> tuple[SurveyGuest, ...]:
     if len(rows) > MOST_GUESTS:
         raise InvalidScenarioError(
             f"a survey has {MOST_GUESTS:,} guests at most, found {len(rows):,}",
@@ -721,9 +735,9 @@ def _roster(rows: Sequence[dict[str, object]], members: list[str]) -> tuple[Gues
     names: set[str] = set()
     keys: set[str] = set()
     for row in rows:
-        entry = read(row, GuestEntry, "[[survey.guest]]")
+        entry = read_section(row, GuestEntry, "[[survey.guest]]")
         name = check_guest_name(entry.name)
-        _checked_hex(entry.key, f"the key of guest {name!r}")
+        _check_survey_hex(entry.key, f"the key of guest {name!r}")
         if entry.invited_by not in members:
             raise InvalidScenarioError(
                 f"guest {name!r} is invited by {printable(repr(entry.invited_by))}, "
@@ -742,11 +756,11 @@ def _roster(rows: Sequence[dict[str, object]], members: list[str]) -> tuple[Gues
             )
         names.add(alike)
         keys.add(entry.key)
-        found.append(Guest(name, bytes.fromhex(entry.key), entry.invited_by))
+        found.append(SurveyGuest(name, bytes.fromhex(entry.key), entry.invited_by))
     return tuple(found)
 
 
-def _delegates(
+def _survey_delegates(
     keys: dict[str, str], members: list[str]
 ) -> tuple[tuple[str, bytes], ...]:
     for name in keys:
@@ -776,12 +790,12 @@ def _delegates(
             code="duplicate-delegate-key",
         )
     return tuple(
-        (name, bytes.fromhex(_checked_hex(keys[name], f"the key of {name!r}")))
+        (name, bytes.fromhex(_check_survey_hex(keys[name], f"the key of {name!r}")))
         for name in members
     )
 
 
-def _count(said: SurveySpec, key: str) -> int:
+def _survey_count_setting(said: SurveySpec, key: str) -> int:
     least, usual, most = _COUNTS[key]
     found = said.given().get(key, usual)
     if not least <= found <= most:
@@ -792,39 +806,40 @@ def _count(said: SurveySpec, key: str) -> int:
     return int(found)
 
 
-def _checked_hex(text: str, what: str) -> str:
+def _check_survey_hex(text: str, what: str) -> str:
     if not _HEX.fullmatch(text):
         raise InvalidScenarioError(
             f"{what} must be 64 hexadecimal digits, in small letters, found "
-            f"{_shown(text)}",
+            f"{_shown_survey_text(text)}",
             code="not-hexadecimal",
         )
     return text
 
 
-def _checked_day(text: str | None) -> str:
+def _check_survey_day(text: str | None) -> str:
     try:
         if text:
             date.fromisoformat(text if _DAY.fullmatch(text) else "")
     except ValueError:
         raise InvalidScenarioError(
-            f'[survey] closes must be a day such as "2026-12-01", found {_shown(text)}',
+            '[survey] closes must be a day such as "2026-12-01", found '
+            f"{_shown_survey_text(text)}",
             code="malformed-day",
         ) from None
     return text or ""
 
 
-def _checked_title(text: str) -> str:
+def _check_survey_title(text: str) -> str:
     if not text or not is_seen(text) or len(text) > TITLE_LETTERS:
         raise InvalidScenarioError(
             f"[survey] title must be one line of at most {TITLE_LETTERS} letters that "
-            f"can be seen, found {_shown(text)}",
+            f"can be seen, found {_shown_survey_text(text)}",
             code="malformed-title",
         )
     return text
 
 
-def _check_labels(labels: Sequence[str], what: str) -> None:
+def _check_survey_labels(labels: Sequence[str], what: str) -> None:
     if not labels:
         raise InvalidScenarioError(f"{what} must name one at least", code="no-labels")
     if len(labels) > MOST_CELLS:
@@ -832,7 +847,7 @@ def _check_labels(labels: Sequence[str], what: str) -> None:
             f"{what} has more than {MOST_CELLS:,} names", code="too-many-labels"
         )
     for label in labels:
-        _checked_label(label, what)
+        _check_survey_label(label, what)
     twice = [label for label, count in Counter(labels).items() if count > 1]
     if twice:
         raise InvalidScenarioError(
@@ -840,7 +855,7 @@ def _check_labels(labels: Sequence[str], what: str) -> None:
         )
 
 
-def _checked_label(text: str, what: str) -> str:
+def _check_survey_label(text: str, what: str) -> str:
     """Return a name that has one spelling, and that a line can hold."""
     if (
         not 0 < len(text) <= NAME_LETTERS
@@ -851,11 +866,11 @@ def _checked_label(text: str, what: str) -> str:
         raise InvalidScenarioError(
             f"{what} must have 1 to {NAME_LETTERS} letters that can be seen, in their "
             "composed form, with single spaces between words only, found "
-            f"{_shown(text)}",
+            f"{_shown_survey_text(text)}",
             code="malformed-label",
         )
     return text
 
 
-def _shown(text: str | None) -> str:
+def _shown_survey_text(text: str | None) -> str:
     return printable(repr(text))[:TITLE_LETTERS]

@@ -46,12 +46,12 @@ def guests_by_member(survey: SurveyTerms, guests: Iterable[str]) -> str:
     return ", ".join(f"{name} {invited[name]}" for name in survey.names)
 
 
-def _in_order(table: str, **values: Any) -> Iterator[str]:
+def _survey_words_in_order(table: str, **values: Any) -> Iterator[str]:
     return (text.format_map(values) for text in survey_words()[table].values())
 
 
 def survey_asked_words(survey: SurveyTerms, room: Any) -> Iterator[str]:
-    yield from _in_order(
+    yield from _survey_words_in_order(
         "asked",
         title=quoted_for_release(survey.title),
         n_rows=len(survey.rows),
@@ -70,7 +70,7 @@ def survey_asked_words(survey: SurveyTerms, room: Any) -> Iterator[str]:
     else:
         yield survey_words()["asked_closed"]["set"].format(set=survey.set)
         yield from survey_released_words(survey)
-    yield from _in_order("asked_last", n=len(survey.names))
+    yield from _survey_words_in_order("asked_last", n=len(survey.names))
 
 
 def survey_released_words(survey: SurveyTerms) -> Iterator[str]:
@@ -98,7 +98,7 @@ def survey_released_words(survey: SurveyTerms) -> Iterator[str]:
 
 def survey_check_words(survey: SurveyTerms) -> Iterator[str]:
     """Yield what every member checks, and does, for guests."""
-    return _in_order(
+    return _survey_words_in_order(
         "checks",
         tolerate=survey.tolerate,
         tolerate_guests=survey.tolerate_guests,
@@ -109,7 +109,7 @@ def survey_check_words(survey: SurveyTerms) -> Iterator[str]:
 def survey_collusion_words(survey: SurveyTerms) -> Iterator[str]:
     """Yield what can be computed, by how many members collude."""
     n, pooling = len(survey.names), survey_words()["pooling"]
-    yield from _in_order("who", promise=promise_to_guests(survey))
+    yield from _survey_words_in_order("who", promise=promise_to_guests(survey))
     invited = Counter(guest.invited_by for guest in survey.guests)
     worst = sorted(survey.names, key=lambda name: -invited[name])
     for size in range(1, n):

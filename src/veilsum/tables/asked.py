@@ -22,27 +22,31 @@ import numpy as np
 
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.models.evaluation import (
-    Predictor,
+    ModelPredictor,
     bins_of_values,
     family_with_link,
-    folds_of,
+    folds_of_model_rows,
 )
 from veilsum.models.rows import PerRow, RowMeasures, Rows
-from veilsum.models.survival import TimeGrid
-from veilsum.models.tallies import Bins
+from veilsum.models.survival import SurvivalTimeGrid
+from veilsum.models.tallies import TallyBins
 from veilsum.numbers.arrays import Array, listed_names
 from veilsum.numbers.secrets import Secret
-from veilsum.reading import Section, read
-from veilsum.tables.axes import Axis
+from veilsum.reading import Section, read_section
+from veilsum.tables.axes import TableAxis
 from veilsum.tables.cleaning import clean_numbers
 from veilsum.tables.columns import SchemaError, column_unit_words
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.formula.reader import read_formula
 from veilsum.tables.frames import Frame
 from veilsum.tables.propensity import Propensity, PropensityWeights
-from veilsum.tables.rules import AtHome, DisclosureError
+from veilsum.tables.rules import DisclosureError, TableRulesAtHome
 from veilsum.tables.schema import CheckedTable, Schema
-from veilsum.tables.survival import group_column, survival_columns, survival_events_of
+from veilsum.tables.survival import (
+    group_column_of_formula,
+    survival_columns,
+    survival_events_of,
+)
 
 # Letters of one question: a formula has 10,000 at most, and levels have names.
 LONGEST_QUESTION = 200_000
@@ -51,7 +55,7 @@ Made = tuple[frozenset[str], PerRow]
 
 
 @dataclass(frozen=True)
-class Pooling:
+class TableCellPooling:
     """Cells of counts that are small at one party; by default none.
 
     Attributes:
@@ -79,7 +83,7 @@ class Pooling:
         return [k for k, cut in enumerate(cuts) if cut not in gone]
 
 
-class Question(Section, frozen=True, kw_only=True):
+class TableQuestion(Section, frozen=True, kw_only=True):
     """What is asked of a table, as far as it says which sums over rows are shown.
 
     Attributes:
@@ -123,9 +127,9 @@ class Question(Section, frozen=True, kw_only=True):
     split: int | None = None
 
     @classmethod
-    def of_text(cls, text: str) -> Question:
+    def of_text(cls, text: str) -> TableQuestion:
         """Return a question that was kept, checked as if it were new."""
-        return read(json.loads(text), cls, "a question in the ledger")
+        return read_section(json.loads(text), cls, "a question in the ledger")
 
     @property
     def text(self) -> str:
@@ -171,9 +175,11 @@ class Question(Section, frozen=True, kw_only=True):
         )
 
     @property
-    def bins(self) -> dict[str, Bins]:
+    def bins(self) -> dict[str, TallyBins]:
         """The bins of its histograms."""
-        return {name: Bins.of(one) for name, one in (self.histograms or {}).items()}
+        return {
+            name: TallyBins.of(one) for name, one in (self.histograms or {}).items()
+        }
 
     @property
     def merges(self) -> bool:
@@ -194,12 +200,12 @@ class Question(Section, frozen=True, kw_only=True):
         found = list[tuple[str, Sequence[float], Array[Any], Array[Any]]]()
         for name, bins in self.bins.items():
             places = bins.places(table.numbers(name))
-            for _, rows in self._groups(table, Pooling()):
+            for _, rows in self._groups(table, TableCellPooling()):
                 found.append((name, bins.edges.tolist(), places, rows))
         if self.survival is not None:
             columns = survival_columns(self.survival, table.schema)
-            group = group_column(columns, table.schema)
-            times = TimeGrid.of(self.times or ())
+            group = group_column_of_formula(columns, table.schema)
+            times = SurvivalTimeGrid.of(self.times or ())
             places = times.found(table.numbers(columns.time))
             codes = np.zeros(table.n_rows) if group is None else table.look(group)
             for level in np.unique(codes):
@@ -216,7 +222,7 @@ class Question(Section, frozen=True, kw_only=True):
         frame: Frame,
         *,
         own_rows: bool = False,
-        pooling: Pooling | None = None,
+        pooling: TableCellPooling | None = None,
     ) -> Iterator[Made]:
         """Yield what sums over rows are about: variables, and a column made of them.
 
@@ -238,9 +244,11 @@ class Question(Section, frozen=True, kw_only=True):
         table = Schema.from_table(self.schema).check(party, frame)
         grouped = self.by is not None and table.kept is not None
         if own_rows and grouped:
-            yield from self._on_own_rows(table, pooling or Pooling())
+            yield from self._on_own_rows(table, pooling or TableCellPooling())
         else:
-            for variables, values in self._among_kept(table, pooling or Pooling()):
+            for variables, values in self._among_kept(
+                table, pooling or TableCellPooling()
+            ):
                 whole = np.zeros(len(frame))
                 whole[slice(None) if table.kept is None else table.kept] = values
                 yield variables, whole
@@ -248,7 +256,7 @@ class Question(Section, frozen=True, kw_only=True):
             yield from self._among_others(table)
 
     def _among_kept(
-        self, table: CheckedTable, pooling: Pooling
+        self, table: CheckedTable, pooling: TableCellPooling
     ) -> Iterator[tuple[frozenset[str], Any]]:
         yield frozenset(), 1.0
         if self.formula is not None:
@@ -257,7 +265,7 @@ class Question(Section, frozen=True, kw_only=True):
             yield from self._of_survival(self.survival, table, pooling)
         if self.predicted is not None:
             yield from self._of_predictions(self.predicted, table)
-        groups = [*self._groups(table, Pooling() if self.columns else pooling)]
+        groups = [*self._groups(table, TableCellPooling() if self.columns else pooling)]
         for group, rows in groups:
             if group:
                 yield group, rows
@@ -268,31 +276,31 @@ class Question(Section, frozen=True, kw_only=True):
                 for k in pooling.kept(name, bins.edges.tolist()):
                     yield group | {name}, rows & (places > k)
         for names in self.tables or ():
-            axes = [Axis.of(table.schema.column(one), self.bins) for one in names]
+            axes = [TableAxis.of(table.schema.column(one), self.bins) for one in names]
             codes = tuple(axis.codes(table) for axis in axes)
             cells = np.ravel_multi_index(codes, tuple(axis.size for axis in axes))
             for group, rows in groups:
-                pooled = pooled_levels(cells, rows, pooling.fewest)
+                pooled = pooled_column_levels(cells, rows, pooling.fewest)
                 for cell in np.unique(cells):
                     yield group.union(names), rows & (pooled == cell)
 
     def _groups(
-        self, table: CheckedTable, pooling: Pooling
+        self, table: CheckedTable, pooling: TableCellPooling
     ) -> Iterator[tuple[frozenset[str], Any]]:
         """Yield which rows are in each group: all of them, where there are none."""
         if self.by is None:
             yield frozenset(), np.ones(table.n_rows, dtype=np.bool_)
             return
-        axis = Axis.of(table.schema.column(self.by), {})
+        axis = TableAxis.of(table.schema.column(self.by), {})
         everybody = np.ones(table.n_rows, dtype=np.bool_)
-        places = pooled_levels(axis.codes(table), everybody, pooling.fewest)
+        places = pooled_column_levels(axis.codes(table), everybody, pooling.fewest)
         for place in range(axis.size):
             yield frozenset({self.by}), places == place
 
     def _among_others(self, table: CheckedTable) -> Iterator[Made]:
         """Yield which rows that are left out lack a column, in each group."""
         by, others = str(self.by), ~np.asarray(table.kept)
-        axis = Axis.of(table.schema.column(by), {})
+        axis = TableAxis.of(table.schema.column(by), {})
         known = np.flatnonzero(~table.missing(by))
         places = axis.places(table.left_out[by][known])
         rows = np.flatnonzero(others)[known]
@@ -302,14 +310,16 @@ class Question(Section, frozen=True, kw_only=True):
                 whole[rows[table.missing(name)[known] & (places == place)]] = 1.0
                 yield frozenset({name, by}), whole
 
-    def _on_own_rows(self, table: CheckedTable, pooling: Pooling) -> Iterator[Made]:
+    def _on_own_rows(
+        self, table: CheckedTable, pooling: TableCellPooling
+    ) -> Iterator[Made]:
         """Yield columns on all rows that have them and a group, group by group.
 
         Means are taken off: the number of such rows says nothing of a value.
         """
         by, kept = str(self.by), np.asarray(table.kept)
         order = np.concatenate([np.flatnonzero(kept), np.flatnonzero(~kept)])
-        axis = Axis.of(table.schema.column(by), {})
+        axis = TableAxis.of(table.schema.column(by), {})
         single = [*(self.columns or ()), *self.bins]
         for names in dict.fromkeys([*((one,) for one in single), *(self.tables or ())]):
             rows = table.present((*names, by))
@@ -327,7 +337,7 @@ class Question(Section, frozen=True, kw_only=True):
         table: CheckedTable,
         own: Mapping[str, Array[Any]],
         among: Array[Any],
-        pooling: Pooling,
+        pooling: TableCellPooling,
     ) -> Iterator[PerRow]:
         """Yield numbers, steps at edges and cells of a group that are asked for."""
         names = (*own,)
@@ -341,15 +351,15 @@ class Question(Section, frozen=True, kw_only=True):
             for k in pooling.kept(names[0], bins.edges.tolist()):
                 yield (places > k).astype(np.float64)
         if names in (self.tables or ()):
-            axes = [Axis.of(table.schema.column(one), self.bins) for one in names]
+            axes = [TableAxis.of(table.schema.column(one), self.bins) for one in names]
             codes = tuple(axis.places(own[axis.column]) for axis in axes)
             cells = np.ravel_multi_index(codes, tuple(axis.size for axis in axes))
-            pooled = pooled_levels(cells, among, pooling.fewest)
+            pooled = pooled_column_levels(cells, among, pooling.fewest)
             for cell in np.unique(cells):
                 yield (pooled == cell).astype(np.float64)
 
     def _of_survival(
-        self, text: str, table: CheckedTable, pooling: Pooling
+        self, text: str, table: CheckedTable, pooling: TableCellPooling
     ) -> Iterator[tuple[frozenset[str], Any]]:
         """Yield who has the event, and who in each group goes on after each time.
 
@@ -357,19 +367,21 @@ class Question(Section, frozen=True, kw_only=True):
         a response are none in a regression.
         """
         columns = survival_columns(text, table.schema)
-        group = group_column(columns, table.schema)
+        group = group_column_of_formula(columns, table.schema)
         rows = np.ones(table.n_rows, dtype=np.bool_)
         events = survival_events_of(table, columns.event).astype(np.int64)
         yield (
             frozenset({columns.event}),
-            pooled_levels(events, rows, pooling.fewest) == 1,
+            pooled_column_levels(events, rows, pooling.fewest) == 1,
         )
-        beyond = TimeGrid.of(self.times or ()).beyond(table.numbers(columns.time)).T
+        beyond = (
+            SurvivalTimeGrid.of(self.times or ()).beyond(table.numbers(columns.time)).T
+        )
         kept = pooling.kept(columns.time, self.times or ())
         if group is None:
             yield from ((frozenset({columns.time}), beyond[k]) for k in kept)
             return
-        codes = pooled_levels(table.look(group), rows, pooling.fewest)
+        codes = pooled_column_levels(table.look(group), rows, pooling.fewest)
         for level in np.unique(codes):
             yield frozenset({group}), codes == level
             for k in kept:
@@ -394,7 +406,11 @@ class Question(Section, frozen=True, kw_only=True):
         predictor = known.predictors(rows)
         if columns is not None:
             higher = bins_of_values(np.array(self.edges), predictor)
-            later = TimeGrid.of(self.times or ()).beyond(table.numbers(columns.time)).T
+            later = (
+                SurvivalTimeGrid.of(self.times or ())
+                .beyond(table.numbers(columns.time))
+                .T
+            )
             yield from ((frozenset({columns.time}), one) for one in later)
             for k in range(1, len(self.edges or ()) + 1):
                 yield variables, higher >= k
@@ -412,14 +428,14 @@ class Question(Section, frozen=True, kw_only=True):
             yield variables, places >= k
             yield variables, np.where(places >= k, mean, 0.0)
 
-    def _predictor(self, formula: ModelFormula) -> Predictor:
+    def _predictor(self, formula: ModelFormula) -> ModelPredictor:
         family = family_with_link("logistic" if self.family is None else self.family)
         given = dict(self.coefficients or {})
         if self.family is None and formula.intercept is not None:
             given[formula.columns[formula.intercept]] = 0.0
-        return Predictor.of(
+        return ModelPredictor.of(
             family,
-            _measures(formula),
+            _measures_of_formula_rows(formula),
             names=formula.columns,
             intercept=formula.intercept,
             coefficients=given,
@@ -432,7 +448,9 @@ class Question(Section, frozen=True, kw_only=True):
         design, response = formula.design(table)
         weights: Any = 1.0 if self.weights is None else table.numbers(self.weights)
         if self.propensity is not None:
-            asked = read(self.propensity, Propensity, "a propensity in the ledger")
+            asked = read_section(
+                self.propensity, Propensity, "a propensity in the ledger"
+            )
             weighing = PropensityWeights.of(asked, table.schema)
             weights = weighing.weights(table)
             yield frozenset(weighing.formula.variables), weights
@@ -440,7 +458,9 @@ class Question(Section, frozen=True, kw_only=True):
         parts = [1.0]
         if self.folds is not None:
             rows = Rows(design, response)
-            dealt = folds_of(_measures(formula), rows, self.folds, self.split or 0)
+            dealt = folds_of_model_rows(
+                _measures_of_formula_rows(formula), rows, self.folds, self.split or 0
+            )
             parts = [dealt == k for k in range(self.folds)]
         for (k, values), part in product(enumerate(design.T), parts):
             own = [frozenset(few) for few, places in sets.items() if k in places]
@@ -452,7 +472,9 @@ class Question(Section, frozen=True, kw_only=True):
                 yield frozenset({name}), table.numbers(name)
 
 
-def pooled_levels(codes: Array[Any], among: Array[Any], fewest: int) -> Array[Any]:
+def pooled_column_levels(
+    codes: Array[Any], among: Array[Any], fewest: int
+) -> Array[Any]:
     """Return levels of which none has a few rows; they are pooled with the largest."""
     if fewest < 2 or not among.any():
         return codes
@@ -461,7 +483,7 @@ def pooled_levels(codes: Array[Any], among: Array[Any], fewest: int) -> Array[An
     return np.asarray(found[codes])
 
 
-def _measures(formula: ModelFormula) -> RowMeasures:
+def _measures_of_formula_rows(formula: ModelFormula) -> RowMeasures:
     """Return how a row is counted, by the schema alone."""
     return RowMeasures.of(
         formula.measures(), formula.response_measure(), intercept=formula.intercept
@@ -469,7 +491,7 @@ def _measures(formula: ModelFormula) -> RowMeasures:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Stack(Secret):
+class _ColumnStack(Secret):
     """Different columns, side by side.
 
     Attributes:
@@ -483,7 +505,7 @@ class _Stack(Secret):
     merging: list[bool] = field(default_factory=list)
     _seen: dict[bytes, int] = field(default_factory=dict)
 
-    def add(self, question: Question, made: Iterator[Made]) -> bool:
+    def add(self, question: TableQuestion, made: Iterator[Made]) -> bool:
         """Add a question's columns; say whether some were not there."""
         before, number = len(self.columns), len(self.merging)
         self.merging.append(question.merges)
@@ -513,11 +535,11 @@ class _Stack(Secret):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Asking(Secret):
+class TableAsking(Secret):
     """A question to one party's table, and the rules that the party keeps to."""
 
-    question: Question
-    home: AtHome
+    question: TableQuestion
+    home: TableRulesAtHome
     frame: Frame
 
     def check(self, earlier: Mapping[str, str]) -> None:
@@ -533,7 +555,7 @@ class Asking(Secret):
         asked = {text: run for run, text in earlier.items()}
         if not asked.keys() - {self.question.text}:
             return
-        known = [Question.of_text(text) for text in asked]
+        known = [TableQuestion.of_text(text) for text in asked]
         for one in known:
             _check_plain(one, asked[one.text])
         try:
@@ -548,13 +570,13 @@ class Asking(Secret):
                 code=error.code,
             ) from None
 
-    def _look(self, known: Sequence[Question]) -> None:
+    def _look(self, known: Sequence[TableQuestion]) -> None:
         self._check_units(known)
         self._check_rows(known, own_rows=False)
         if any(one.by is not None for one in (*known, self.question)):
             self._check_rows(known, own_rows=True)
 
-    def _check_rows(self, known: Sequence[Question], *, own_rows: bool) -> None:
+    def _check_rows(self, known: Sequence[TableQuestion], *, own_rows: bool) -> None:
         """Refuse columns of all questions that point at few rows together."""
         pooling = self._pooling(known)
         pooled, added = self._stacked(known, pooling, own_rows=own_rows)
@@ -563,25 +585,29 @@ class Asking(Secret):
         if self.question.text in {one.text for one in known}:
             return
         # Columns of an earlier question may not have been shown, if cells merged there.
-        stack, _ = self._stacked(known, Pooling(), own_rows=own_rows)
+        stack, _ = self._stacked(known, TableCellPooling(), own_rows=own_rows)
         if stack.columns:
             columns = np.column_stack(stack.columns)
             self.home.apart(columns, stack.variables, stack.compared)
 
-    def _pooling(self, known: Sequence[Question]) -> Pooling:
+    def _pooling(self, known: Sequence[TableQuestion]) -> TableCellPooling:
         """Return the cells of all questions that are small at this party."""
         fewest, between = self.home.rules.minimum_count, set[tuple[str, float, float]]()
         for one in (*known, self.question):
             if one.merges and fewest > 1:
                 with suppress(SchemaError):
                     between |= {*one.small(self.home.party, self.frame, fewest)}
-        return Pooling(fewest, frozenset(between))
+        return TableCellPooling(fewest, frozenset(between))
 
     def _stacked(
-        self, known: Sequence[Question], pooling: Pooling, *, own_rows: bool
-    ) -> tuple[_Stack, bool]:
+        self,
+        known: Sequence[TableQuestion],
+        pooling: TableCellPooling,
+        *,
+        own_rows: bool,
+    ) -> tuple[_ColumnStack, bool]:
         """Return the columns of all questions, and whether this one adds any."""
-        stack, added = _Stack(), False
+        stack, added = _ColumnStack(), False
         for one in (*known, self.question):
             made = one.made(
                 self.home.party, self.frame, own_rows=own_rows, pooling=pooling
@@ -593,7 +619,7 @@ class Asking(Secret):
                 stack.add(one, made)
         return stack, added
 
-    def _check_units(self, known: Sequence[Question]) -> None:
+    def _check_units(self, known: Sequence[TableQuestion]) -> None:
         """Refuse a column in another unit than before, if few rows are between them.
 
         Values are rounded to the unit, so that two units are two steps. Responses are
@@ -617,7 +643,7 @@ class Asking(Secret):
                     rounded[column_unit_words(unit)] = numbers
             self.home.units(new.name, rounded)
 
-    def _refuses(self, one: Question) -> bool:
+    def _refuses(self, one: TableQuestion) -> bool:
         try:
             self._look([one])
         except InvalidInputError:
@@ -625,7 +651,7 @@ class Asking(Secret):
         return False
 
 
-def _check_plain(question: Question, run: str) -> None:
+def _check_plain(question: TableQuestion, run: str) -> None:
     """Refuse to go on after a question that an earlier version answered.
 
     Formulas computed then, and what they made is not known any more.

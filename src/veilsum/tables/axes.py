@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.models.tallies import Bins, CrossTable
+from veilsum.models.tallies import CrossTable, TallyBins
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 from veilsum.tables.columns import Column
 from veilsum.tables.schema import CheckedTable
 
@@ -25,7 +25,7 @@ MOST_VALUES = 20
 
 
 @dataclass(frozen=True)
-class Axis:
+class TableAxis:
     """A column with agreed places.
 
     Attributes:
@@ -38,13 +38,13 @@ class Axis:
 
     column: str
     labels: tuple[str, ...]
-    bins: Bins | None = None
-    measure: Measure | None = None
+    bins: TallyBins | None = None
+    measure: UnitMeasure | None = None
     unreachable: tuple[int, ...] = ()
     unit: float = 0.0
 
     @classmethod
-    def of(cls, column: Column, bins: Mapping[str, Bins]) -> Axis:
+    def of(cls, column: Column, bins: Mapping[str, TallyBins]) -> TableAxis:
         """Return the axis of a column: its bins if it has any, else its few values.
 
         Raises:
@@ -65,18 +65,18 @@ class Axis:
         return cls.of_values(column.name, found)
 
     @classmethod
-    def on_edges(cls, column: Column, bins: Bins) -> Axis:
+    def on_edges(cls, column: Column, bins: TallyBins) -> TableAxis:
         """Return the bins of a column, and what is below and above them."""
         return cls(
             column.name,
             bins.labels,
             bins=bins,
-            unreachable=unreachable_bins(column, bins),
+            unreachable=unreachable_bins_of_column(column, bins),
             unit=float(column.measure.unit) if column.is_measured else 0.0,
         )
 
     @classmethod
-    def of_values(cls, name: str, measure: Measure) -> Axis:
+    def of_values(cls, name: str, measure: UnitMeasure) -> TableAxis:
         """Return all values that agreed numbers leave a column, the lowest first."""
         counts = range(measure.least, measure.most + 1)
         labels = tuple(f"{float(one * measure.unit):g}" for one in counts)
@@ -105,7 +105,7 @@ class Axis:
         return self.places(table.look(self.column))
 
 
-def unreachable_bins(column: Column, bins: Bins) -> tuple[int, ...]:
+def unreachable_bins_of_column(column: Column, bins: TallyBins) -> tuple[int, ...]:
     """Return the bins that no agreed value of a column is in."""
     low, high, edges = column.minimum, column.maximum, bins.edges.tolist()
     last = len(edges)
@@ -119,7 +119,9 @@ def unreachable_bins(column: Column, bins: Bins) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def rows_per_cell(axes: Sequence[Axis], columns: Sequence[Array[Any]]) -> Array[Any]:
+def rows_per_cell(
+    axes: Sequence[TableAxis], columns: Sequence[Array[Any]]
+) -> Array[Any]:
     """Return how many rows are in each cell, the last axis changing fastest.
 
     Args:
@@ -131,5 +133,5 @@ def rows_per_cell(axes: Sequence[Axis], columns: Sequence[Array[Any]]) -> Array[
     return CrossTable(tuple(one.size for one in axes)).tally(codes)
 
 
-def n_table_cells(axes: Sequence[Axis]) -> int:
+def n_table_cells(axes: Sequence[TableAxis]) -> int:
     return prod(one.size for one in axes)

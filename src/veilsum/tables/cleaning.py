@@ -28,16 +28,16 @@ from veilsum.tables.columns import (
     WHOLE_KINDS,
     Codes,
     Column,
+    ColumnProblem,
     Flags,
     Nature,
-    Problem,
     SchemaError,
-    category_level,
+    category_level_of_cell,
     column_day,
     column_nature,
-    day_zero,
-    float_values,
-    level_codes,
+    day_zero_of_column,
+    float_values_of_column,
+    level_codes_of_column,
     number_of_word,
     text_looks_like_date,
 )
@@ -62,19 +62,19 @@ class CleanColumn(Secret):
     values: FloatArray | Codes
     n_rounded: int = 0
     recoded: Mapping[str, int] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ColumnProblem, ...] = ()
 
 
 def clean_column(column: Column, values: Series) -> CleanColumn:
     """Return a column's values in the agreed form, with all problems that they have."""
-    values, recoded = recoded_values(column, values)
-    problems: list[Problem] = []
+    values, recoded = recoded_column_values(column, values)
+    problems: list[ColumnProblem] = []
     n_rounded = 0
     cleaned: FloatArray | Codes
     if column.is_category:
-        cleaned = _categories(column, values, problems)
+        cleaned = _clean_column_categories(column, values, problems)
     else:
-        cleaned, n_rounded = _numbers(column, values, problems)
+        cleaned, n_rounded = _clean_column_numbers(column, values, problems)
     return CleanColumn(cleaned, n_rounded, recoded, tuple(problems))
 
 
@@ -92,17 +92,19 @@ def clean_numbers(party: str, column: Column, values: Series) -> tuple[PerRow, i
     return np.asarray(found.values, dtype=np.float64), found.n_rounded
 
 
-def recoded_values(column: Column, values: Series) -> tuple[Series, Mapping[str, int]]:
+def recoded_column_values(
+    column: Column, values: Series
+) -> tuple[Series, Mapping[str, int]]:
     """Return values after the agreed recodings, and the rows of each that occurred."""
     if not column.has_words:
         return values, {}
     dtype = values.dtype
     plain = isinstance(dtype, np.dtype) and dtype.kind in "fiu"
-    if plain and not _occurs(column, values.to_numpy()):
+    if plain and not _occurs_in_column(column, values.to_numpy()):
         return values, {}
-    codes, levels = level_codes(values.reset_index(drop=True))
+    codes, levels = level_codes_of_column(values.reset_index(drop=True))
     meanings = {**dict.fromkeys(column.missing), **dict(column.recode)}
-    words = [_spelt(column, level) for level in levels]
+    words = [_spelt_column_level(column, level) for level in levels]
     known = [place for place, word in enumerate(words) if word in meanings]
     if not known:
         return values, {}
@@ -119,7 +121,7 @@ def recoded_values(column: Column, values: Series) -> tuple[Series, Mapping[str,
     return made, recoded
 
 
-def _occurs(column: Column, numbers: Any) -> bool:
+def _occurs_in_column(column: Column, numbers: Any) -> bool:
     """Say whether numbers have an agreed value: mostly they have none."""
     for word in (*column.missing, *(one for one, _ in column.recode)):
         try:
@@ -130,12 +132,12 @@ def _occurs(column: Column, numbers: Any) -> bool:
     return False
 
 
-def _spelt(column: Column, level: str) -> str:
+def _spelt_column_level(column: Column, level: str) -> str:
     """Return a level in the spelling in which agreed values are kept."""
     if column.kind not in {"number", "integer"}:
         return level
     try:
-        return category_level(number_of_word(level))
+        return category_level_of_cell(number_of_word(level))
     except ValueError:
         return level
 
@@ -147,7 +149,8 @@ def recoded_values_words(recoded: Mapping[str, Mapping[str, int]]) -> str:
     'read as agreed: sex "F" (12 rows); age "unknown" (2 rows), "-9" (1 row)'
     """
     parts = [
-        f"{name} {value_counts_words([*value_counts(words).items()], len(words))}"
+        f"{name} "
+        f"{value_counts_words([*column_value_counts(words).items()], len(words))}"
         for name, words in recoded.items()
     ]
     return f"read as agreed: {'; '.join(parts)}"
@@ -159,29 +162,31 @@ def value_counts_words(values: Sequence[tuple[str, int]], n_values: int) -> str:
     >>> value_counts_words([("470", 2), ("-1", 1)], 2)
     '"470" (2 rows), "-1" (1 row)'
     """
-    shown = [f'"{_short(one)}" ({_count(n, "row")})' for one, n in values]
+    shown = [
+        f'"{_short_cell_text(one)}" ({_count_of_cells(n, "row")})' for one, n in values
+    ]
     shown = shown[:_SHOWN_VALUES]
     left = n_values - len(shown)
     return ", ".join(shown) + (f" and {left} more" if left else "")
 
 
-def _short(text: str) -> str:
+def _short_cell_text(text: str) -> str:
     shown = printable(text)
     return shown if len(shown) <= _SHOWN_LETTERS else f"{shown[:_SHOWN_LETTERS]}..."
 
 
-def _problem(
+def _column_problem(
     column: Column, rule: str, message: str, code: str, values: Any
-) -> Problem:
-    counts = value_counts(values)
-    return Problem(
+) -> ColumnProblem:
+    counts = column_value_counts(values)
+    return ColumnProblem(
         *(column.name, rule, f"column {column.name!r} {message}", code),
         values=tuple([*counts.items()][:MOST_VALUES]),
         n_values=len(counts),
     )
 
 
-def value_counts(values: Any) -> dict[str, int]:
+def column_value_counts(values: Any) -> dict[str, int]:
     """Return different values as text with their numbers of rows, most frequent first.
 
     Args:
@@ -191,7 +196,7 @@ def value_counts(values: Any) -> dict[str, int]:
         counts = dict(values)
     else:
         pandas = load_pandas()
-        codes, levels = level_codes(pandas.Series(values))
+        codes, levels = level_codes_of_column(pandas.Series(values))
         rows = np.bincount(codes, minlength=len(levels))
         counts = {}
         for level, n in zip(levels, rows.tolist(), strict=True):
@@ -202,35 +207,37 @@ def value_counts(values: Any) -> dict[str, int]:
 # Numbers
 
 
-def _numbers(
-    column: Column, values: Series, problems: list[Problem]
+def _clean_column_numbers(
+    column: Column, values: Series, problems: list[ColumnProblem]
 ) -> tuple[FloatArray, int]:
     wrong: Flags | None = None
     if column.since is not None:
-        numbers, wrong = _days_since(column, values, problems)
+        numbers, wrong = _days_of_date_column(column, values, problems)
     else:
         nature = column_nature(values)
         if nature in COUNTED:
-            numbers = float_values(values)
+            numbers = float_values_of_column(values)
         else:
-            numbers, wrong = _numbers_among(column, values, nature, problems)
+            numbers, wrong = _numbers_among_column_cells(
+                column, values, nature, problems
+            )
     gaps = None
     present = numbers
     # One pass each: nan and inf show up in the extremes.
-    low, high = _extremes(numbers)
+    low, high = _extremes_of_column(numbers)
     if np.isnan(low):
         gaps = np.isnan(numbers)
         present = numbers[~gaps]
-        low, high = _extremes(present)
+        low, high = _extremes_of_column(present)
     if not (isfinite(low) and isfinite(high)):
         infinite = np.isinf(present)
-        problems.append(_infinite(column, present[infinite]))
+        problems.append(_infinite_column_values(column, present[infinite]))
         present = present[~infinite]
-        low, high = _extremes(present)
+        low, high = _extremes_of_column(present)
     if column.kind == "integer":
-        problems += _not_whole(column, present, largest=max(-low, high))
+        problems += _not_whole_column_problem(column, present, largest=max(-low, high))
     if column.is_measured or not problems:
-        problems += _outside(column, present, low, high)
+        problems += _column_values_outside(column, present, low, high)
     if problems:
         missing = np.isnan(numbers) if wrong is None else np.isnan(numbers) & ~wrong
         return np.where(missing, np.nan, 0.0), 0
@@ -244,8 +251,8 @@ def _numbers(
     return numbers, broken
 
 
-def _numbers_among(
-    column: Column, values: Series, nature: Nature, problems: list[Problem]
+def _numbers_among_column_cells(
+    column: Column, values: Series, nature: Nature, problems: list[ColumnProblem]
 ) -> tuple[FloatArray, Flags]:
     """Return the numbers of a column, nan elsewhere, and where other values are."""
     cells = values.astype(object).to_numpy()
@@ -261,20 +268,20 @@ def _numbers_among(
         ]
     right &= ~gaps
     wrong = ~(right | gaps)
-    problems.append(_wrong_type(column, cells[wrong], nature))
+    problems.append(_wrong_column_type_problem(column, cells[wrong], nature))
     numbers = np.full(len(cells), np.nan)
     numbers[right] = cells[right].astype(np.float64)
     return numbers, wrong
 
 
-def _days_since(
-    column: Column, values: Series, problems: list[Problem]
+def _days_of_date_column(
+    column: Column, values: Series, problems: list[ColumnProblem]
 ) -> tuple[FloatArray, Flags | None]:
     """Return dates as days since the agreed one, nan elsewhere, and what is no date.
 
     Each different date is looked at once.
     """
-    zero = day_zero(str(column.since))
+    zero = day_zero_of_column(str(column.since))
     plain = values.reset_index(drop=True)
     if isinstance(plain.dtype, load_pandas().CategoricalDtype):
         plain = plain.astype(object)
@@ -291,13 +298,15 @@ def _days_since(
     rows = np.bincount(codes[codes >= 0], minlength=len(dates))
     counts: dict[str, int] = {}
     for place in places:
-        text = category_level(dates[place])
+        text = category_level_of_cell(dates[place])
         counts[text] = counts.get(text, 0) + int(rows[place])
-    problems.append(_wrong_dates(column, dates[places[0]], counts))
+    problems.append(_wrong_dates_in_column(column, dates[places[0]], counts))
     return days[codes], np.isin(codes, places)
 
 
-def _wrong_dates(column: Column, first: Any, counts: Mapping[str, int]) -> Problem:
+def _wrong_dates_in_column(
+    column: Column, first: Any, counts: Mapping[str, int]
+) -> ColumnProblem:
     mend = (
         "correct it, or if the file writes its dates in another way, read it with "
         'dates = "%d.%m.%Y" or as it has them (veilsum join: --dates)'
@@ -309,23 +318,23 @@ def _wrong_dates(column: Column, first: Any, counts: Mapping[str, int]) -> Probl
             "turn the numbers into dates, or if they are days already agree on kind = "
             '"integer"'
         )
-    shown = value_counts_words([*value_counts(counts).items()], len(counts))
+    shown = value_counts_words([*column_value_counts(counts).items()], len(counts))
     message = f"has {shown}, the schema wants dates such as 2001-12-31; {mend}"
-    return _problem(column, "type", message, "not-dates", counts)
+    return _column_problem(column, "type", message, "not-dates", counts)
 
 
-def _extremes(numbers: FloatArray) -> tuple[float, float]:
+def _extremes_of_column(numbers: FloatArray) -> tuple[float, float]:
     """Return the least and the largest; nan if there is one, zeros for no numbers."""
     if not len(numbers):
         return 0.0, 0.0
     return float(numbers.min()), float(numbers.max())
 
 
-def _not_whole(
+def _not_whole_column_problem(
     column: Column, present: FloatArray, *, largest: float
-) -> Iterator[Problem]:
+) -> Iterator[ColumnProblem]:
     if largest > LARGEST_WHOLE:
-        yield _problem(
+        yield _column_problem(
             *(column, "whole"),
             "has whole numbers beyond 2^53, which float64 does not hold exactly; scale "
             "the column, or make it a category",
@@ -334,23 +343,24 @@ def _not_whole(
         )
     broken = present[np.rint(present) != present]
     if len(broken):
-        yield _problem(
+        yield _column_problem(
             *(column, "whole"),
-            f"has {_count(len(broken), 'number')} with a fraction, {_shown(broken)}; "
+            f"has {_count_of_cells(len(broken), 'number')} with a fraction, "
+            f"{_shown_column_values(broken)}; "
             'the schema wants whole numbers; correct them, or agree on kind = "number"',
             "not-whole",
             broken,
         )
 
 
-def _shown(values: Any) -> str:
-    counts = value_counts(values)
+def _shown_column_values(values: Any) -> str:
+    counts = column_value_counts(values)
     return value_counts_words([*counts.items()], len(counts))
 
 
-def _outside(
+def _column_values_outside(
     column: Column, present: FloatArray, low: float, high: float
-) -> Iterator[Problem]:
+) -> Iterator[ColumnProblem]:
     measure = column.measure
     least = measure.low if column.minimum is None else column.minimum
     most = measure.high if column.maximum is None else column.maximum
@@ -363,22 +373,23 @@ def _outside(
             column.shown(float(one)): int(np.count_nonzero(outside == one))
             for one in np.unique(outside)[: 10 * MOST_VALUES]
         }
-    shown = _shown(counts)
+    shown = _shown_column_values(counts)
     if (column.minimum is None and low < least) or (
         column.maximum is None and high > most
     ):
-        yield _problem(
+        yield _column_problem(
             *(column, "range"),
-            f"has {_count(len(outside), 'value')} outside {least:g} to {most:g}, which "
+            f"has {_count_of_cells(len(outside), 'value')} outside {least:g} to "
+            f"{most:g}, which "
             f"is as far as {column.unit_words} is counted without an agreed range: "
             f"{shown}; correct them, or agree on a minimum and maximum",
             "beyond-unit",
             counts,
         )
         return
-    yield _problem(
+    yield _column_problem(
         *(column, "range"),
-        f"has {_count(len(outside), 'value')} outside the agreed range of "
+        f"has {_count_of_cells(len(outside), 'value')} outside the agreed range of "
         f"{column.range}: {shown}; correct them, or agree on another minimum and "
         "maximum",
         "value-out-of-range",
@@ -386,9 +397,9 @@ def _outside(
     )
 
 
-def _infinite(column: Column, infinite: FloatArray) -> Problem:
-    found = _count(len(infinite), "infinite value")
-    return _problem(
+def _infinite_column_values(column: Column, infinite: FloatArray) -> ColumnProblem:
+    found = _count_of_cells(len(infinite), "infinite value")
+    return _column_problem(
         *(column, "finite"),
         f"has {found}, the schema wants finite numbers; correct them, or leave the "
         "cells empty",
@@ -397,22 +408,27 @@ def _infinite(column: Column, infinite: FloatArray) -> Problem:
     )
 
 
-def _wrong_type(column: Column, wrong: Any, found: Nature) -> Problem:
+def _wrong_column_type_problem(
+    column: Column, wrong: Any, found: Nature
+) -> ColumnProblem:
     what, advice = f"holds {found}", 'agree on kind = "category"'
     if found == "text":
         # Texts that are numbers are mentioned if there are no others.
-        texts = [category_level(one) for one in wrong]
-        odd = next((one for one in texts if not _is_number(one)), texts[0])
-        what, advice = f'is text (for example "{_short(odd)}")', _advice(odd)
+        texts = [category_level_of_cell(one) for one in wrong]
+        odd = next((one for one in texts if not _cell_is_number(one)), texts[0])
+        what, advice = (
+            f'is text (for example "{_short_cell_text(odd)}")',
+            _cell_cleaning_advice(odd),
+        )
     if found == "dates":
         advice = _DATE_ADVICE
     if found == "true or false":
         advice = f"turn them into 0 and 1, or {advice}"
     message = f"{what}, the schema wants numbers; {advice}"
-    return _problem(column, "type", message, "not-numbers", wrong)
+    return _column_problem(column, "type", message, "not-numbers", wrong)
 
 
-def _is_number(text: str) -> bool:
+def _cell_is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
@@ -426,7 +442,7 @@ _DATE_ADVICE = (
 )
 
 
-def _advice(example: str) -> str:
+def _cell_cleaning_advice(example: str) -> str:
     if text_looks_like_date(example):
         return f"this looks like a date: {_DATE_ADVICE}"
     if _DECIMAL_COMMA.fullmatch(example.strip()):
@@ -434,10 +450,10 @@ def _advice(example: str) -> str:
             'a decimal comma? read the file again with decimal = "," (veilsum join: '
             "--decimal ,)"
         )
-    if not _is_number(example):
+    if not _cell_is_number(example):
         return (
             "leave cells without a number empty, agree on missing = "
-            f'["{_short(example)}"] for this column, or on kind = "category"'
+            f'["{_short_cell_text(example)}"] for this column, or on kind = "category"'
         )
     return (
         "these are numbers stored as text: convert them, or read the file again with "
@@ -448,10 +464,12 @@ def _advice(example: str) -> str:
 # Categories
 
 
-def _categories(column: Column, values: Series, problems: list[Problem]) -> Codes:
+def _clean_column_categories(
+    column: Column, values: Series, problems: list[ColumnProblem]
+) -> Codes:
     if column_nature(values) in COUNTED:
-        problems += _same_numbers(column)
-    codes, levels = level_codes(values)
+        problems += _same_numbers_as_column_levels(column)
+    codes, levels = level_codes_of_column(values)
     place = {name: code for code, name in enumerate(column.categories)}
     table = np.array([place.get(name, -2) for name in levels] + [-1], dtype=np.int64)
     places = table[codes]  # -1 is the last entry
@@ -462,13 +480,13 @@ def _categories(column: Column, values: Series, problems: list[Problem]) -> Code
         for code in np.flatnonzero(rows):
             name = levels[code]
             counts[name] = counts.get(name, 0) + int(rows[code])
-        problems.append(_unknown_levels(column, counts))
+        problems.append(_unknown_column_levels(column, counts))
         places = np.where(wrong, 0, places)
     return places
 
 
-def _unknown_levels(column: Column, counts: Mapping[str, int]) -> Problem:
-    ordered = value_counts(counts)
+def _unknown_column_levels(column: Column, counts: Mapping[str, int]) -> ColumnProblem:
+    ordered = column_value_counts(counts)
     first, rows = next(iter(ordered)), sum(ordered.values())
     bare = [one for one in column.categories if one.lstrip("0") == first.lstrip("0")]
     hint = nearest_name(first, column.categories)
@@ -476,9 +494,10 @@ def _unknown_levels(column: Column, counts: Mapping[str, int]) -> Problem:
         hint = f"leading zeros lost? read the file with text = [{column.name!r}]; "
     quoted = [f'"{one}"' for one in column.categories]
     shown = value_counts_words([*ordered.items()], len(ordered))
-    return _problem(
+    return _column_problem(
         *(column, "category"),
-        f"has categories that are not agreed, {shown}, {_count(rows, 'row')} in all; "
+        f"has categories that are not agreed, {shown}, {_count_of_cells(rows, 'row')} "
+        "in all; "
         f"the schema has {listed_names(quoted)}; {hint}correct them, or agree on "
         "categories with them",
         "unknown-category",
@@ -486,7 +505,7 @@ def _unknown_levels(column: Column, counts: Mapping[str, int]) -> Problem:
     )
 
 
-def _same_numbers(column: Column) -> Iterator[Problem]:
+def _same_numbers_as_column_levels(column: Column) -> Iterator[ColumnProblem]:
     """Refuse numbers for categories that are written differently, but one number.
 
     Whether a file's column became numbers depends on what else is in it: 1.10 would be
@@ -500,7 +519,7 @@ def _same_numbers(column: Column) -> Iterator[Problem]:
         except ValueError:
             continue
         if number in seen:
-            yield _problem(
+            yield _column_problem(
                 *(column, "category"),
                 f'holds numbers, and the categories "{seen[number]}" and "{name}" are '
                 "the same number to a computer; read the file with text = "
@@ -512,5 +531,5 @@ def _same_numbers(column: Column) -> Iterator[Problem]:
         seen[number] = name
 
 
-def _count(number: int, what: str) -> str:
+def _count_of_cells(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -20,7 +20,13 @@ import numpy as np
 from veilsum.errors import InvalidInputError, is_seen, printable
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
 from veilsum.numbers.shapes import Bool, Int
-from veilsum.numbers.units import BITS, Measure, inferred_measure, power_unit, unit_of
+from veilsum.numbers.units import (
+    BITS,
+    UnitMeasure,
+    inferred_unit_measure,
+    numeric_unit_of,
+    power_of_two_unit,
+)
 from veilsum.tables.frames import Series, load_pandas
 
 Kind = Literal["number", "integer", "date", "category"]
@@ -76,7 +82,7 @@ _BITS_OF_RANGE = re.compile(r"([0-9]{1,3}) bits?")
 
 
 @dataclass(frozen=True)
-class Problem:
+class ColumnProblem:
     """A difference between a table and the schema, for the table's owner only.
 
     Attributes:
@@ -125,7 +131,7 @@ class SchemaError(InvalidInputError):
         message: str,
         *,
         code: str = "",
-        problems: tuple[Problem, ...] = (),
+        problems: tuple[ColumnProblem, ...] = (),
     ) -> None:
         plain = f"refused by the schema: {rule}"
         before = f"{party}: " if party else ""
@@ -133,10 +139,12 @@ class SchemaError(InvalidInputError):
         self.party = party
         self.column = column
         self.rule = rule
-        self.problems = problems or (Problem(column, rule, message, code),)
+        self.problems = problems or (ColumnProblem(column, rule, message, code),)
 
     @classmethod
-    def from_problems(cls, party: str, problems: Sequence[Problem]) -> SchemaError:
+    def from_problems(
+        cls, party: str, problems: Sequence[ColumnProblem]
+    ) -> SchemaError:
         """Return one error about all problems of a table."""
         first = problems[0]
         message = first.message
@@ -205,7 +213,9 @@ class Column:
         self._set("since", self._since())
         self._set("minimum", self._bound("minimum"))
         self._set("maximum", self._bound("maximum"))
-        self._set("categories", tuple(category_level(one) for one in self.categories))
+        self._set(
+            "categories", tuple(category_level_of_cell(one) for one in self.categories)
+        )
         self._check_categories() if self.is_category else self._check_range()
         self._set("unit", self._unit())
         if self.is_measured:
@@ -239,7 +249,7 @@ class Column:
         """Return a number, or the date that so many days are."""
         if self.since is None:
             return value
-        return date.fromordinal(day_zero(self.since) + int(value)).isoformat()
+        return date.fromordinal(day_zero_of_column(self.since) + int(value)).isoformat()
 
     @property
     def has_range(self) -> bool:
@@ -254,7 +264,7 @@ class Column:
         )
 
     @cached_property
-    def measure(self) -> Measure:
+    def measure(self) -> UnitMeasure:
         """How the column's numbers are counted: it follows from the agreement alone.
 
         Without a unit, integers and dates count in 1, and other numbers in a power of
@@ -274,8 +284,8 @@ class Column:
         low, high = self.minimum, self.maximum
         try:
             if low is not None and high is not None:
-                made = Measure.of(low, high, unit)
-                unit_of(made.unit)
+                made = UnitMeasure.of(low, high, unit)
+                numeric_unit_of(made.unit)
                 return made
             if unit is None:
                 raise InvalidInputError(
@@ -289,7 +299,7 @@ class Column:
                 least = min(most or 0, 0) - _OPEN
             if most is None:
                 most = max(least, 0) + _OPEN
-            return Measure(unit, least, most)
+            return UnitMeasure(unit, least, most)
         except InvalidInputError as error:
             raise InvalidInputError(
                 f"column {self.name!r}: {error}", code=error.code
@@ -367,7 +377,7 @@ class Column:
             return word in self.categories
         if self.kind == "date":
             try:
-                number = float(column_day(word) - day_zero(str(self.since)))
+                number = float(column_day(word) - day_zero_of_column(str(self.since)))
             except (TypeError, ValueError):
                 return False
         else:
@@ -411,7 +421,7 @@ class Column:
 
     def _days(self, field: str, value: Any) -> float:
         """Return an end of a range of dates as days; days are what it is kept as."""
-        zero = day_zero(str(self.since))
+        zero = day_zero_of_column(str(self.since))
         try:
             whole = isinstance(value, Real) and float(value).is_integer()
             day = zero + int(value) if whole else column_day(value)
@@ -463,8 +473,8 @@ class Column:
                     "agree on minimum and maximum too, the one below the other",
                     code="share-without-range",
                 )
-            given = power_unit(Fraction(high) - Fraction(low), int(bits[1]))
-        unit = unit_of(
+            given = power_of_two_unit(Fraction(high) - Fraction(low), int(bits[1]))
+        unit = numeric_unit_of(
             given,
             what=f"column {self.name!r}: unit",
             more=', or "40 bits" of its range',
@@ -491,7 +501,7 @@ class Column:
                 f"column {self.name!r} is a category and has no cuts; leave them out",
                 code="cuts-of-category",
             )
-        _check_count(self.name, "cuts", self.cuts, MOST_CUTS)
+        _check_column_entry_count(self.name, "cuts", self.cuts, MOST_CUTS)
         found = tuple(self.number_written("cuts", cut) for cut in self.cuts)
         low, high = self.minimum, self.maximum
         inside = all(
@@ -545,7 +555,7 @@ class Column:
         return shares
 
     def _missing_words(self) -> tuple[str, ...]:
-        _check_count(self.name, "missing", self.missing, MOST_WORDS)
+        _check_column_entry_count(self.name, "missing", self.missing, MOST_WORDS)
         words = tuple(dict.fromkeys(map(self._word, self.missing)))
         for word in words:
             if self.admits(word):
@@ -559,7 +569,7 @@ class Column:
     def _recodings(self) -> tuple[tuple[str, str | float], ...]:
         given: Any = self.recode
         pairs = [*given.items()] if isinstance(given, Mapping) else [*given]
-        _check_count(self.name, "recode", pairs, MOST_WORDS)
+        _check_column_entry_count(self.name, "recode", pairs, MOST_WORDS)
         found: dict[str, str | float] = {}
         for value, meaning in pairs:
             word = self._word(value)
@@ -599,7 +609,7 @@ class Column:
                 f"numbers, found {value!r}",
                 code="malformed-word",
             )
-        word = category_level(value)
+        word = category_level_of_cell(value)
         if len(word) > LONGEST_NAME or (word and not is_seen(word)):
             shown = printable(repr(word[:60]))
             raise InvalidInputError(
@@ -609,7 +619,7 @@ class Column:
             )
         if self.kind in {"number", "integer"}:
             try:
-                return category_level(number_of_word(word))
+                return category_level_of_cell(number_of_word(word))
             except ValueError:
                 return word
         return word
@@ -617,11 +627,11 @@ class Column:
     def _target(self, value: Any) -> str | float:
         try:
             target: str | float = (
-                category_level(value)
+                category_level_of_cell(value)
                 if self.is_category
                 else self.written(self.number_written("recode", value))
             )
-            inside = self.admits(category_level(target))
+            inside = self.admits(category_level_of_cell(target))
         except ValueError:  # of dates, too
             inside = False
         if not inside:
@@ -687,7 +697,7 @@ class Column:
             )
 
 
-def _check_count(name: str, key: str, entries: Any, most: int) -> None:
+def _check_column_entry_count(name: str, key: str, entries: Any, most: int) -> None:
     """Refuse what is not a list, and a long one before work is done."""
     if isinstance(entries, str) or not isinstance(entries, Sequence):
         raise InvalidInputError(
@@ -745,9 +755,9 @@ def check_plain_text(what: str, text: object, forbidden: Pattern[str]) -> None:
         why = f"is longer than {LONGEST_NAME} characters"
     elif not is_seen(text):
         why = "has a character that cannot be seen, such as a line break or a tab"
-    elif not unicodedata.is_normalized("NFC", text) or _is_stacked(text):
+    elif not unicodedata.is_normalized("NFC", text) or _column_text_is_stacked(text):
         why = "has letters or accents that Unicode writes in another way (NFC)"
-    elif _is_mixed(text):
+    elif _column_text_is_mixed(text):
         why = "has letters of two alphabets in one word, which look like one"
     elif text != text.strip():
         why = "begins or ends with a space"
@@ -762,13 +772,13 @@ def check_plain_text(what: str, text: object, forbidden: Pattern[str]) -> None:
         )
 
 
-def _is_stacked(text: str) -> bool:
+def _column_text_is_stacked(text: str) -> bool:
     """Say whether marks stand on nothing, or on each other: they cover other lines."""
     marks = "".join("m" if unicodedata.combining(one) else "-" for one in text)
     return marks.startswith("m") or "mmm" in marks
 
 
-def _is_mixed(text: str) -> bool:
+def _column_text_is_mixed(text: str) -> bool:
     """Say whether a word would be plain Latin, were it not for letters like it."""
     for word in re.findall(r"[^\W\d_]+", text):
         if not word.isascii() and word.translate(_LATIN).isascii():
@@ -786,10 +796,10 @@ def column_names_alike(names: Iterable[str]) -> tuple[str, str] | None:
     return None
 
 
-def category_level(value: Any) -> str:
+def category_level_of_cell(value: Any) -> str:
     """Return a category as text: 1, 1.0 and "1" are one category.
 
-    >>> [category_level(one) for one in (1, 1.0, "1", 2.5, True)]
+    >>> [category_level_of_cell(one) for one in (1, 1.0, "1", 2.5, True)]
     ['1', '1', '1', '2.5', 'True']
     """
     if isinstance(value, bool | np.bool_ | str):
@@ -839,7 +849,7 @@ def column_day(value: Any) -> int:
     return date.fromisoformat(value).toordinal()
 
 
-def day_zero(since: str) -> int:
+def day_zero_of_column(since: str) -> int:
     return date.fromisoformat(since).toordinal()
 
 
@@ -849,7 +859,7 @@ def column_nature_or_dates(values: Series) -> Nature:
     category = isinstance(values.dtype, load_pandas().CategoricalDtype)
     return (
         "dates"
-        if found == "text" and not category and _all_are(values, _ISO)
+        if found == "text" and not category and _all_column_texts_are(values, _ISO)
         else found
     )
 
@@ -865,13 +875,13 @@ def looks_like_dates(values: Series) -> bool:
         values.dtype, load_pandas().CategoricalDtype
     ):
         return False
-    return _all_are(values, _DATE_LIKE)
+    return _all_column_texts_are(values, _DATE_LIKE)
 
 
-def _all_are(values: Series, pattern: re.Pattern[str]) -> bool:
+def _all_column_texts_are(values: Series, pattern: re.Pattern[str]) -> bool:
     """Return whether all texts of a column match; mostly the first one decides."""
     head = values.iloc[:_HEAD].dropna()
-    if len(head) and not pattern.fullmatch(category_level(head.iloc[0])):
+    if len(head) and not pattern.fullmatch(category_level_of_cell(head.iloc[0])):
         return False
     return all(pattern.fullmatch(one) for one in column_levels(values))
 
@@ -897,7 +907,9 @@ def measured_column(column: Column, parts: Iterable[Series]) -> Column:
     What was not agreed on is read off the values, whoever has them: the range, and as
     a unit their decimals, or else a power of two.
     """
-    held = [float_values(one) for one in parts if column_nature(one) in COUNTED]
+    held = [
+        float_values_of_column(one) for one in parts if column_nature(one) in COUNTED
+    ]
     pooled = np.concatenate([*held, np.zeros(0)])
     pooled = pooled[np.isfinite(pooled)]
     low, high = column.minimum, column.maximum
@@ -907,19 +919,19 @@ def measured_column(column: Column, parts: Iterable[Series]) -> Column:
         high = max(float(pooled.max()), low) if pooled.size else low
     unit = column.unit
     if unit is None and column.kind == "number":
-        unit = inferred_measure(np.append(pooled, [low, high])).unit
+        unit = inferred_unit_measure(np.append(pooled, [low, high])).unit
     return replace(column, minimum=min(low, high), maximum=high, unit=unit)
 
 
 def column_levels(values: Series) -> set[str]:
-    codes, levels = level_codes(values)
+    codes, levels = level_codes_of_column(values)
     if not isinstance(values.dtype, load_pandas().CategoricalDtype):
         return set(levels)  # all of them occur
     rows = np.bincount(codes[codes >= 0], minlength=len(levels))
     return {levels[code] for code in np.flatnonzero(rows)}
 
 
-def float_values(values: Series) -> FloatArray:
+def float_values_of_column(values: Series) -> FloatArray:
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiu":
         return np.array(values.to_numpy(), dtype=np.float64)
     gaps = values.isna().to_numpy(dtype=bool)
@@ -928,16 +940,16 @@ def float_values(values: Series) -> FloatArray:
     return numbers
 
 
-def level_codes(values: Series) -> tuple[Codes, list[str]]:
+def level_codes_of_column(values: Series) -> tuple[Codes, list[str]]:
     """Return codes and the text of each, -1 for a missing value."""
     pandas = load_pandas()
     if isinstance(values.dtype, pandas.CategoricalDtype):
         codes, seen = values.cat.codes.to_numpy(), values.cat.categories
-        return codes.astype(np.int64), [category_level(one) for one in seen]
+        return codes.astype(np.int64), [category_level_of_cell(one) for one in seen]
     if pandas.api.types.is_object_dtype(values.dtype):
         found = pandas.api.types.infer_dtype(values, skipna=True)
         if found != "string" and NATURES.get(found, "text") == "text":
             # Mixed values as text first: to a hash, True and 1 are the same.
-            values = values.map(category_level, na_action="ignore")
+            values = values.map(category_level_of_cell, na_action="ignore")
     codes, seen = pandas.factorize(values)
-    return codes.astype(np.int64), [category_level(one) for one in seen]
+    return codes.astype(np.int64), [category_level_of_cell(one) for one in seen]

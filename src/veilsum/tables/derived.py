@@ -25,8 +25,8 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray, listed_names, nearest_name
-from veilsum.numbers.units import unit_of
-from veilsum.reading import check_keys
+from veilsum.numbers.units import numeric_unit_of
+from veilsum.reading import check_read_keys
 from veilsum.tables.columns import MOST_CUTS, NOT_IN_NAMES, Column, check_plain_text
 
 Form: TypeAlias = Literal[
@@ -119,7 +119,7 @@ class DerivedColumn:
                 f"{', '.join(FORMS)}, such as {example}",
                 code="unknown-form",
             )
-        check_keys(line, ("of", "as", *_KEYS.get(form, ())), where)
+        check_read_keys(line, ("of", "as", *_KEYS.get(form, ())), where)
         if not isinstance(of, str) or of not in columns:
             near = nearest_name(of, [*columns]) if isinstance(of, str) else ""
             raise InvalidInputError(
@@ -326,7 +326,7 @@ class _Line:
                 "decades of age",
                 code="derived-without-unit",
             )
-        return unit_of(self.line["unit"], what=f"{self.where}: unit")
+        return numeric_unit_of(self.line["unit"], what=f"{self.where}: unit")
 
     def level(self) -> str:
         found = self.line.get("level")

@@ -19,7 +19,7 @@ from typing import Any
 
 from veilsum.errors import InvalidInputError, printable
 from veilsum.numbers.arrays import listed_names, nearest_name
-from veilsum.tables.columns import Column, Kind, day_zero
+from veilsum.tables.columns import Column, Kind, day_zero_of_column
 from veilsum.tables.derived import DerivedColumn
 from veilsum.tables.schema import Missing, Schema
 
@@ -57,25 +57,27 @@ def dictionary_lines(
         note = " ".join(printable(notes.get(name, "")).split())
         after = f"  # {note}" if note else ""
         if column is None:
-            yield f"# {printable(_key(name))} = {{ }}{after}"
+            yield f"# {printable(_dictionary_toml_key(name))} = {{ }}{after}"
         else:
-            yield f"{column_line(column)}{after}"
+            yield f"{dictionary_column_line(column)}{after}"
 
 
-def column_line(column: Column | DerivedColumn) -> str:
+def dictionary_column_line(column: Column | DerivedColumn) -> str:
     """Return the line of [schema.columns] that describes a column.
 
-    >>> column_line(Column("age", "number", 0, 120, unit=Fraction(1, 2)))
+    >>> dictionary_column_line(Column("age", "number", 0, 120, unit=Fraction(1, 2)))
     'age = { kind = "number", minimum = 0, maximum = 120, unit = 0.5 }'
     """
     table = column.to_table()
     if column.unit is not None:
-        table["unit"] = _unit(column.unit)
-    entries = ", ".join(f"{key} = {_toml(value)}" for key, value in table.items())
-    return f"{_key(column.name)} = {{ {entries} }}"
+        table["unit"] = _dictionary_unit(column.unit)
+    entries = ", ".join(
+        f"{key} = {_dictionary_toml_value(value)}" for key, value in table.items()
+    )
+    return f"{_dictionary_toml_key(column.name)} = {{ {entries} }}"
 
 
-def _unit(unit: Fraction) -> Any:
+def _dictionary_unit(unit: Fraction) -> Any:
     if unit.denominator == 1:
         return unit.numerator
     shown = float(unit)
@@ -87,17 +89,22 @@ def _unit(unit: Fraction) -> Any:
     return str(unit)
 
 
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
+def _dictionary_toml_key(name: str) -> str:
+    return (
+        name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _dictionary_toml_value(name)
+    )
 
 
-def _toml(value: Any) -> str:
+def _dictionary_toml_value(value: Any) -> str:
     """Return a value as TOML has it; JSON's texts and numbers are TOML's too."""
     if isinstance(value, dict):
-        entries = (f"{_toml(key)} = {_toml(one)}" for key, one in value.items())
+        entries = (
+            f"{_dictionary_toml_value(key)} = {_dictionary_toml_value(one)}"
+            for key, one in value.items()
+        )
         return f"{{ {', '.join(entries)} }}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(_dictionary_toml_value, value))}]"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     return json.dumps(value, ensure_ascii=False)
@@ -107,7 +114,7 @@ def _toml(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Conflict:
+class DictionaryConflict:
     """A column that several dictionaries do not have in common.
 
     Attributes:
@@ -120,7 +127,7 @@ class Conflict:
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergedDictionary:
     """One dictionary of several.
 
     Attributes:
@@ -130,7 +137,7 @@ class Merged:
     """
 
     schema: Schema
-    conflicts: Mapping[str, Conflict]
+    conflicts: Mapping[str, DictionaryConflict]
     notes: Mapping[str, str]
 
     @property
@@ -159,7 +166,7 @@ def check_number_of_parts(number: int) -> None:
         )
 
 
-def merge_dictionaries(parts: Mapping[str, Schema]) -> Merged:
+def merge_dictionaries(parts: Mapping[str, Schema]) -> MergedDictionary:
     """Return one schema that fits every table that one of these fits.
 
     Args:
@@ -171,18 +178,20 @@ def merge_dictionaries(parts: Mapping[str, Schema]) -> Merged:
     check_number_of_parts(len(parts))
     names = sorted({name for one in parts.values() for name in one.names})
     columns: list[Column] = []
-    conflicts: dict[str, Conflict] = {}
+    conflicts: dict[str, DictionaryConflict] = {}
     notes: dict[str, str] = {}
     for name in names:
         found = {part: one.column(name) for part, one in parts.items() if name in one}
         each = [*found.values()]
         try:
-            column = _joined(each)
+            column = _join_dictionary_columns(each)
         except InvalidInputError as error:
-            conflicts[name] = Conflict(str(error), _settling(each))
+            conflicts[name] = DictionaryConflict(
+                str(error), _settling_dictionary_line(each)
+            )
             continue
         if len(found) < len(parts):
-            conflicts[name] = _not_everywhere(name, column, parts)
+            conflicts[name] = _column_not_in_every_dictionary(name, column, parts)
             continue
         columns.append(column)
         if not column.law and any(one.law for one in each):
@@ -205,12 +214,14 @@ def merge_dictionaries(parts: Mapping[str, Schema]) -> Merged:
         maximum_rows=max(limited) if len(limited) == len(most) else None,
     )
     derived, further = _joined_derived(schema, parts)
-    return Merged(replace(schema, derived=derived), conflicts | further, notes)
+    return MergedDictionary(
+        replace(schema, derived=derived), conflicts | further, notes
+    )
 
 
 def _joined_derived(
     schema: Schema, parts: Mapping[str, Schema]
-) -> tuple[Any, dict[str, Conflict]]:
+) -> tuple[Any, dict[str, DictionaryConflict]]:
     """Return lines of derived columns, and those that contradict something.
 
     One part is enough: tables do not have them.
@@ -219,9 +230,9 @@ def _joined_derived(
     for one in (one for part in parts.values() for one in part.derived):
         each.setdefault(one.name, []).append(one)
     derived: dict[str, Any] = {}
-    conflicts: dict[str, Conflict] = {}
+    conflicts: dict[str, DictionaryConflict] = {}
     for name, found in sorted(each.items()):
-        lines = sorted({column_line(one) for one in found})
+        lines = sorted({dictionary_column_line(one) for one in found})
         try:
             if len(lines) > 1:
                 raise InvalidInputError(
@@ -233,42 +244,44 @@ def _joined_derived(
                     "it is a plain column elsewhere; rename it", code="lines-differ"
                 )
         except InvalidInputError as error:
-            conflicts[name] = Conflict(str(error), lines[0])
+            conflicts[name] = DictionaryConflict(str(error), lines[0])
         else:
             derived[name] = made.derived_by_name[name].to_table()
     return derived, conflicts
 
 
-def _not_everywhere(name: str, column: Column, parts: Mapping[str, Schema]) -> Conflict:
+def _column_not_in_every_dictionary(
+    name: str, column: Column, parts: Mapping[str, Schema]
+) -> DictionaryConflict:
     lacking = [part for part, one in parts.items() if name not in one]
     others = [other for other in parts[lacking[0]].names if other != name]
-    return Conflict(
+    return DictionaryConflict(
         f"it is not in {listed_names(lacking)}; {nearest_name(name, others)}if all "
         "tables have it, write this line",
-        column_line(column),
+        dictionary_column_line(column),
     )
 
 
-def _joined(parts: Sequence[Column]) -> Column:
+def _join_dictionary_columns(parts: Sequence[Column]) -> Column:
     """Return a column that admits all that one of these admits.
 
     Raises:
         InvalidInputError: there is none; nor is there with more parts.
     """
-    first, kind = parts[0], _joined_kind(parts)
+    first, kind = parts[0], _join_dictionary_kinds(parts)
     if kind == "category":
         made = replace(
             first,
-            categories=_joined_levels(parts),
-            law=_joined_law(parts),
-            **_words(parts),
+            categories=_join_dictionary_levels(parts),
+            law=_join_dictionary_laws(parts),
+            **_merge_dictionary_words(parts),
         )
         _check_same_numbers(made)
         return made
     since, moved = None, parts
     if kind == "date":
         since = min(str(one.since) for one in parts)
-        moved = [_moved(one, since) for one in parts]
+        moved = [_move_column_day_zero(one, since) for one in parts]
     low = [one.minimum for one in moved]
     high = [one.maximum for one in moved]
     made = Column(
@@ -276,11 +289,11 @@ def _joined(parts: Sequence[Column]) -> Column:
         kind,
         None if None in low else min(one for one in low if one is not None),
         None if None in high else max(one for one in high if one is not None),
-        unit=_joined_unit(parts, kind),
+        unit=_join_dictionary_units(parts, kind),
         since=since,
         cuts=tuple(sorted({cut for one in moved for cut in one.cuts})),
-        law=_joined_law(moved),
-        **_words(parts),
+        law=_join_dictionary_laws(moved),
+        **_merge_dictionary_words(parts),
     )
     if not made.is_measured:
         raise InvalidInputError(
@@ -290,7 +303,7 @@ def _joined(parts: Sequence[Column]) -> Column:
     return made
 
 
-def _joined_kind(parts: Sequence[Column]) -> Kind:
+def _join_dictionary_kinds(parts: Sequence[Column]) -> Kind:
     kinds = {one.kind for one in parts}
     if len(kinds) == 1:
         return parts[0].kind
@@ -302,14 +315,14 @@ def _joined_kind(parts: Sequence[Column]) -> Kind:
     )
 
 
-def _joined_levels(parts: Sequence[Column]) -> tuple[str, ...]:
+def _join_dictionary_levels(parts: Sequence[Column]) -> tuple[str, ...]:
     each = {one.categories for one in parts}
     if len(each) == 1:
         return parts[0].categories
     return tuple(sorted(set().union(*each)))
 
 
-def _joined_law(parts: Sequence[Column]) -> tuple[float, ...]:
+def _join_dictionary_laws(parts: Sequence[Column]) -> tuple[float, ...]:
     """Return the law that all parts have about the same intervals or levels, if any."""
     about = {
         (one.law, one.cuts, one.minimum, one.maximum, one.categories) for one in parts
@@ -317,7 +330,7 @@ def _joined_law(parts: Sequence[Column]) -> tuple[float, ...]:
     return parts[0].law if len(about) == 1 else ()
 
 
-def _joined_unit(parts: Sequence[Column], kind: Kind) -> Fraction | None:
+def _join_dictionary_units(parts: Sequence[Column], kind: Kind) -> Fraction | None:
     units = [one.unit for one in parts]
     same = len(set(units)) == 1 and len({one.since for one in parts}) == 1
     if same and len({one.kind for one in parts}) == 1:
@@ -328,24 +341,26 @@ def _joined_unit(parts: Sequence[Column], kind: Kind) -> Fraction | None:
     ]
     if None in whole:  # 40 bits of the range, whatever that is
         return None
-    found = reduce(_common_unit, [unit for unit in whole if unit is not None])
+    found = reduce(
+        _common_unit_of_columns, [unit for unit in whole if unit is not None]
+    )
     if kind == "date":
-        zeros = [day_zero(str(one.since)) for one in parts]
+        zeros = [day_zero_of_column(str(one.since)) for one in parts]
         found = Fraction(gcd(int(found), *(zero - zeros[0] for zero in zeros)))
     return None if found == 1 and kind != "number" else found
 
 
-def _common_unit(one: Fraction, other: Fraction) -> Fraction:
+def _common_unit_of_columns(one: Fraction, other: Fraction) -> Fraction:
     """Return the coarsest unit in whole numbers of which both units are."""
     bottom = lcm(one.denominator, other.denominator)
     return Fraction(gcd(int(one * bottom), int(other * bottom)), bottom)
 
 
-def _moved(column: Column, since: str) -> Column:
+def _move_column_day_zero(column: Column, since: str) -> Column:
     """Return a column of dates with another day 0."""
     if column.since == since:
         return column
-    shift = day_zero(str(column.since)) - day_zero(since)
+    shift = day_zero_of_column(str(column.since)) - day_zero_of_column(since)
 
     def on(day: float | None) -> Any:
         return None if day is None else day + shift
@@ -362,7 +377,7 @@ def _moved(column: Column, since: str) -> Column:
     )
 
 
-def _words(parts: Sequence[Column]) -> dict[str, Any]:
+def _merge_dictionary_words(parts: Sequence[Column]) -> dict[str, Any]:
     recode: dict[str, str | float] = {}
     for word, meaning in (pair for one in parts for pair in one.recode):
         if recode.setdefault(word, meaning) != meaning:
@@ -391,16 +406,16 @@ def _check_same_numbers(column: Column) -> None:
             )
 
 
-def _settling(parts: Sequence[Column]) -> str:
+def _settling_dictionary_line(parts: Sequence[Column]) -> str:
     """Return a line that would settle a contradiction, "" if none was found."""
-    ordered = sorted(parts, key=column_line)
-    for candidate in _settlements(ordered):
+    ordered = sorted(parts, key=dictionary_column_line)
+    for candidate in _dictionary_settlements(ordered):
         with suppress(InvalidInputError):
-            return column_line(_joined(candidate))
+            return dictionary_column_line(_join_dictionary_columns(candidate))
     return ""
 
 
-def _settlements(parts: Sequence[Column]) -> Iterator[Sequence[Column]]:
+def _dictionary_settlements(parts: Sequence[Column]) -> Iterator[Sequence[Column]]:
     """Yield changed parts that may agree, those with few changes first."""
     bare = [replace(one, recode=(), missing=()) for one in parts]
     yield bare

@@ -18,15 +18,15 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray
-from veilsum.numbers.units import few_decimals
-from veilsum.tables.cleaning import value_counts
+from veilsum.numbers.units import few_decimals_unit
+from veilsum.tables.cleaning import column_value_counts
 from veilsum.tables.columns import (
     Column,
     column_day,
     column_holds_dates,
     column_levels,
     column_nature,
-    float_values,
+    float_values_of_column,
 )
 from veilsum.tables.dictionaries import dictionary_lines
 from veilsum.tables.frames import Frame, Series, as_frame
@@ -64,7 +64,7 @@ CHECK = (
 
 
 @dataclass(frozen=True)
-class Draft:
+class DictionaryDraft:
     """A drafted dictionary.
 
     Attributes:
@@ -100,7 +100,7 @@ class Draft:
         yield from dictionary_lines(self.columns, self.remarks)
 
 
-def draft_dictionary(frame: Any) -> Draft:
+def draft_dictionary(frame: Any) -> DictionaryDraft:
     """Return a dictionary for tables like this one, without a single person's value.
 
     Args:
@@ -116,7 +116,7 @@ def draft_dictionary(frame: Any) -> Draft:
             columns[name], remark = None, str(error)
         if remark:
             remarks[name] = remark
-    return Draft(columns, remarks)
+    return DictionaryDraft(columns, remarks)
 
 
 def drafted_column(
@@ -139,12 +139,12 @@ def drafted_column(
         except (TypeError, ValueError):
             return None, "a day that is none, such as 2001-02-30, or a time of day"
     if nature in {"numbers", "whole numbers"}:
-        numbers = float_values(values.dropna())
+        numbers = float_values_of_column(values.dropna())
         finite = numbers[np.isfinite(numbers)]
-        return _numbers(name, finite, whole=nature == "whole numbers")
+        return _draft_number_column(name, finite, whole=nature == "whole numbers")
     if len(column_levels(values)) > MOST_LEVELS:
         return None, "many different texts: a name or a remark? then leave it out"
-    rows = value_counts(values.dropna().astype(object).to_numpy())
+    rows = column_value_counts(values.dropna().astype(object).to_numpy())
     listed = sorted(level for level, n in rows.items() if n >= least_rows)
     if not listed:
         return None, f"no level has {least_rows} rows in this table: list the levels"
@@ -153,24 +153,26 @@ def drafted_column(
     )
 
 
-def _numbers(name: str, numbers: FloatArray, *, whole: bool) -> tuple[Column, str]:
-    decimals = Fraction(1) if whole else few_decimals(numbers)
+def _draft_number_column(
+    name: str, numbers: FloatArray, *, whole: bool
+) -> tuple[Column, str]:
+    decimals = Fraction(1) if whole else few_decimals_unit(numbers)
     unit = decimals or Fraction(1, 10**6)
     below = numbers.size and float(numbers.min()) < 0
     column = Column(
         name,
         "integer" if whole else "number",
-        minimum=-rounded_outward(-float(numbers.min()), unit) if below else 0,
-        maximum=rounded_outward(max(float(numbers.max(initial=0.0)), 0.0), unit),
+        minimum=-round_range_outward(-float(numbers.min()), unit) if below else 0,
+        maximum=round_range_outward(max(float(numbers.max(initial=0.0)), 0.0), unit),
         unit=None if whole else decimals,
     )
     return column, "" if decimals else "no few decimals: agree on a unit"
 
 
-def rounded_outward(number: float, unit: Fraction) -> float:
+def round_range_outward(number: float, unit: Fraction) -> float:
     """Return the next of 1, 2, 5, 10, 20, 50 ... beyond a number, 10 units at least.
 
-    >>> rounded_outward(37.7, Fraction(1, 10)), rounded_outward(3, Fraction(1))
+    >>> round_range_outward(37.7, Fraction(1, 10)), round_range_outward(3, Fraction(1))
     (50.0, 10.0)
     """
     least = max(Fraction(number), LEAST_UNITS * unit)

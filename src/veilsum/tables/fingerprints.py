@@ -60,7 +60,7 @@ _AGAIN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Source(Secret):
+class FingerprintSource(Secret):
     """A table as its owner has it, and what of it a job is about.
 
     Attributes:
@@ -74,7 +74,7 @@ class Source(Secret):
     id_column: str | None = None
 
     @classmethod
-    def of_arrays(cls, **columns: Array[Any] | None) -> Source:
+    def of_arrays(cls, **columns: Array[Any] | None) -> FingerprintSource:
         """Return arrays as a table: each column of a matrix by itself."""
         made: dict[str, Array[Any]] = {}
         for name, values in columns.items():
@@ -88,7 +88,7 @@ class Source(Secret):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sketch:
+class ColumnSketch:
     """The values of one column, without their order.
 
     Attributes:
@@ -115,7 +115,7 @@ class Sketch:
         """Whether two rows hardly ever have one value."""
         return sum(n * n for n in self.sizes) < 0.03 * sum(self.sizes) ** 2
 
-    def resembles(self, other: Sketch) -> bool:
+    def resembles(self, other: ColumnSketch) -> bool:
         """Say whether two columns share values, more than any two columns would."""
         bound = min(self.bound, other.bound)
         one, two = (
@@ -133,7 +133,7 @@ class Sketch:
         equal = sum(two.get(value) == times for value, times in one.items())
         return common >= 3 + 3 * chance or 2 * equal >= least
 
-    def n_changed(self, other: Sketch) -> int:
+    def n_changed(self, other: ColumnSketch) -> int:
         """Return in about how many rows it differs; 0 only if all values are the same.
 
         A row that was changed takes its value out of one group, and adds to another.
@@ -151,7 +151,7 @@ class Sketch:
         return b64encode(np.array(words, dtype="<u8").tobytes()).decode()
 
     @classmethod
-    def of_text(cls, text: str) -> Sketch:
+    def of_text(cls, text: str) -> ColumnSketch:
         """Return what `to_text` wrote."""
         bound, *rest = read_row_fingerprints(text).tolist()
         head, tail = rest[: 2 * BUCKETS], rest[2 * BUCKETS :]
@@ -165,7 +165,7 @@ class Sketch:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fingerprints(Secret):
+class TableFingerprints(Secret):
     """A table's fingerprints under one key.
 
     Attributes:
@@ -211,14 +211,16 @@ class Fingerprints(Secret):
         return len(self.frame)
 
     @cached_property
-    def _whole(self) -> tuple[Words, dict[str, Sketch]]:
+    def _whole(self) -> tuple[Words, dict[str, ColumnSketch]]:
         rows, sketches = np.zeros(self.n_rows, np.uint64), {}
         for name in self.columns:
-            sketches[name] = _sketched(self._bits(name), self._key(name), rows)
+            sketches[name] = _sketch_column_fingerprints(
+                self._bits(name), self._key(name), rows
+            )
         return rows, sketches
 
     @property
-    def sketches(self) -> dict[str, Sketch]:
+    def sketches(self) -> dict[str, ColumnSketch]:
         """One for each column."""
         return self._whole[1]
 
@@ -232,7 +234,7 @@ class Fingerprints(Secret):
             return None
         key = np.frombuffer(self.keyed(b"id"), dtype="<u8").astype(np.uint64)
         found = np.zeros(self.n_rows, np.uint64)
-        _added(self._bits(self.id_column), key, found)
+        _add_column_to_fingerprints(self._bits(self.id_column), key, found)
         return found
 
     @cached_property
@@ -257,7 +259,9 @@ class Fingerprints(Secret):
         if not len(rows):
             return rows
         # Mixed once more: exchanged rows of two people are not made up for.
-        return np.asarray(np.add.reduceat(_mixed(rows, _PLAIN)[order], first))
+        return np.asarray(
+            np.add.reduceat(_mix_fingerprint_bits(rows, _PLAIN)[order], first)
+        )
 
     @cached_property
     def _parts(self) -> dict[tuple[str, ...], Words]:
@@ -275,7 +279,7 @@ class Fingerprints(Secret):
         if key not in self._parts:
             rows = np.zeros(self.n_rows, np.uint64)
             for name in key:
-                _added(self._bits(name), self._key(name), rows)
+                _add_column_to_fingerprints(self._bits(name), self._key(name), rows)
             self._parts[key] = rows
         return self._parts[key]
 
@@ -283,7 +287,7 @@ class Fingerprints(Secret):
         """Return one number for each row, in order of size; over some columns only."""
         key = self.columns if columns is None else tuple(sorted(columns))
         if key not in self._sorted:
-            self._sorted[key] = _numbered(self.unsorted(key).copy())
+            self._sorted[key] = _number_row_fingerprints(self.unsorted(key).copy())
         return self._sorted[key]
 
     @cached_property
@@ -291,20 +295,24 @@ class Fingerprints(Secret):
         """What the whole table is known by, ids included; 64 hexadecimal digits."""
         rows = self._whole[0].copy()
         if (name := self.id_column) is not None:
-            _added(self._bits(name), self._key(name), rows)
+            _add_column_to_fingerprints(self._bits(name), self._key(name), rows)
         names = "".join(f"{len(one)}:{one}" for one in sorted(self.frame.columns))
-        content = b"".join([names.encode(), b"\0", _numbered(rows).tobytes()])
+        content = b"".join(
+            [names.encode(), b"\0", _number_row_fingerprints(rows).tobytes()]
+        )
         return self.keyed(b"table\0" + content).hex()
 
     @cached_property
-    def shapes(self) -> dict[str, Sketch]:
+    def shapes(self) -> dict[str, ColumnSketch]:
         """One for each column of numbers that has one."""
         key = np.frombuffer(self.keyed(b"shape"), dtype="<u8").astype(np.uint64)
         found = {}
         for name in self.columns:
-            words = _shape(self.frame[name])
+            words = _fingerprint_of_column_shape(self.frame[name])
             if len(words) >= SHAPED - 2:
-                found[name] = _sketched(words, key, np.zeros_like(words))
+                found[name] = _sketch_column_fingerprints(
+                    words, key, np.zeros_like(words)
+                )
         return found
 
     def _key(self, name: str) -> Words:
@@ -314,26 +322,26 @@ class Fingerprints(Secret):
     def _bits(self, name: str) -> Words:
         if name == self.id_column:
             return self._id_bits
-        return _bits(self.frame[name], self.keyed)
+        return _fingerprint_bits_of_column(self.frame[name], self.keyed)
 
     @cached_property
     def _id_bits(self) -> Words:
-        return _bits(self.frame[self.id_column], self.keyed)
+        return _fingerprint_bits_of_column(self.frame[self.id_column], self.keyed)
 
 
-def table_mark(source: Source | Sequence[Array[Any]], keyed: Keyed) -> bytes:
+def table_mark(source: FingerprintSource | Sequence[Array[Any]], keyed: Keyed) -> bytes:
     """Return what tells whether a job's data are the same as at another time.
 
     Of a table only the columns count that are asked about, in whatever order.
     """
-    if not isinstance(source, Source):
+    if not isinstance(source, FingerprintSource):
         parts = (
             repr((str(one.dtype), one.shape, one.tolist())).encode() for one in source
         )
         return keyed(b"arrays\0" + b"\0".join(parts))
     asked = [name for name in source.asked if name in source.frame.columns]
     frame = source.frame[asked] if asked else source.frame
-    return keyed(Fingerprints(frame, keyed).data.encode())
+    return keyed(TableFingerprints(frame, keyed).data.encode())
 
 
 def read_row_fingerprints(text: str) -> Words:
@@ -373,7 +381,7 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class KeptFingerprints:
     """What is kept of an earlier table.
 
     Attributes:
@@ -388,19 +396,19 @@ class Kept:
 
     columns: tuple[str, ...]
     rows: Words
-    sketches: tuple[Sketch, ...]
-    shapes: tuple[Sketch, ...] = ()
+    sketches: tuple[ColumnSketch, ...]
+    shapes: tuple[ColumnSketch, ...] = ()
     people: Words | None = None
     contents: Words | None = None
     is_whole: bool = True
 
-    def shares_people(self, now: Fingerprints) -> bool:
+    def shares_people(self, now: TableFingerprints) -> bool:
         """Say whether a table has an id of an earlier one."""
         if self.people is None or now.people is None:
             return False
         return bool(np.isin(self.people, now.people, assume_unique=True).any())
 
-    def difference(self, now: Fingerprints, asked: Sequence[str]) -> Difference:
+    def difference(self, now: TableFingerprints, asked: Sequence[str]) -> Difference:
         """Return how many people are new, gone, or have other values than before.
 
         By their ids if both tables have any in common, and otherwise by their rows: a
@@ -417,7 +425,7 @@ class Kept:
         return Difference(0, 0, changed)
 
     def _by_ids(
-        self, now: Fingerprints, asked: Sequence[str], *, exact: bool
+        self, now: TableFingerprints, asked: Sequence[str], *, exact: bool
     ) -> Difference:
         assert self.people is not None
         assert now.people is not None
@@ -431,7 +439,8 @@ class Kept:
             if self.is_whole:
                 # The same values under another id are the same person.
                 renamed = n_common_rows(
-                    _numbered(contents[~here]), _numbered(self.contents[~still])
+                    _number_row_fingerprints(contents[~here]),
+                    _number_row_fingerprints(self.contents[~still]),
                 )
             return Difference(new - renamed, gone - renamed, changed)
         if new or gone:
@@ -441,7 +450,7 @@ class Kept:
         estimates = [one.n_changed(two) for one, two in pairs] + moved
         return Difference(0, 0, min((n for n in estimates if n), default=0))
 
-    def shares_rows(self, now: Fingerprints) -> bool:
+    def shares_rows(self, now: TableFingerprints) -> bool:
         """Say whether a table seems to be about some of the same rows.
 
         A row that is the same in all earlier columns is enough. A new column, or one
@@ -460,7 +469,7 @@ class Kept:
         equal = sum(one.n_changed(two) == 0 for one, two in filled)
         return 2 * equal > len(filled)
 
-    def n_changed(self, now: Fingerprints, asked: Sequence[str]) -> int:
+    def n_changed(self, now: TableFingerprints, asked: Sequence[str]) -> int:
         """Return how few rows were changed, added or taken out.
 
         In the columns of the earlier question; and in each column of both questions by
@@ -492,7 +501,9 @@ class Kept:
         # A column's number is rough: what counts is that it is far from the rows'.
         return min((found, *(n for n in fine if 2 * n < found)))
 
-    def _n_moved(self, now: Fingerprints, asked: Sequence[str]) -> list[int] | None:
+    def _n_moved(
+        self, now: TableFingerprints, asked: Sequence[str]
+    ) -> list[int] | None:
         """Return in how many rows columns differ that are known by their shapes."""
         found = []
         for name in asked:
@@ -507,14 +518,14 @@ class Kept:
         return found or None
 
     def _pairs(
-        self, now: Fingerprints, columns: Sequence[str]
-    ) -> list[tuple[Sketch, Sketch]]:
+        self, now: TableFingerprints, columns: Sequence[str]
+    ) -> list[tuple[ColumnSketch, ColumnSketch]]:
         mine = dict(zip(self.columns, self.sketches, strict=True))
         here = now.sketches
         return [(here[one], mine[one]) for one in columns if one in here]
 
 
-def _shape(column: Any) -> Words:
+def _fingerprint_of_column_shape(column: Any) -> Words:
     """Return an entry for every three neighbouring values of a column of numbers."""
     pandas = load_pandas()
     codes, named = pandas.factorize(column)
@@ -540,7 +551,7 @@ def _shape(column: Any) -> Words:
     return made
 
 
-def _numbered(rows: Words) -> Words:
+def _number_row_fingerprints(rows: Words) -> Words:
     """Return fingerprints sorted and all different: equal rows are counted through."""
     rows.sort()
     again = np.flatnonzero(rows[1:] == rows[:-1]) + 1
@@ -555,14 +566,14 @@ def _numbered(rows: Words) -> Words:
     return made
 
 
-def _added(bits: Words, key: Words, rows: Words) -> None:
+def _add_column_to_fingerprints(bits: Words, key: Words, rows: Words) -> None:
     """Add a column's hashes to its rows'."""
     for low in range(0, len(bits), BLOCK):
         part = slice(low, low + BLOCK)
-        rows[part] += _mixed(bits[part], key)
+        rows[part] += _mix_fingerprint_bits(bits[part], key)
 
 
-def _sketched(bits: Words, key: Words, rows: Words) -> Sketch:
+def _sketch_column_fingerprints(bits: Words, key: Words, rows: Words) -> ColumnSketch:
     """Add a column's hashes to its rows', and return the column's sketch."""
     buckets, sizes = np.zeros(BUCKETS), np.zeros(BUCKETS, np.int64)
     limit = 2**64 - 1
@@ -571,7 +582,7 @@ def _sketched(bits: Words, key: Words, rows: Words) -> Sketch:
     candidates = []
     for low in range(0, len(bits), BLOCK):
         part = slice(low, low + BLOCK)
-        hashed = _mixed(bits[part], key)
+        hashed = _mix_fingerprint_bits(bits[part], key)
         rows[part] += hashed
         # So few bits that a sum over 2^29 rows is exact, in whatever order.
         small = (hashed & np.uint64(0xFFFFFF)).astype(np.float64)
@@ -581,7 +592,7 @@ def _sketched(bits: Words, key: Words, rows: Words) -> Sketch:
         candidates.append(hashed[hashed < np.uint64(limit)])
     values, counts = np.unique(np.concatenate(candidates or [bits]), return_counts=True)
     bound = int(values[KEPT]) if len(values) > KEPT else limit
-    return Sketch(
+    return ColumnSketch(
         buckets=tuple(int(one) for one in buckets),
         sizes=tuple(sizes.tolist()),
         values=tuple(values[:KEPT].tolist()),
@@ -590,7 +601,7 @@ def _sketched(bits: Words, key: Words, rows: Words) -> Sketch:
     )
 
 
-def _mixed(bits: Words, key: Words) -> Words:
+def _mix_fingerprint_bits(bits: Words, key: Words) -> Words:
     """Return a keyed hash of each word, well mixed."""
     found = bits ^ key[0]
     for times, more in zip(_MULTIPLIERS, key[1:3], strict=True):
@@ -601,28 +612,34 @@ def _mixed(bits: Words, key: Words) -> Words:
     return found
 
 
-def _bits(column: Any, keyed: Keyed) -> Words:
+def _fingerprint_bits_of_column(column: Any, keyed: Keyed) -> Words:
     """Return each cell of a column as 64 bits; equal cells have equal ones."""
     pandas = load_pandas()
     values: Any = column.array
     kind = getattr(values.dtype, "kind", "O")
     if isinstance(values.dtype, pandas.CategoricalDtype):
         codes, levels = values.codes, values.categories
-        return _looked_up(codes, _bits(levels.to_series(), keyed))
+        return _fingerprint_bits_by_level(
+            codes, _fingerprint_bits_of_column(levels.to_series(), keyed)
+        )
     if kind in "mM":
         values, kind = values.astype("int64").astype("float64"), "f"
     if kind in "biuf":
-        return _of_numbers(pandas.Series(values).to_numpy(np.float64, na_value=np.nan))
+        return _fingerprint_bits_of_numbers(
+            pandas.Series(values).to_numpy(np.float64, na_value=np.nan)
+        )
     codes, levels = pandas.factorize(np.asarray(values, dtype=object))
-    return _looked_up(codes, _of_texts(pandas, levels, keyed))
+    return _fingerprint_bits_by_level(
+        codes, _fingerprint_bits_of_texts(pandas, levels, keyed)
+    )
 
 
-def _looked_up(codes: Array[Any], levels: Words) -> Words:
+def _fingerprint_bits_by_level(codes: Array[Any], levels: Words) -> Words:
     """Return the levels' bits cell by cell; the code -1 stands for a missing cell."""
     return np.append(levels, MISSING)[codes]
 
 
-def _of_numbers(values: Array[np.float64]) -> Words:
+def _fingerprint_bits_of_numbers(values: Array[np.float64]) -> Words:
     """Return the bits of numbers; zero has one sign, and no number is missing."""
     found = (values + 0.0).view(np.uint64)
     gaps = np.isnan(values)
@@ -639,7 +656,7 @@ _NEVER_A_NUMBER = np.array(
 _TRUTHS = {"true": "1", "false": "0"}
 
 
-def _of_texts(pandas: Any, levels: Array[Any], keyed: Keyed) -> Words:
+def _fingerprint_bits_of_texts(pandas: Any, levels: Array[Any], keyed: Keyed) -> Words:
     """Return bits for texts; one that reads as a number has the number's."""
     texts = np.array([str(one) for one in levels], dtype=object)
     if not len(texts):
@@ -659,5 +676,7 @@ def _of_texts(pandas: Any, levels: Array[Any], keyed: Keyed) -> Words:
         with suppress(ValueError):
             numbers[place] = float(text)
     found = np.array(found, dtype=np.uint64)
-    found[[*numbers]] = _of_numbers(np.array([*numbers.values()], dtype=np.float64))
+    found[[*numbers]] = _fingerprint_bits_of_numbers(
+        np.array([*numbers.values()], dtype=np.float64)
+    )
     return found

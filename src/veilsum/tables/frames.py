@@ -10,7 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError, installing, printable
+from veilsum.errors import (
+    InvalidInputError,
+    MissingExtraError,
+    install_advice,
+    printable,
+)
 from veilsum.numbers.arrays import listed_names
 
 # pandas is optional and carries no types; the name says what is meant.
@@ -26,7 +31,7 @@ def load_table_package(package: str, *, extra: str, what: str) -> Any:
         return import_module(package)
     except ImportError:
         raise MissingExtraError(
-            f"{what} need the package {package}: {installing(extra)}",
+            f"{what} need the package {package}: {install_advice(extra)}",
             code="missing-extra",
         ) from None
 
@@ -67,13 +72,17 @@ def as_frame(data: Any, *, names: Sequence[str] | None = None) -> Frame:
             code="names-of-named-table",
         )
     if plain:
-        return _checked(pandas.DataFrame(_two_dimensions(data, names), columns=names))
+        return _check_frame_columns(
+            pandas.DataFrame(_two_dimensional_frame(data, names), columns=names)
+        )
     if isinstance(data, pandas.DataFrame):
-        return _checked(data)
-    return _checked(_by_columns(pandas, _columns_of(data)))
+        return _check_frame_columns(data)
+    return _check_frame_columns(
+        _frame_by_columns(pandas, _columns_of_foreign_frame(data))
+    )
 
 
-def _two_dimensions(data: Any, names: Sequence[str] | None) -> Any:
+def _two_dimensional_frame(data: Any, names: Sequence[str] | None) -> Any:
     if data.ndim != 2:
         raise InvalidInputError(
             "an array must have two dimensions, one row per observation, "
@@ -94,15 +103,15 @@ def _two_dimensions(data: Any, names: Sequence[str] | None) -> Any:
     return data
 
 
-def _columns_of(data: Any) -> Mapping[str, Any]:
+def _columns_of_foreign_frame(data: Any) -> Mapping[str, Any]:
     """Return the columns of a table that is not pandas' own."""
     if isinstance(data, np.ndarray):
         return {name: data[name] for name in data.dtype.names or ()}
     if isinstance(data, Mapping):
         return data
-    if _is_polars(data) and hasattr(data, "iter_columns"):
+    if _is_polars_frame(data) and hasattr(data, "iter_columns"):
         return {column.name: column for column in data.iter_columns()}
-    if _is_polars(data) and hasattr(data, "collect"):
+    if _is_polars_frame(data) and hasattr(data, "collect"):
         raise InvalidInputError(
             "a lazy polars table has no rows yet: collect() it", code="lazy-table"
         )
@@ -113,14 +122,17 @@ def _columns_of(data: Any) -> Mapping[str, Any]:
     )
 
 
-def _is_polars(data: Any) -> bool:
+def _is_polars_frame(data: Any) -> bool:
     # By name: the package need not be installed to find that this is not its own.
     return type(data).__module__.partition(".")[0] == "polars"
 
 
-def _by_columns(pandas: Any, columns: Mapping[str, Any]) -> Frame:
+def _frame_by_columns(pandas: Any, columns: Mapping[str, Any]) -> Frame:
     """Return a frame of columns matched by position, never by an index."""
-    made = {name: _values(pandas, name, column) for name, column in columns.items()}
+    made = {
+        name: _frame_column_values(pandas, name, column)
+        for name, column in columns.items()
+    }
     lengths = {name: len(column) for name, column in made.items()}
     if len(set(lengths.values())) > 1:
         found = [f"{name!r} {length}" for name, length in lengths.items()]
@@ -131,9 +143,9 @@ def _by_columns(pandas: Any, columns: Mapping[str, Any]) -> Frame:
     return pandas.DataFrame(made)
 
 
-def _values(pandas: Any, name: str, column: Any) -> Any:
-    if _is_polars(column) and hasattr(column, "to_numpy"):
-        return _from_polars(pandas, column)
+def _frame_column_values(pandas: Any, name: str, column: Any) -> Any:
+    if _is_polars_frame(column) and hasattr(column, "to_numpy"):
+        return _frame_values_from_polars(pandas, column)
     if isinstance(column, pandas.Series | pandas.Index):
         return column.array
     if isinstance(column, str | bytes) or np.ndim(column) != 1:
@@ -144,7 +156,7 @@ def _values(pandas: Any, name: str, column: Any) -> Any:
     return column
 
 
-def _from_polars(pandas: Any, column: Any) -> Any:
+def _frame_values_from_polars(pandas: Any, column: Any) -> Any:
     """Return the values of a polars column, without the help of pyarrow."""
     if not column.dtype.is_integer() or column.null_count() == 0:
         return column.to_numpy() if column.dtype.is_numeric() else column.to_list()
@@ -153,7 +165,7 @@ def _from_polars(pandas: Any, column: Any) -> Any:
     return pandas.arrays.IntegerArray(column.fill_null(0).to_numpy().copy(), gaps)
 
 
-def _checked(frame: Frame) -> Frame:
+def _check_frame_columns(frame: Frame) -> Frame:
     check_column_names(list(frame.columns), where="the table")
     return frame
 

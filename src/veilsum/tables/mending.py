@@ -18,17 +18,17 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray
-from veilsum.numbers.units import few_decimals
-from veilsum.tables.cleaning import clean_column, recoded_values
+from veilsum.numbers.units import few_decimals_unit
+from veilsum.tables.cleaning import clean_column, recoded_column_values
 from veilsum.tables.columns import (
     Column,
-    Problem,
-    category_level,
+    ColumnProblem,
+    category_level_of_cell,
     column_levels,
     number_of_word,
 )
-from veilsum.tables.dictionaries import column_line
-from veilsum.tables.drafts import drafted_column, drafted_dates, rounded_outward
+from veilsum.tables.dictionaries import dictionary_column_line
+from veilsum.tables.drafts import drafted_column, drafted_dates, round_range_outward
 from veilsum.tables.frames import Frame, Series, as_frame, load_pandas
 from veilsum.tables.schema import Schema
 
@@ -50,7 +50,7 @@ class ColumnReport:
     """
 
     name: str
-    problems: tuple[Problem, ...]
+    problems: tuple[ColumnProblem, ...]
     line: str
 
 
@@ -95,7 +95,7 @@ class TableReport:
 
 
 def table_report(
-    schema: Schema, frame: Any, more: tuple[Problem, ...] = ()
+    schema: Schema, frame: Any, more: tuple[ColumnProblem, ...] = ()
 ) -> TableReport:
     """Return all problems of a table with a schema, and lines that would mend them.
 
@@ -115,7 +115,7 @@ def table_report(
             if not (one.code == "not-dates" and (one.column, "malformed-date") in read)
         ),
     ]
-    by_column: dict[str, list[Problem]] = {}
+    by_column: dict[str, list[ColumnProblem]] = {}
     for problem in found:
         rows = problem.rule in {"missing", "minimum_rows", "maximum_rows"}
         by_column.setdefault("" if rows else problem.column or "", []).append(problem)
@@ -131,33 +131,33 @@ def table_report(
             if mended is not None and not {*unread} <= {*mended.missing}:
                 mended = None
         if mended is None:
-            line = f"# {column_line(columns.pop(name))}"
+            line = f"# {dictionary_column_line(columns.pop(name))}"
         else:
-            columns[name], line = mended, column_line(mended)
+            columns[name], line = mended, dictionary_column_line(mended)
         reports.append(ColumnReport(name, tuple(problems), line))
     if not columns:
-        return TableReport(_with_rows(reports, of_rows, ""), None)
+        return TableReport(_mended_schema_with_rows(reports, of_rows, ""), None)
     changed = schema.with_columns([*columns.values()])
     of_rows = [*changed.problems(table)]
-    lines = _row_lines(changed, table)
+    lines = _mended_schema_row_lines(changed, table)
     mended_schema = replace(changed, **lines)
     if mended_schema.problems(table):
-        return TableReport(_with_rows(reports, of_rows, ""), None)
+        return TableReport(_mended_schema_with_rows(reports, of_rows, ""), None)
     text = "\n".join(
         f"{key} = {value!r}".replace("'", '"') for key, value in lines.items()
     )
-    return TableReport(_with_rows(reports, of_rows, text), mended_schema)
+    return TableReport(_mended_schema_with_rows(reports, of_rows, text), mended_schema)
 
 
-def _with_rows(
-    reports: list[ColumnReport], problems: list[Problem], line: str
+def _mended_schema_with_rows(
+    reports: list[ColumnReport], problems: list[ColumnProblem], line: str
 ) -> tuple[ColumnReport, ...]:
     if not problems and not line:
         return tuple(reports)
     return (*reports, ColumnReport("", tuple(problems), line))
 
 
-def _row_lines(schema: Schema, table: Frame) -> dict[str, Any]:
+def _mended_schema_row_lines(schema: Schema, table: Frame) -> dict[str, Any]:
     """Return keys of [schema] that let the table's rows pass."""
     lines: dict[str, Any] = {}
     for _ in range(3):
@@ -174,7 +174,7 @@ def _row_lines(schema: Schema, table: Frame) -> dict[str, Any]:
 
 def mended_column(column: Column, values: Series) -> Column | None:
     """Return a column that admits all of these values, or None if there is none."""
-    for candidate in _candidates(column, values):
+    for candidate in _column_mending_candidates(column, values):
         with suppress(InvalidInputError):
             made = candidate()
             if made is not None and not clean_column(made, values).problems:
@@ -182,41 +182,45 @@ def mended_column(column: Column, values: Series) -> Column | None:
     return None
 
 
-def _candidates(
+def _column_mending_candidates(
     column: Column, values: Series
 ) -> Iterator[Callable[[], Column | None]]:
     """Yield ways to change a column, those that change little first."""
     if column.is_category:
-        yield lambda: _with_levels(column, values, recode=True)
-        yield lambda: _with_levels(column, values, recode=False)
+        yield lambda: _mended_column_with_levels(column, values, recode=True)
+        yield lambda: _mended_column_with_levels(column, values, recode=False)
     else:
-        yield lambda: _with_words(column, values, codes=True)
-        yield lambda: _with_words(column, values, codes=False)
+        yield lambda: _mended_column_with_words(column, values, codes=True)
+        yield lambda: _mended_column_with_words(column, values, codes=False)
     yield lambda: drafted_column(column.name, values, least_rows=1)[0]
     yield lambda: Column(
         column.name, "category", categories=tuple(sorted(column_levels(values)))
     )
 
 
-def _with_levels(column: Column, values: Series, *, recode: bool) -> Column:
+def _mended_column_with_levels(
+    column: Column, values: Series, *, recode: bool
+) -> Column:
     """Return a category with further levels, or with other spellings of its own.
 
     A text that cannot be a level is proposed as a word for a missing value.
     """
     own: dict[str, set[str]] = {}
     for known in column.categories:
-        for spelling in _spellings(known):
+        for spelling in _column_level_spellings(known):
             own.setdefault(spelling, set()).add(known)
     recoded, levels = dict(column.recode), list[str]()
     missing = [*column.missing]
-    plain, _ = recoded_values(column, values)
+    plain, _ = recoded_column_values(column, values)
     for level in sorted(column_levels(plain)):
         if level in column.categories:
             continue
-        alike = set().union(*(own.get(s, set()) for s in _spellings(level)))
+        alike = set().union(
+            *(own.get(s, set()) for s in _column_level_spellings(level))
+        )
         if recode and len(alike) == 1:
             recoded[level] = alike.pop()
-        elif _is_level(level):
+        elif _text_can_be_column_level(level):
             levels.append(level)
         else:
             missing.append(level)
@@ -230,7 +234,7 @@ def _with_levels(column: Column, values: Series, *, recode: bool) -> Column:
     )
 
 
-def _is_level(text: str) -> bool:
+def _text_can_be_column_level(text: str) -> bool:
     """Say whether a text can be a level: some characters are not allowed in one."""
     try:
         Column("x", "category", categories=(text,))
@@ -239,47 +243,55 @@ def _is_level(text: str) -> bool:
     return True
 
 
-def _spellings(level: str) -> set[str]:
+def _column_level_spellings(level: str) -> set[str]:
     """Return the level without its capitals and extra spaces, and without zeros."""
     return {" ".join(level.split()).casefold(), level.lstrip("0") or "0"}
 
 
-def _with_words(column: Column, values: Series, *, codes: bool) -> Column | None:
+def _mended_column_with_words(
+    column: Column, values: Series, *, codes: bool
+) -> Column | None:
     """Return a column of numbers or dates with words for missing values."""
     found = clean_column(column, values)
     words = list(column.missing)
     for problem in found.problems:
         if problem.rule in {"type", "finite"}:
-            words += _words_of(problem)
+            words += _words_of_column_problem(problem)
         elif codes and problem.rule == "range" and column.kind != "date":
             words += [one for one, _ in problem.values if _CODE.fullmatch(one)]
     if len(words) - len(column.missing) > MOST_NEW_WORDS:
         return None
     # Without a range every number is a value: the range comes first.
-    left = _numbers_left(column, values, {_spelling(one) for one in words})
+    left = _numbers_left_in_column(
+        column, values, {_column_level_spelling(one) for one in words}
+    )
     if left is None or not len(left):
         return None
-    return _widened(column, left, tuple(words))
+    return _widen_column_range(column, left, tuple(words))
 
 
-def _words_of(problem: Problem) -> list[str]:
+def _words_of_column_problem(problem: ColumnProblem) -> list[str]:
     if problem.n_values > len(problem.values):
         raise InvalidInputError("too many words", code="too-many-entries")
     return [one for one, _ in problem.values]
 
 
-def _spelling(word: str) -> str:
+def _column_level_spelling(word: str) -> str:
     try:
-        return category_level(number_of_word(word))
+        return category_level_of_cell(number_of_word(word))
     except ValueError:
         return word
 
 
-def _numbers_left(column: Column, values: Series, words: set[str]) -> FloatArray | None:
+def _numbers_left_in_column(
+    column: Column, values: Series, words: set[str]
+) -> FloatArray | None:
     """Return the numbers or days of a column that are none of these words."""
-    plain, _ = recoded_values(column, values)
+    plain, _ = recoded_column_values(column, values)
     cells = plain.dropna().astype(object)
-    keys = cells.map(category_level).map(lambda one: _spelling(one))
+    keys = cells.map(category_level_of_cell).map(
+        lambda one: _column_level_spelling(one)
+    )
     left = cells[~keys.isin([*words])]
     if column.kind == "date":
         found = clean_column(Column(column.name, "date", since=column.since), left)
@@ -289,17 +301,19 @@ def _numbers_left(column: Column, values: Series, words: set[str]) -> FloatArray
     return left.to_numpy(dtype=np.float64)
 
 
-def _widened(column: Column, numbers: FloatArray, words: tuple[str, ...]) -> Column:
+def _widen_column_range(
+    column: Column, numbers: FloatArray, words: tuple[str, ...]
+) -> Column:
     """Return a column whose range, rounded outward, and kind admit these numbers."""
     low, high = float(numbers.min()), float(numbers.max())
     kind, unit = column.kind, column.unit
     if kind == "integer" and (np.rint(numbers) != numbers).any():
-        kind, unit = "number", few_decimals(numbers)
+        kind, unit = "number", few_decimals_unit(numbers)
     step = unit or Fraction(1)
     ends: dict[str, Any] = {"minimum": column.minimum, "maximum": column.maximum}
     if kind == "date":
         decades = drafted_dates(
-            column.name, load_pandas().Series(_dates(column, numbers))
+            column.name, load_pandas().Series(_column_date_range(column, numbers))
         )
         if column.minimum is not None and low < column.minimum:
             ends["minimum"] = decades.to_table()["minimum"]
@@ -314,9 +328,9 @@ def _widened(column: Column, numbers: FloatArray, words: tuple[str, ...]) -> Col
             ).problems
         )
         if beyond or (column.minimum is not None and low < column.minimum):
-            ends["minimum"] = 0 if low >= 0 else -rounded_outward(-low, step)
+            ends["minimum"] = 0 if low >= 0 else -round_range_outward(-low, step)
         if beyond or (column.maximum is not None and high > column.maximum):
-            ends["maximum"] = rounded_outward(max(high, 0.0), step)
+            ends["maximum"] = round_range_outward(max(high, 0.0), step)
     moved = (ends["minimum"], ends["maximum"]) != (column.minimum, column.maximum)
     return replace(
         column,
@@ -328,11 +342,11 @@ def _widened(column: Column, numbers: FloatArray, words: tuple[str, ...]) -> Col
     )
 
 
-def _dates(column: Column, days: FloatArray) -> list[str]:
+def _column_date_range(column: Column, days: FloatArray) -> list[str]:
     return [str(column.written(day)) for day in (days.min(), days.max())]
 
 
-def report_lines(report: TableReport) -> Iterator[str]:
+def table_report_lines(report: TableReport) -> Iterator[str]:
     """Yield a report as lines for the owner of the table."""
     for one in report.columns:
         yield f"{one.name or 'rows'}:"

@@ -19,13 +19,13 @@ import numpy as np
 from msgspec import Meta
 
 from veilsum.errors import InvalidInputError
-from veilsum.models.evaluation import Predictor
+from veilsum.models.evaluation import ModelPredictor
 from veilsum.models.families import Binomial, Family
 from veilsum.models.rows import PerRow, RowMeasures, Rows
-from veilsum.numbers.arrays import Array, is_number
+from veilsum.numbers.arrays import Array, is_real_number
 from veilsum.numbers.elementary import exp, expit
 from veilsum.numbers.shapes import Bool
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 from veilsum.reading import Number, Section, Text
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula import ModelFormula
@@ -94,14 +94,16 @@ class Propensity(Section, frozen=True):
                 code="unknown-kind",
             )
         given: object = self.coefficients
-        if not isinstance(given, Mapping) or not all(map(is_number, given.values())):
+        if not isinstance(given, Mapping) or not all(
+            map(is_real_number, given.values())
+        ):
             raise InvalidInputError(
                 "coefficients must be numbers by column, such as those of the first "
                 f"fit, found {given!r}",
                 code="coefficients-not-numbers",
             )
         part = self.stabilised
-        if part is not None and not (is_number(part) and 0 < part < 1):
+        if part is not None and not (is_real_number(part) and 0 < part < 1):
             raise InvalidInputError(
                 "stabilised must be the part of all rows that is treated, a number "
                 f"between 0 and 1, found {part!r}; Propensity.of takes it from a fit",
@@ -114,7 +116,7 @@ class Propensity(Section, frozen=True):
                 code="stabilised-without-ate",
             )
         top = self.largest
-        if not is_number(top) or not isfinite(top) or not 0 < top <= MOST:
+        if not is_real_number(top) or not isfinite(top) or not 0 < top <= MOST:
             raise InvalidInputError(
                 f"largest must be a number above 0, at most {MOST:g}, found {top!r}",
                 code="largest-out-of-range",
@@ -172,7 +174,7 @@ class PropensityWeights:
 
     asked: Propensity
     formula: ModelFormula
-    known: Predictor
+    known: ModelPredictor
 
     @classmethod
     def of(cls, asked: Propensity, schema: Schema) -> PropensityWeights:
@@ -200,7 +202,7 @@ class PropensityWeights:
             )
         family: Family = Binomial()
         try:
-            known = Predictor.of(
+            known = ModelPredictor.of(
                 family,
                 RowMeasures.of(
                     formula.measures(), treated, intercept=formula.intercept
@@ -221,10 +223,10 @@ class PropensityWeights:
         return self.formula.response
 
     @cached_property
-    def measure(self) -> Measure:
+    def measure(self) -> UnitMeasure:
         """How weights are counted: in a power of two, 2^-40 of the largest or so."""
         # A weight of nothing has no logarithm.
-        return replace(Measure.of(0, self.asked.largest), least=1)
+        return replace(UnitMeasure.of(0, self.asked.largest), least=1)
 
     @property
     def words(self) -> str:

@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.locale import limit
-from veilsum.models.leverage import Concentration, OwnColumns
+from veilsum.locale import limit_phrase
+from veilsum.models.leverage import LeverageColumns, LeverageConcentration
 from veilsum.models.rows import Design, PerRow, Rows
 from veilsum.models.weights import collect_row_weights
 from veilsum.numbers.arrays import Array
@@ -277,7 +277,7 @@ class Rules:
         # Said in full: site_terms is true where the rule against them is off.
         called = {"site_terms": "against site terms"}
         return tuple(
-            limit(
+            limit_phrase(
                 "rule_off",
                 words={"called": called.get(name, name), "consequence": words},
                 rule=name,
@@ -301,7 +301,7 @@ _DIGITS = 1e-12
 
 
 @dataclass(frozen=True)
-class AtHome:
+class TableRulesAtHome:
     """The rules, for the table of one party; every refusal is its owner's to read.
 
     Attributes:
@@ -365,7 +365,7 @@ class AtHome:
         if counts[value] < self.rules.minimum_count:
             self._refuse(
                 "minimum_count",
-                f"{what!r} is {value:g} in {_rows(counts[value])} here",
+                f"{what!r} is {value:g} in {_rule_row_words(counts[value])} here",
                 "leave it out, or ask for something that more rows have",
                 counts[value],
             )
@@ -418,7 +418,7 @@ class AtHome:
             )
             self._refuse(
                 "minimum_count",
-                f"{_rows(least)} here have {level}",
+                f"{_rule_row_words(least)} here have {level}",
                 "merge levels, or leave out a category or an interaction",
                 least,
             )
@@ -469,7 +469,7 @@ class AtHome:
                 which = f"the bin {names[place]!r}"
             self._refuse(
                 "minimum_count",
-                f"{which} of {what!r} has {_rows(int(small.min()))} here",
+                f"{which} of {what!r} has {_rule_row_words(int(small.min()))} here",
                 "agree on wider bins",
                 int(small.min()),
             )
@@ -479,7 +479,8 @@ class AtHome:
         if 2 * n_rows < self.rules.minimum_rows:
             self._refuse(
                 "minimum_rows",
-                f"{_rows(n_rows)} of {self.party}'s are at risk at any event, less "
+                f"{_rule_row_words(n_rows)} of {self.party}'s are at risk at any "
+                "event, less "
                 "than half of what was agreed",
                 "choose another time or event",
                 2 * n_rows,
@@ -519,7 +520,9 @@ class AtHome:
                 self.column(names[k], values, two_valued=partial(two_valued or bool, k))
                 self._alone(names[k], values, roots)
         if self.rules.maximum_leverage < 1.0 and rows.n_rows:
-            self._leverage(OwnColumns(rows, intercept, shaped), names, groups or {})
+            self._leverage(
+                LeverageColumns(rows, intercept, shaped), names, groups or {}
+            )
 
     def together(self, columns: Design, variables: Sequence[frozenset[str]]) -> None:
         """Refuse columns of several questions, if they point at few rows together.
@@ -538,7 +541,7 @@ class AtHome:
         if self.rules.maximum_leverage < 1.0:
             intercept = int(ones[0]) if ones.size else None
             names = ["" for _ in variables]
-            self._leverage(OwnColumns(rows, intercept), names, groups)
+            self._leverage(LeverageColumns(rows, intercept), names, groups)
 
     def apart(
         self,
@@ -573,7 +576,7 @@ class AtHome:
                 self._refuse(
                     "minimum_count",
                     f"two groups by {', '.join(sorted(few)) or 'who is in'} differ in "
-                    f"{_rows(int(small.min()))} of {self.party}'s",
+                    f"{_rule_row_words(int(small.min()))} of {self.party}'s",
                     "ask for the same groups again, or for others",
                     int(small.min()),
                 )
@@ -612,7 +615,7 @@ class AtHome:
                 "minimum_count",
                 f"the question counts {name!r} in units of {others[-1]}, and an "
                 f"earlier one did in units of {first}: their difference points at "
-                f"{_rows(max(1, floor(1.0 / largest)))} of {self.party}'s",
+                f"{_rule_row_words(max(1, floor(1.0 / largest)))} of {self.party}'s",
                 f"ask with the unit of before (unit = {first!r})",
                 max(1, floor(1.0 / largest)),
             )
@@ -627,11 +630,11 @@ class AtHome:
         largest = self.rules.maximum_leverage
         if largest >= 1.0:
             return
-        if _fewest_alike(flags) >= self.rules.minimum_count:
+        if _fewest_alike_table_rows(flags) >= self.rules.minimum_count:
             return  # no combination tells rows apart that are in the same groups
         rows = Rows(flags.astype(np.float64), np.zeros(len(flags)))
         ones = np.flatnonzero(flags.all(axis=0))
-        columns = OwnColumns(rows, int(ones[0]) if ones.size else None)
+        columns = LeverageColumns(rows, int(ones[0]) if ones.size else None)
         most = min(self.rules.minimum_count - 1, rows.n_rows // _ROWS_FOR_SEVERAL)
         one, several = columns.concentration(max(most, 1))
         what = f"sums of {name!r} over groups"
@@ -659,7 +662,7 @@ class AtHome:
         if not (square := float(off @ off)) > 1e-20 * float(values @ values):
             return
         leverage = ones**2 + off**2 / square
-        found = Concentration(float(leverage.max()), (int(leverage.argmax()),))
+        found = LeverageConcentration(float(leverage.max()), (int(leverage.argmax()),))
         self._pointing(f"{what!r} alone", found, ALONE * self.rules.maximum_leverage)
 
     def _doubtful(self, rows: Rows) -> list[int]:
@@ -693,7 +696,7 @@ class AtHome:
 
     def _leverage(
         self,
-        columns: OwnColumns,
+        columns: LeverageColumns,
         names: Sequence[str],
         groups: Mapping[tuple[str, ...], Sequence[int]],
     ) -> None:
@@ -717,7 +720,7 @@ class AtHome:
     def _pointing(
         self,
         what: str,
-        found: Concentration,
+        found: LeverageConcentration,
         largest: float,
         way_out: str = "use fewer or other terms, such as logarithms of columns with "
         "long tails, or a party with more rows",
@@ -727,7 +730,7 @@ class AtHome:
             self._refuse(
                 "maximum_leverage",
                 f"{what} can be combined so that {min(found.largest, 1.0):.1%} of the "
-                f"result lies on {_rows(number)} of {self.party}'s",
+                f"result lies on {_rule_row_words(number)} of {self.party}'s",
                 way_out,
                 1.0
                 if found.largest >= 0.995
@@ -781,7 +784,7 @@ class AtHome:
         )
 
 
-def _fewest_alike(flags: Array[Any]) -> int:
+def _fewest_alike_table_rows(flags: Array[Any]) -> int:
     """Return the number of rows in the smallest set of rows with the same flags."""
     codes = np.zeros(len(flags), dtype=np.int64)
     for place, column in enumerate(flags.T, start=1):
@@ -791,5 +794,5 @@ def _fewest_alike(flags: Array[Any]) -> int:
     return int(np.unique(codes, return_counts=True)[1].min())
 
 
-def _rows(number: int) -> str:
+def _rule_row_words(number: int) -> str:
     return "1 row" if number == 1 else f"{number} rows"

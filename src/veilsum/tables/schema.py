@@ -31,14 +31,25 @@ from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array, FloatArray, listed_names, nearest_name
 from veilsum.numbers.secrets import Secret
-from veilsum.reading import Section, Table, Text, Whole, missing as missing_key, read
-from veilsum.tables.cleaning import clean_column, recoded_values, recoded_values_words
+from veilsum.reading import (
+    Section,
+    Table,
+    Text,
+    Whole,
+    missing_key_error as missing_key,
+    read_section,
+)
+from veilsum.tables.cleaning import (
+    clean_column,
+    recoded_column_values,
+    recoded_values_words,
+)
 from veilsum.tables.columns import (
     Codes,
     Column,
+    ColumnProblem,
     Flags,
     Nature,
-    Problem,
     SchemaError,
     column_day,
     column_levels,
@@ -124,21 +135,21 @@ class SchemaSection(Section, frozen=True, kw_only=True):
             name: line for name, line in self.columns.items() if is_derived_line(line)
         }
         plain = tuple(
-            _column(name, line)
+            _schema_column(name, line)
             for name, line in self.columns.items()
             if name not in derived
         )
         return Schema(plain, derived=derived, **rest)
 
 
-def _column(name: str, line: object) -> Column:
+def _schema_column(name: str, line: object) -> Column:
     where = f"[schema.columns] {name}"
     if not isinstance(line, Mapping):
         raise InvalidInputError(
             f'{where} must be a table, such as {{ kind = "number" }}, found {line!r}',
             code="column-not-table",
         )
-    return Column(name, **read(line, ColumnSection, where).given())
+    return Column(name, **read_section(line, ColumnSection, where).given())
 
 
 @dataclass(frozen=True)
@@ -167,10 +178,10 @@ class Schema:
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.columns, key=lambda column: column.name))
         object.__setattr__(self, "columns", ordered)
-        _check_columns(self.names)
+        _check_schema_columns(self.names)
         lines = derived_lines(self.derived)
         if lines:
-            _check_columns(sorted([*self.names, *lines]))
+            _check_schema_columns(sorted([*self.names, *lines]))
         made = (
             DerivedColumn.from_line(name, lines[name], self._by_name)
             for name in sorted(lines)
@@ -182,9 +193,11 @@ class Schema:
                 f"{' and '.join(MISSING)}",
                 code="unknown-missing",
             )
-        _check_rows("minimum_rows", self.minimum_rows, least=1)
+        _check_schema_rows("minimum_rows", self.minimum_rows, least=1)
         if self.maximum_rows is not None:
-            _check_rows("maximum_rows", self.maximum_rows, least=self.minimum_rows)
+            _check_schema_rows(
+                "maximum_rows", self.maximum_rows, least=self.minimum_rows
+            )
 
     def rules(self, others: Rules) -> Rules:
         """Return rules with what is agreed here about row counts."""
@@ -196,7 +209,7 @@ class Schema:
     def from_table(cls, table: Table) -> Schema:
         """Return the schema in a `[schema]` section, or in a file with only that."""
         section = table["schema"] if set(table) == {"schema"} else table
-        return read(section, SchemaSection, "[schema]").schema
+        return read_section(section, SchemaSection, "[schema]").schema
 
     @classmethod
     def inferred(
@@ -226,10 +239,10 @@ class Schema:
             raise InvalidInputError(
                 "a schema is inferred from one table or more", code="no-tables"
             )
-        made = _inferred_columns(tables, columns)
+        made = _infer_schema_columns(tables, columns)
         if minimum_rows is None:
             names = [one.name for one in made]
-            whole = [_n_complete(frame, names) for frame in tables.values()]
+            whole = [_n_complete_table_rows(frame, names) for frame in tables.values()]
             minimum_rows = max(MINIMUM_ROWS, min(whole))
         largest = max(len(frame) for frame in tables.values())
         return cls(
@@ -250,7 +263,7 @@ class Schema:
             else measured_column(
                 one,
                 [
-                    recoded_values(one, f[one.name])[0]
+                    recoded_column_values(one, f[one.name])[0]
                     for f in frames.values()
                     if one.name in f
                 ],
@@ -359,11 +372,11 @@ class Schema:
         values: dict[str, Values] = {}
         n_rounded: dict[str, int] = {}
         n_recoded: dict[str, Mapping[str, int]] = {}
-        problems: list[Problem] = []
+        problems: list[ColumnProblem] = []
         unusable: InvalidInputError | None = None
         for one in self.columns:
             if one.name not in table:
-                problems.append(_absent(one.name, list(table.columns)))
+                problems.append(_absent_column_problem(one.name, list(table.columns)))
                 continue
             try:
                 found = clean_column(one, table[one.name])
@@ -378,7 +391,7 @@ class Schema:
                 n_recoded[one.name] = found.recoded
         if unusable is not None and not problems:
             raise unusable
-        gaps = {name: _gaps(column) for name, column in values.items()}
+        gaps = {name: _gaps_in_column(column) for name, column in values.items()}
         none = np.zeros(len(table), dtype=np.bool_)
         lost = reduce(np.logical_or, gaps.values(), none)
         n_dropped = int(np.count_nonzero(lost))
@@ -395,7 +408,7 @@ class Schema:
             left_out=left_out,
         )
 
-    def problems(self, frame: Any) -> tuple[Problem, ...]:
+    def problems(self, frame: Any) -> tuple[ColumnProblem, ...]:
         """Return all differences between a table and the schema, for its owner."""
         try:
             self.check("", frame)
@@ -436,7 +449,7 @@ class Schema:
         whole = np.ones(len(table), dtype=np.bool_)
         for one in self.columns:
             if one.name in table:
-                values, _ = recoded_values(one, table[one.name])
+                values, _ = recoded_column_values(one, table[one.name])
                 whole &= values.notna().to_numpy(dtype=bool)
         return whole
 
@@ -450,13 +463,13 @@ class Schema:
 
     def _row_problems(
         self, gaps: Mapping[str, Flags], n_rows: int, n_dropped: int
-    ) -> Iterator[Problem]:
+    ) -> Iterator[ColumnProblem]:
         """Yield problems with missing values and with the number of rows."""
         if self.missing == "refuse" and n_dropped:
             worst = max(gaps, key=lambda name: int(np.count_nonzero(gaps[name])))
-            yield Problem(
+            yield ColumnProblem(
                 *(worst, "missing"),
-                f"the table has {_rows(n_dropped)} with missing values "
+                f"the table has {_schema_row_words(n_dropped)} with missing values "
                 f"({np.count_nonzero(gaps[worst])} in column {worst!r}), the schema "
                 'wants none; fill them in, or agree on missing = "drop" (in Python '
                 'vs.Schema(..., missing="drop"))',
@@ -464,11 +477,11 @@ class Schema:
             )
             n_dropped = 0
         left = n_rows - n_dropped
-        found = f"{_rows(left)} to use"
+        found = f"{_schema_row_words(left)} to use"
         if n_dropped:
             found = f"{found} ({n_dropped} dropped for missing values)"
         if left < self.minimum_rows:
-            yield Problem(
+            yield ColumnProblem(
                 *(None, "minimum_rows"),
                 f"the table has {found}, the schema wants at least "
                 f"{self.minimum_rows}, so that sums do not show single rows; collect "
@@ -477,7 +490,7 @@ class Schema:
                 "too-few-rows",
             )
         if self.maximum_rows is not None and left > self.maximum_rows:
-            yield Problem(
+            yield ColumnProblem(
                 *(None, "maximum_rows"),
                 f"the table has {found}, the schema wants at most "
                 f"{self.maximum_rows}; take fewer rows, or agree on [schema] "
@@ -537,7 +550,11 @@ class CheckedTable(Secret):
 
     def missing(self, column: str) -> Flags:
         """Return which of the rows that were left out lack a column."""
-        return _gaps(self.left_out[column]) if self.left_out else np.zeros(0, np.bool_)
+        return (
+            _gaps_in_column(self.left_out[column])
+            if self.left_out
+            else np.zeros(0, np.bool_)
+        )
 
     def numbers(self, column: str) -> PerRow:
         """Return a column of numbers; a category is refused."""
@@ -590,7 +607,7 @@ def changed_values_lines(
     return (*lines, *([recoded_values_words(recoded)] if recoded else []))
 
 
-def _n_complete(frame: Frame, names: Sequence[str]) -> int:
+def _n_complete_table_rows(frame: Frame, names: Sequence[str]) -> int:
     """Return the number of rows without a missing value, without a copy of them."""
     lost = np.zeros(len(frame), dtype=np.bool_)
     for values in (frame[name] for name in names):
@@ -599,12 +616,12 @@ def _n_complete(frame: Frame, names: Sequence[str]) -> int:
     return len(frame) - int(np.count_nonzero(lost))
 
 
-def _gaps(values: Values) -> Flags:
+def _gaps_in_column(values: Values) -> Flags:
     return values < 0 if values.dtype.kind == "i" else np.isnan(values)
 
 
-def _absent(name: str, present: list[str]) -> Problem:
-    return Problem(
+def _absent_column_problem(name: str, present: list[str]) -> ColumnProblem:
+    return ColumnProblem(
         *(name, "column"),
         f"there is no column {name!r} in the table, the schema wants it; "
         f"{nearest_name(name, present)}rename a column, or agree on a schema "
@@ -613,11 +630,11 @@ def _absent(name: str, present: list[str]) -> Problem:
     )
 
 
-def _rows(number: int) -> str:
+def _schema_row_words(number: int) -> str:
     return "1 row" if number == 1 else f"{number} rows"
 
 
-def _check_columns(names: Sequence[str]) -> None:
+def _check_schema_columns(names: Sequence[str]) -> None:
     if not names:
         raise InvalidInputError("a schema needs one column or more", code="no-columns")
     if len(names) > MOST_COLUMNS:
@@ -639,7 +656,7 @@ def _check_columns(names: Sequence[str]) -> None:
         )
 
 
-def _check_rows(key: str, value: Any, *, least: int) -> None:
+def _check_schema_rows(key: str, value: Any, *, least: int) -> None:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not (whole and least <= value <= MOST_ROWS):
         raise InvalidInputError(
@@ -657,7 +674,7 @@ _NATURES: dict[Nature, str] = {
 }
 
 
-def _inferred_columns(
+def _infer_schema_columns(
     frames: Mapping[str, Frame], names: Sequence[str] | None
 ) -> tuple[Column, ...]:
     """Return columns that fit every one of these tables, on one computer."""
@@ -667,10 +684,13 @@ def _inferred_columns(
             code="columns-not-list",
         )
     chosen = list(next(iter(frames.values())).columns) if names is None else names
-    return tuple(_inferred_column(name, _each(frames, name)) for name in chosen)
+    return tuple(
+        _infer_schema_column(name, _column_of_each_table(frames, name))
+        for name in chosen
+    )
 
 
-def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
+def _column_of_each_table(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
     for party, frame in frames.items():
         if name not in frame.columns:
             present = list(frame.columns)
@@ -684,7 +704,7 @@ def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
     return {party: frame[name] for party, frame in frames.items()}
 
 
-def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
+def _infer_schema_column(name: str, parts: Mapping[str, Series]) -> Column:
     found = {party: column_nature_or_dates(values) for party, values in parts.items()}
     # A table without a single value in this column fits whatever the others have.
     found = {party: one for party, one in found.items() if one != "empty"}
@@ -710,10 +730,10 @@ def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
         days = [column_day(one) for values in each for one in values]
         low, high = (float(one - column_day(SINCE)) for one in (min(days), max(days)))
         return Column(name, "date", low, high, since=SINCE)
-    raise InvalidInputError(_no_kind(name, found), code="kind-not-inferred")
+    raise InvalidInputError(_column_without_kind(name, found), code="kind-not-inferred")
 
 
-def _no_kind(name: str, found: Mapping[str, str]) -> str:
+def _column_without_kind(name: str, found: Mapping[str, str]) -> str:
     way_out = "leave it out with columns = [...], or write a schema"
     if not found:
         return f"column {name!r} is empty in every table; {way_out}"

@@ -14,7 +14,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import Array, listed_names
 from veilsum.numbers.shapes import Bool
 from veilsum.tables.columns import Column
-from veilsum.tables.formula.reader import read_formula, read_surv
+from veilsum.tables.formula.reader import read_formula, read_surv_formula
 from veilsum.tables.formula.syntax import Coded, Named, SurvivalFormula, formula_text
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -26,10 +26,10 @@ def survival_columns(text: str, schema: Schema) -> SurvivalFormula:
         InvalidInputError: the time may be negative, or the event something else than 0
             and 1 or one of two levels.
     """
-    found = read_surv(text)
+    found = read_surv_formula(text)
     time, event = schema.column(found.time), schema.column(found.event)
     if time.is_category or time.minimum is None or time.minimum < 0.0:
-        has = "is a category" if time.is_category else _least(time)
+        has = "is a category" if time.is_category else _agreed_minimum_words(time)
         raise InvalidInputError(
             f"the times in {time.name!r} must be numbers from 0 on, and the column "
             f"{has}: agree on [schema.columns] minimum = 0, and correct rows that end "
@@ -54,7 +54,7 @@ def survival_columns(text: str, schema: Schema) -> SurvivalFormula:
     return found
 
 
-def _least(column: Column) -> str:
+def _agreed_minimum_words(column: Column) -> str:
     if column.minimum is None:
         return "has no agreed minimum"
     return f"goes down to {column.minimum:g}"
@@ -65,7 +65,7 @@ def survival_events_of(table: CheckedTable, column: str) -> Bool[Array[np.bool_]
     return np.asarray(table.look(column) == 1)
 
 
-def group_column(formula: SurvivalFormula, schema: Schema) -> str | None:
+def group_column_of_formula(formula: SurvivalFormula, schema: Schema) -> str | None:
     """Return the category that stands on the right; None if all rows are one group.
 
     Raises:

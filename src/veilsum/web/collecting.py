@@ -18,32 +18,41 @@ from urllib.parse import urlsplit
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from veilsum.consortium.addresses import Address, is_anywhere, is_loopback
+from veilsum.consortium.addresses import Address, is_any_address, is_loopback_address
 from veilsum.consortium.consortium import Consortium
 from veilsum.errors import (
     InvalidInputError,
     MissingExtraError,
     StoreError,
-    installing,
+    install_advice,
 )
-from veilsum.locale import catalogue, languages, with_signs
-from veilsum.page import Html, folded, notice, paragraph, table, tag
-from veilsum.surveys.collection import ClosedError, GuestCollection, OutOfTurnError
+from veilsum.locale import catalogue, catalogue_languages, number_with_language_signs
+from veilsum.page import PageHtml, folded, notice, paragraph, table, tag
+from veilsum.surveys.collection import (
+    ClosedError,
+    OutOfTurnError,
+    SurveyGuestCollection,
+)
 from veilsum.surveys.submission import longest_submission, submission_sha256
 from veilsum.surveys.survey_set import submissions_digest
 from veilsum.surveys.terms import SurveyTerms, survey_terms
-from veilsum.web.fetching import CHALLENGE, CLOSED, RESULT, SENT, MemberDoor
-from veilsum.web.guest_page import SERVED, page_survey, served_page, single_file
+from veilsum.web.fetching import CHALLENGE, CLOSED, RESULT, SENT, WebMemberDoor
+from veilsum.web.guest_page import (
+    SERVED,
+    guest_page_as_single_file,
+    page_survey,
+    served_page,
+)
 from veilsum.web.pages import (
     KINDS,
     Application,
-    Guard,
     PageBounds,
     Receive,
     Scope,
     Send,
-    server_names,
+    WebGuard,
     static_page_files,
+    web_server_names,
 )
 
 try:
@@ -59,7 +68,7 @@ try:
     from starlette.routing import Route
 except ImportError:
     raise MissingExtraError(
-        f"pages in a browser need further packages: {installing('web')}",
+        f"pages in a browser need further packages: {install_advice('web')}",
         code="missing-extra",
     ) from None
 
@@ -80,7 +89,7 @@ OWN = "/host"
 SLOWEST, MOST_MEMORY = 20_000, 256 << 20
 
 
-class SurveyHost:
+class SurveyWebHost:
     """The application behind a survey's page; see the module.
 
     Args:
@@ -90,7 +99,7 @@ class SurveyHost:
         address: where it listens.
         public: the address that guests have, such as https://survey.example.org.
         token: opens the host's own page.
-        bounds: what one caller may use; by default `page_bounds` the survey.
+        bounds: what one caller may use; by default `survey_page_bounds` the survey.
 
     Attributes:
         page_hash: SHA-256 of the page as one file.
@@ -100,7 +109,7 @@ class SurveyHost:
     def __init__(
         self,
         consortium: Consortium,
-        collection: GuestCollection,
+        collection: SurveyGuestCollection,
         folder: Path,
         *,
         address: Address,
@@ -109,7 +118,7 @@ class SurveyHost:
         bounds: PageBounds | None = None,
     ) -> None:
         self._terms = terms = survey_terms(consortium)
-        self._door = MemberDoor(consortium)
+        self._door = WebMemberDoor(consortium)
         self._collection, self._folder = collection, folder
         survey = page_survey(terms)
         self._files = {
@@ -121,36 +130,38 @@ class SurveyHost:
                 for found in static_page_files(one).values()
             },
         }
-        self._single = single_file(survey, f"{public}/submissions").encode()
+        self._single = guest_page_as_single_file(
+            survey, f"{public}/submissions"
+        ).encode()
         self._keys = {guest.key.hex(): guest.name for guest in terms.guests}
         self.page_hash = submission_sha256(self._single)
-        self.bounds = bounds or page_bounds(terms)
+        self.bounds = bounds or survey_page_bounds(terms)
         self.own = Address("127.0.0.1", address.port)
-        if not is_anywhere(address.host):
+        if not is_any_address(address.host):
             self.own = address
-        self._guests = Guard(
+        self._guests = WebGuard(
             self._for_guests(),
-            [*_names(self.own), urlsplit(public).netloc],
+            [*_web_host_names(self.own), urlsplit(public).netloc],
             bounds=self.bounds,
             open_to_files=["/submissions"],
         )
         # Under the public name there is no such page.
-        self._own = Guard(
+        self._own = WebGuard(
             Starlette(
                 routes=[
                     Route(f"{OWN}/", self._show_progress),
                     Route(f"{OWN}/progress", self._tell_progress),
                 ]
             ),
-            _names(self.own),
+            _web_host_names(self.own),
             bounds=self.bounds,
             token=token,
         )
-        self._is_proxied = urlsplit(public).netloc not in _names(address)
+        self._is_proxied = urlsplit(public).netloc not in _web_host_names(address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._is_proxied:
-            scope = _from_proxy(scope)
+            scope = _web_request_from_proxy(scope)
         path = str(scope.get("path", ""))
         app = self._own if path.startswith(f"{OWN}/") else self._guests
         await app(scope, receive, send)
@@ -173,11 +184,11 @@ class SurveyHost:
         try:
             found, is_new = await run_in_threadpool(self._collection.take, line)
         except ClosedError as error:
-            return _refused(410, error)
+            return _refused_web_submission(410, error)
         except OutOfTurnError as error:
-            return _refused(409, error, **asdict(error.newest))
+            return _refused_web_submission(409, error, **asdict(error.newest))
         except InvalidInputError as error:
-            return _refused(400, error)
+            return _refused_web_submission(400, error)
         except StoreError:
             # Which file it is, and why, is the host's affair.
             why = "the host cannot keep anything just now: send the same again later"
@@ -250,12 +261,12 @@ class SurveyHost:
             return JSONResponse({"error": "there is no result yet"}, status_code=404)
         found = json.loads((self._folder / RESULT).read_bytes())
         wanted = request.headers.get("accept-language", "")
-        known = (one for one in languages("survey") if wanted.startswith(one))
+        known = (one for one in catalogue_languages("survey") if wanted.startswith(one))
         language = next(known, "en")
         words = catalogue(language, "survey")["result"]
 
         def cell(total: str | None) -> str:
-            return words["few"] if total is None else page_decimal(total, language)
+            return words["few"] if total is None else survey_decimal(total, language)
 
         rows = [
             [name, *map(cell, line)]
@@ -289,7 +300,7 @@ class SurveyHost:
                 tag("ul", *(tag("li", tag("code", one)) for one in added)),
             ),
         )
-        return _html(found["title"], body, language)
+        return _survey_web_page(found["title"], body, language)
 
     async def _tell_progress(self, _: Request) -> Response:
         return JSONResponse(await run_in_threadpool(self._collection.progress))
@@ -317,21 +328,21 @@ class SurveyHost:
             paragraph("SHA-256 of page.html: ", tag("code", self.page_hash)),
             paragraph("Survey: ", tag("code", self._terms.digest)),
         )
-        return _html(self._terms.title, body, "en")
+        return _survey_web_page(self._terms.title, body, "en")
 
 
-def page_decimal(number: str, language: str) -> str:
+def survey_decimal(number: str, language: str) -> str:
     """Return a decimal as people of a language write it.
 
-    >>> page_decimal("-1234567.25", "en"), page_decimal("-1234567.25", "de")
+    >>> survey_decimal("-1234567.25", "en"), survey_decimal("-1234567.25", "de")
     ('-1,234,567.25', '-1.234.567,25')
     """
     whole, point, rest = number.partition(".")
     found = re.sub(r"(?<=\d)(?=(\d{3})+$)", ",", whole) + point + rest
-    return with_signs(found, language)
+    return number_with_language_signs(found, language)
 
 
-def page_bounds(terms: SurveyTerms) -> PageBounds:
+def survey_page_bounds(terms: SurveyTerms) -> PageBounds:
     """Return what one guest of a survey may use: a large table takes its time."""
     body = longest_submission(terms)
     return PageBounds(
@@ -341,7 +352,7 @@ def page_bounds(terms: SurveyTerms) -> PageBounds:
     )
 
 
-def _html(title: str, body: Html, language: str) -> Response:
+def _survey_web_page(title: str, body: PageHtml, language: str) -> Response:
     head = (
         '<meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -356,25 +367,27 @@ def _html(title: str, body: Html, language: str) -> Response:
     return Response(page, media_type=KINDS["html"])
 
 
-def _names(address: Address) -> list[str]:
+def _web_host_names(address: Address) -> list[str]:
     """Return the names of an address; browsers leave out the usual ports."""
-    found = server_names(address)
+    found = web_server_names(address)
     if address.port in (80, 443):
         found += [name.rpartition(":")[0] for name in found]
     return found
 
 
-def _refused(status: int, error: InvalidInputError, **more: object) -> Response:
+def _refused_web_submission(
+    status: int, error: InvalidInputError, **more: object
+) -> Response:
     return JSONResponse({"error": str(error), **more}, status_code=status)
 
 
-def _from_proxy(scope: Scope) -> Scope:
+def _web_request_from_proxy(scope: Scope) -> Scope:
     """Return a request as the caller's own, whom a proxy on this computer names last.
 
     Otherwise everybody would be one caller, and one that asks too often keep all out.
     """
     client = scope.get("client")
-    if not client or not is_loopback(client[0]):
+    if not client or not is_loopback_address(client[0]):
         return scope
     named = [
         value for name, value in scope.get("headers", ()) if name == b"x-forwarded-for"

@@ -26,16 +26,20 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-from veilsum.consortium.addresses import is_loopback
-from veilsum.consortium.consortium import Consortium, canonical
+from veilsum.consortium.addresses import is_loopback_address
+from veilsum.consortium.consortium import Consortium, canonical_agreement_json
 from veilsum.errors import InvalidInputError, WaitingError
 from veilsum.files.consortiums import MOST_BYTES, read_consortium
-from veilsum.files.output import prepare_folder, write_files
-from veilsum.files.safe_read import contents
-from veilsum.net.identity import Identity, is_signature, public_key
-from veilsum.net.trust import check_identity
+from veilsum.files.output import prepare_output_folder, write_files
+from veilsum.files.safe_read import read_file_contents
+from veilsum.net.identity import (
+    Identity,
+    certificate_public_key,
+    is_signature_by_identity,
+)
+from veilsum.net.trust import check_certified_identity
 from veilsum.party.own_survey import STORE
-from veilsum.surveys.delegate import DelegateStore
+from veilsum.surveys.delegate import SurveyDelegateStore
 from veilsum.surveys.submission import longest_submission
 from veilsum.surveys.survey_set import SurveySet, closed_survey_set, read_submissions
 from veilsum.surveys.terms import SurveyTerms, survey_terms
@@ -52,14 +56,16 @@ CHALLENGE_DIGITS = 2 * (_CHANCE + _END + _CODE)
 _SHOWN = re.compile(rf"{SCHEME} ([0-9a-f]{{{CHALLENGE_DIGITS}}}) ([0-9a-f]{{128}})")
 
 
-class MemberDoor:
+class WebMemberDoor:
     """What lets members in, and nobody else; the clock's seconds only go forward."""
 
     def __init__(
         self, consortium: Consortium, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._run, self._clock, self._start = consortium.run, clock, clock()
-        self._keys = [public_key(one) for one in consortium.certificates.values()]
+        self._keys = [
+            certificate_public_key(one) for one in consortium.certificates.values()
+        ]
         self._secret = secrets.token_bytes(32)
         self._used: dict[str, float] = {}
 
@@ -82,10 +88,11 @@ class MemberDoor:
         end = self._end(bytes.fromhex(challenge))
         if end <= self._now() or challenge in self._used:
             return False
-        said = _statement(self._run, host, file, challenge)
+        said = _web_fetch_statement(self._run, host, file, challenge)
         # By all keys, whosever it is: how long it takes says nothing of who asks.
         signed = [
-            is_signature(key, said, bytes.fromhex(signature)) for key in self._keys
+            is_signature_by_identity(key, said, bytes.fromhex(signature))
+            for key in self._keys
         ]
         if not any(signed):
             return False
@@ -124,13 +131,13 @@ def fetch_proof_header(
             "its host has another version of veilsum",
             code="not-a-survey-page",
         )
-    signature = identity.sign(_statement(run, host, file, challenge))
+    signature = identity.sign(_web_fetch_statement(run, host, file, challenge))
     return f"{SCHEME} {challenge} {signature.hex()}"
 
 
-def _statement(run: str, host: str, file: str, challenge: str) -> bytes:
+def _web_fetch_statement(run: str, host: str, file: str, challenge: str) -> bytes:
     said = {"run": run, "host": host, "file": file, "challenge": challenge}
-    return CONTEXT + canonical(said)
+    return CONTEXT + canonical_agreement_json(said)
 
 
 CLOSED, SENT, RESULT = "closed.toml", "submissions.jsonl", "result.json"
@@ -139,7 +146,7 @@ CHALLENGE = "challenge"
 PATIENCE = 60.0
 
 
-class _Stay(HTTPRedirectHandler):
+class _StayWithHost(HTTPRedirectHandler):
     """Go nowhere else: a delegate asks the host that it was told."""
 
     def redirect_request(self, *_: Any) -> None:
@@ -170,7 +177,7 @@ def survey_page_address(text: str) -> str:
             f"without anything behind it, found {text!r}",
             code="malformed-page-address",
         )
-    if found.scheme == "http" and not is_loopback(host):
+    if found.scheme == "http" and not is_loopback_address(host):
         raise InvalidInputError(
             f"{text}: browsers seal nothing on a page without TLS, but on the computer "
             "itself: give an address that begins with https",
@@ -179,10 +186,10 @@ def survey_page_address(text: str) -> str:
     return f"{found.scheme}://{found.netloc.lower()}"
 
 
-def read_closed(terms: SurveyTerms, folder: Path) -> SurveySet:
+def read_fetched_survey(terms: SurveyTerms, folder: Path) -> SurveySet:
     """Return the set of a closed survey, whose submissions are in a folder."""
     most = (longest_submission(terms) + 1) * len(terms.guests)
-    sent = contents(folder / SENT, most, InvalidInputError)
+    sent = read_file_contents(folder / SENT, most, InvalidInputError)
     return closed_survey_set(terms, read_submissions(sent, terms))
 
 
@@ -209,10 +216,10 @@ def fetch_closed(
         WaitingError: the survey is still open.
     """
     address, terms = survey_page_address(page), survey_terms(consortium)
-    check_identity(identity, consortium.certificates)
-    _check_place(folder, terms)
+    check_certified_identity(identity, consortium.certificates)
+    _check_fetched_survey_folder(folder, terms)
     context = ssl.create_default_context(cafile=None if ca is None else str(ca))
-    opener = build_opener(_Stay, HTTPSHandler(context=context))
+    opener = build_opener(_StayWithHost, HTTPSHandler(context=context))
 
     def ask(name: str, most: int, **shown: str) -> bytes:
         headers = {"User-Agent": "veilsum", **shown}
@@ -268,17 +275,19 @@ def fetch_closed(
         )
     sent = get(SENT, (longest_submission(terms) + 1) * len(terms.guests))
     found = closed_survey_set(agreed, read_submissions(sent, agreed))
-    _check_added(folder, found)
+    _check_fetched_survey_set(folder, found)
     # They say by name who came, and which cells each guest left empty.
-    write_files(prepare_folder(folder), {CLOSED: closed, SENT: sent}, private=True)
+    write_files(
+        prepare_output_folder(folder), {CLOSED: closed, SENT: sent}, private=True
+    )
     return found
 
 
-def _check_added(folder: Path, found: SurveySet) -> None:
+def _check_fetched_survey_set(folder: Path, found: SurveySet) -> None:
     """Refuse another set than the one that this member has added up already."""
     if not (folder / STORE).exists():
         return
-    with closing(DelegateStore.open(folder / STORE)) as store:
+    with closing(SurveyDelegateStore.open(folder / STORE)) as store:
         added = {one.survey: one.set for one in store.answered()}
     known = added.get(found.survey, found.digest)
     if known != found.digest:
@@ -290,7 +299,7 @@ def _check_added(folder: Path, found: SurveySet) -> None:
         )
 
 
-def _check_place(folder: Path, terms: SurveyTerms) -> None:
+def _check_fetched_survey_folder(folder: Path, terms: SurveyTerms) -> None:
     """Refuse a folder whose files are not this survey's, closed earlier perhaps."""
     there = [folder / name for name in (CLOSED, SENT) if (folder / name).exists()]
     known = None

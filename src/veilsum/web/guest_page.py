@@ -82,10 +82,12 @@ def served_page(survey_json: str) -> str:
 
     They lie beside it as `static/` and `vendor/`, as in this package.
     """
-    return _with_survey(_text("static/guest.html"), survey_json, "submissions")
+    return _guest_page_with_survey(
+        _guest_page_file_text("static/guest.html"), survey_json, "submissions"
+    )
 
 
-def single_file(survey_json: str, post_to: str) -> str:
+def guest_page_as_single_file(survey_json: str, post_to: str) -> str:
     """Return the page as one file that needs no other.
 
     Args:
@@ -104,19 +106,22 @@ def single_file(survey_json: str, post_to: str) -> str:
             f"https://survey.example/s/submissions, not {post_to!r}",
             code="address-not-whole",
         )
-    script, style = _one_script(), "\n" + _text("static/guest.css")
+    script, style = (
+        _guest_page_script(),
+        "\n" + _guest_page_file_text("static/guest.css"),
+    )
     policy = "; ".join(
         [
             "default-src 'none'",
-            f"script-src {_hash_source(script)}",
-            f"style-src {_hash_source(style)}",
+            f"script-src {_guest_page_hash_source(script)}",
+            f"style-src {_guest_page_hash_source(style)}",
             f"connect-src {post_to} {post_to}/",
             "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",
         ]
     )
-    page = _text("static/guest.html")
+    page = _guest_page_file_text("static/guest.html")
     for old, new in (
         (
             '<meta charset="utf-8">',
@@ -128,14 +133,14 @@ def single_file(survey_json: str, post_to: str) -> str:
     ):
         assert page.count(old) == 1
         page = page.replace(old, new)
-    return _with_survey(page, survey_json, post_to)
+    return _guest_page_with_survey(page, survey_json, post_to)
 
 
-def _text(name: str) -> str:
+def _guest_page_file_text(name: str) -> str:
     return PACKAGE.joinpath(name).read_text(encoding="utf-8")
 
 
-def _with_survey(page: str, survey_json: str, post_to: str) -> str:
+def _guest_page_with_survey(page: str, survey_json: str, post_to: str) -> str:
     try:
         json.loads(survey_json)
     except ValueError as error:
@@ -149,12 +154,12 @@ def _with_survey(page: str, survey_json: str, post_to: str) -> str:
     return page.replace(SURVEY, tag + survey)
 
 
-def _hash_source(text: str) -> str:
+def _guest_page_hash_source(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _one_script() -> str:
+def _guest_page_script() -> str:
     """Return all modules as one, each in a scope of its own.
 
     This understands the few forms of import and export that these modules use, and
@@ -162,14 +167,17 @@ def _one_script() -> str:
     """
     whole = []
     for name in MODULES:
-        text = _text(name)
+        text = _guest_page_file_text(name)
         names = EXPORTED.findall(text)
         text = EXPORTED.sub("", text)
         for listed in EXPORT_LIST.findall(text):
             names += re.findall(r"\w+", listed)
         text = EXPORT_LIST.sub("", text)
         text = IMPORT.sub(
-            lambda found: f"const {{{found[1]}}} = {_variable(found[2])};", text
+            lambda found: (
+                f"const {{{found[1]}}} = {_guest_page_module_name(found[2])};"
+            ),
+            text,
         )
         if re.search(r"^(import|export)\b", text, re.MULTILINE):
             raise AssertionError(f"{name} imports or exports in a form unknown here")
@@ -177,9 +185,11 @@ def _one_script() -> str:
             raise AssertionError(f"{name} would end the script that it is put into")
         given = ", ".join(names)
         inside = f"{text}\nreturn {{ {given} }};"
-        whole.append(f"const {_variable(name)} = (() => {{\n{inside}\n}})();")
+        whole.append(
+            f"const {_guest_page_module_name(name)} = (() => {{\n{inside}\n}})();"
+        )
     return "\n" + "\n".join(whole) + "\n"
 
 
-def _variable(name: str) -> str:
+def _guest_page_module_name(name: str) -> str:
     return name.rsplit("/", 1)[-1].removesuffix(".js") + "_module"

@@ -25,15 +25,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from veilsum.consortium.addresses import Address, is_anywhere, is_loopback
+from veilsum.consortium.addresses import Address, is_any_address, is_loopback_address
 from veilsum.consortium.consortium import Consortium
-from veilsum.consortium.study import runs_of
-from veilsum.errors import InvalidInputError, VeilsumError, installing, printable
+from veilsum.consortium.study import runs_of_agreement
+from veilsum.errors import InvalidInputError, VeilsumError, install_advice, printable
 from veilsum.files.consortiums import read_agreement
 from veilsum.files.output import write_files
-from veilsum.files.permissions import why_open
-from veilsum.files.safe_read import contents
-from veilsum.graphs.layout import layout
+from veilsum.files.permissions import why_file_is_open_to_others
+from veilsum.files.safe_read import read_file_contents
+from veilsum.graphs.layout import layout_of_graph
 from veilsum.page import NOTHING_FROM_OUTSIDE
 from veilsum.party.run_status import (
     STAGES,
@@ -45,15 +45,15 @@ from veilsum.party.run_status import (
 )
 from veilsum.protocol.losing import withheld_words
 from veilsum.web.pages import (
-    Guard,
     PageBounds,
     PageServer,
     Receive,
     Scope,
     Send,
+    WebGuard,
     listening_page_socket,
-    server_names,
     static_page_files,
+    web_server_names,
 )
 
 try:
@@ -63,7 +63,7 @@ try:
     from starlette.routing import Route
 except ImportError as error:
     raise InvalidInputError(
-        f"pages in a browser need further packages: {installing('web')}",
+        f"pages in a browser need further packages: {install_advice('web')}",
         code="missing-extra",
     ) from error
 
@@ -100,13 +100,13 @@ def live_page_address(text: str, *, opened: bool) -> Address:
     '127.0.0.1:8471'
     """
     address = Address.of(text)
-    if is_anywhere(address.host):
+    if is_any_address(address.host):
         raise InvalidInputError(
             f"a page needs the address under which browsers know it, found {text!r}: "
             "give the one that they are to open",
             code="page-address-missing",
         )
-    if not opened and not is_loopback(address.host):
+    if not opened and not is_loopback_address(address.host):
         raise InvalidInputError(ANYWHERE.format(repr(text)), code="page-address-open")
     return address
 
@@ -120,12 +120,16 @@ def live_page_token(folder: Path) -> str:
     if not path.exists():
         made = secrets.token_hex(TOKEN_BYTES)
         write_files(folder, {TOKEN_FILE: f"{made}\n".encode()}, private=True)
-    if (why := why_open(path, path.stat())) is not None:
+    if (why := why_file_is_open_to_others(path, path.stat())) is not None:
         raise InvalidInputError(
             f"others could open the page in your place: {why}",
             code="token-file-exposed",
         )
-    token = contents(path, 1000, InvalidInputError).decode("ascii", "replace").strip()
+    token = (
+        read_file_contents(path, 1000, InvalidInputError)
+        .decode("ascii", "replace")
+        .strip()
+    )
     if not re.fullmatch(rf"[0-9a-f]{{{2 * TOKEN_BYTES}}}", token):
         raise InvalidInputError(
             f"{path} holds no token of a page: remove it, and a new one is made",
@@ -175,7 +179,7 @@ class SeenRun:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class LiveLook:
     """What one look has found; never changed, for it is read by another thread.
 
     Attributes:
@@ -210,7 +214,7 @@ class RunWatch:
     """Looks at the statuses of a folder, and knows what has changed since when."""
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
-        self.found = Looked()
+        self.found = LiveLook()
         self._folder, self.clock = folder, clock
         self._read: dict[Path, tuple[object, RunStatus | None]] = {}
         self._networks: OrderedDict[str, dict[str, Any] | None] = OrderedDict()
@@ -234,7 +238,7 @@ class RunWatch:
             name: self._seen(name, there[name], now, version)
             for name in latest[:MOST_RUNS]
         }
-        found = Looked(version, runs, len(self._read) - len(runs))
+        found = LiveLook(version, runs, len(self._read) - len(runs))
         changed = (
             before.version == 0
             or runs.keys() != before.runs.keys()
@@ -252,14 +256,17 @@ class RunWatch:
             looks = (entry.st_mtime_ns, entry.st_size, entry.st_ino, entry.st_mode)
             if path in self._read and self._read[path][0] == looks:
                 return self._read[path]
-            if why_open(path, entry) is None:
+            if why_file_is_open_to_others(path, entry) is None:
                 return looks, read_run_status(path)
         except (OSError, InvalidInputError):
             return None, None
         return looks, None
 
     def _seen(self, name: str, status: RunStatus, now: float, version: int) -> SeenRun:
-        before, shown = self.found.runs.get(name), _shown(name, status, now)
+        before, shown = (
+            self.found.runs.get(name),
+            _live_run_for_web_page(name, status, now),
+        )
         if before is not None and before.shown == shown:
             return before
         sample = [now, status.round, status.sent, shown["state"], status.phase]
@@ -272,7 +279,7 @@ class RunWatch:
         files = {one.file for one in seen if one.consortium == consortium and one.file}
         for file in sorted(files):
             if (known := f"{consortium} {file}") not in self._networks:
-                self._networks[known] = _drawn(consortium, Path(file))
+                self._networks[known] = _live_graph_for_web_page(consortium, Path(file))
                 while len(self._networks) > MOST_NETWORKS:
                     self._networks.popitem(last=False)
             if (found := self._networks[known]) is not None:
@@ -280,7 +287,7 @@ class RunWatch:
         return None
 
 
-def _shown(name: str, one: RunStatus, now: float) -> dict[str, Any]:
+def _live_run_for_web_page(name: str, one: RunStatus, now: float) -> dict[str, Any]:
     """Return what the page is told of a run: all of it is in its status."""
     silent = one.is_silent(now)
     goes_on = one.state == "running" and not silent
@@ -303,22 +310,22 @@ def _shown(name: str, one: RunStatus, now: float) -> dict[str, Any]:
         "deadline": one.deadline,
         # The page itself counts the seconds of a run that waits.
         "advice": "" if goes_on and one.waiting else run_status_advice(one, now),
-        "report": one.state == "done" and _is_reported(one),
+        "report": one.state == "done" and _live_run_is_reported(one),
     }
 
 
-def _is_reported(one: RunStatus) -> bool:
+def _live_run_is_reported(one: RunStatus) -> bool:
     files = (Path(one.out) / name for name in ("receipt.json", "study.json"))
     return one.out != "" and any(file.exists() for file in files)
 
 
-def _drawn(digest: str, file: Path) -> dict[str, Any] | None:
+def _live_graph_for_web_page(digest: str, file: Path) -> dict[str, Any] | None:
     """Return a run's title, parties, places and links, from its consortium file."""
-    agreed = _agreed(digest, file)
+    agreed = _live_agreement(digest, file)
     if agreed is None:
         return None
     edges = agreed.topology.edges
-    places = layout(agreed.topology)
+    places = layout_of_graph(agreed.topology)
     return {
         "title": agreed.title,
         "parties": list(agreed.topology.parties),
@@ -328,18 +335,18 @@ def _drawn(digest: str, file: Path) -> dict[str, Any] | None:
     }
 
 
-def _agreed(digest: str, file: Path) -> Consortium | None:
+def _live_agreement(digest: str, file: Path) -> Consortium | None:
     """Return what a file agrees on, if it is the one that a status is about."""
     with suppress(VeilsumError, OSError):
         found = read_agreement(file)
-        runs = runs_of(found)
+        runs = runs_of_agreement(found)
         if found.digest.hex() == digest:
             return runs[0]
         return next((one for one in runs if one.digest.hex() == digest), None)
     return None
 
 
-class _Stream(StreamingResponse):
+class _LiveEventStream(StreamingResponse):
     """Server-sent events, until the reader leaves."""
 
     def __init__(self, told: AsyncIterator[str], over: Callable[[], None]) -> None:
@@ -353,7 +360,7 @@ class _Stream(StreamingResponse):
             self._over()
 
 
-class LiveView:
+class LivePageView:
     """Answers whoever has the page open.
 
     Args:
@@ -420,7 +427,7 @@ class LiveView:
             words = f"at most {MOST_STREAMS} windows have this page open: close one\n"
             return PlainTextResponse(words, 503, {"Retry-After": "5"})
         self._streams += 1
-        return _Stream(self._told(), self._leave)
+        return _LiveEventStream(self._told(), self._leave)
 
     def _leave(self) -> None:
         self._streams -= 1
@@ -492,9 +499,9 @@ class LiveServer:
         self.address = Address(address.host, listener.getsockname()[1])
         watch = RunWatch(folder)
         watch.look()
-        self.view = LiveView(watch, report, lines)
-        hosts = server_names(self.address)
-        guard = Guard(self.view.app, hosts, bounds=bounds, token=self.token)
+        self.view = LivePageView(watch, report, lines)
+        hosts = web_server_names(self.address)
+        guard = WebGuard(self.view.app, hosts, bounds=bounds, token=self.token)
         self._server = PageServer(guard, listener, bounds=bounds)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(

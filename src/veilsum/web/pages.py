@@ -22,17 +22,17 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from veilsum.consortium.addresses import Address
-from veilsum.errors import InvalidInputError, installing
+from veilsum.errors import InvalidInputError, install_advice
 from veilsum.net.entrance import (
-    Entering,
-    Entrance,
+    ConnectionEntrance,
+    EnteringConnection,
     open_connection_limit,
     shrink_tls_buffers,
     tls_for_any_caller,
 )
-from veilsum.net.handshake import Limits
-from veilsum.net.refusals import Refusals, caller_origin, cap_network_logs
-from veilsum.net.sockets import connection_failure
+from veilsum.net.handshake import ConnectionLimits
+from veilsum.net.refusals import ConnectionRefusalLog, caller_origin, cap_network_logs
+from veilsum.net.sockets import socket_connection_failure
 
 try:
     import uvicorn
@@ -41,7 +41,7 @@ try:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise InvalidInputError(
-        f"pages in a browser need further packages: {installing('web')}",
+        f"pages in a browser need further packages: {install_advice('web')}",
         code="missing-extra",
     ) from error
 
@@ -118,7 +118,7 @@ class CallRates:
         return left >= 1
 
 
-class Guard:
+class WebGuard:
     """Stands before an application; answers itself where it must not be asked.
 
     Args:
@@ -157,7 +157,7 @@ class Guard:
         answer = self._refused(request, from_file=from_file)
         if answer is None and from_file and request.method == "OPTIONS":
             answer = Response(status_code=204)
-        if answer is None and not _is_read(request):
+        if answer is None and not _web_request_only_reads(request):
             answer, receive = await self._read(receive)
         if answer is not None:
             await answer(scope, receive, tell)
@@ -167,30 +167,36 @@ class Guard:
     def _refused(self, request: Request, *, from_file: bool) -> Response | None:
         caller = request.client.host if request.client else ""
         if not self._rates.takes(caller_origin(caller)):
-            return _plain(429, "too many requests: wait a little", {"Retry-After": "1"})
+            return _plain_web_response(
+                429, "too many requests: wait a little", {"Retry-After": "1"}
+            )
         if request.headers.get("host", "") not in self._hosts:
-            return _plain(421, "this server is not known under that name")
+            return _plain_web_response(421, "this server is not known under that name")
         if self._token is not None:
             shown = request.query_params.get("token")
-            if shown is not None and _is_read(request):
+            if shown is not None and _web_request_only_reads(request):
                 if not self._same(shown):
-                    return _plain(403, "open the address that the program printed")
+                    return _plain_web_response(
+                        403, "open the address that the program printed"
+                    )
                 answer = RedirectResponse(request.url.path, status_code=303)
                 secure = request.url.scheme == "https"
-                name = _cookie(request)
+                name = _web_session_cookie(request)
                 answer.set_cookie(
                     name, shown, httponly=True, samesite="strict", secure=secure
                 )
                 return answer
-            if not self._same(request.cookies.get(_cookie(request), "")):
-                return _plain(403, "open the address that the program printed")
-        if from_file or _is_read(request):
+            if not self._same(request.cookies.get(_web_session_cookie(request), "")):
+                return _plain_web_response(
+                    403, "open the address that the program printed"
+                )
+        if from_file or _web_request_only_reads(request):
             return None
         if not self._is_own(request):
-            return _plain(403, "only the page itself may ask for this")
+            return _plain_web_response(403, "only the page itself may ask for this")
         kind = request.headers.get("content-type", "").split(";")[0].strip()
         if kind != "application/json":
-            return _plain(415, "expected application/json")
+            return _plain_web_response(415, "expected application/json")
         return None
 
     def _same(self, shown: str) -> bool:
@@ -213,14 +219,16 @@ class Guard:
                 while more:
                     message = await receive()
                     if message["type"] != "http.request":
-                        return _plain(400, "the request ended half-way"), receive
+                        return _plain_web_response(
+                            400, "the request ended half-way"
+                        ), receive
                     pieces.append(message.get("body", b""))
                     more = message.get("more_body", False)
                     if sum(map(len, pieces)) > self._bounds.body:
                         text = f"at most {self._bounds.body:,} bytes are taken"
-                        return _plain(413, text), receive
+                        return _plain_web_response(413, text), receive
         except TimeoutError:
-            return _plain(408, "the request took too long"), receive
+            return _plain_web_response(408, "the request took too long"), receive
         whole, given = b"".join(pieces), False
 
         async def again() -> Message:
@@ -250,17 +258,17 @@ class Guard:
         await send(message)
 
 
-def _cookie(request: Request) -> str:
+def _web_session_cookie(request: Request) -> str:
     return (
         f"veilsum-{request.url.port}"  # browsers keep one jar for all ports of a host
     )
 
 
-def _is_read(request: Request) -> bool:
+def _web_request_only_reads(request: Request) -> bool:
     return request.method in ("GET", "HEAD")
 
 
-def _plain(
+def _plain_web_response(
     status: int, text: str, headers: Mapping[str, str] | None = None
 ) -> PlainTextResponse:
     return PlainTextResponse(f"{text}\n", status_code=status, headers=headers)
@@ -280,10 +288,10 @@ def static_page_files(*names: str) -> dict[str, tuple[bytes, str]]:
     return found
 
 
-def server_names(address: Address, *more: str) -> list[str]:
+def web_server_names(address: Address, *more: str) -> list[str]:
     """Return the names of a server at an address, as browsers write them.
 
-    >>> server_names(Address("127.0.0.1", 8470))
+    >>> web_server_names(Address("127.0.0.1", 8470))
     ['127.0.0.1:8470', 'localhost:8470']
     """
     host = f"[{address.host}]" if ":" in address.host else address.host
@@ -317,7 +325,7 @@ def listening_page_socket(address: Address) -> socket.socket:
         ) from None
 
 
-class _Timed(Entering, H11Protocol):
+class _TimedWebConnection(EnteringConnection, H11Protocol):
     """A connection that must ask in time; uvicorn itself would wait for ever."""
 
     patience: ClassVar[float]
@@ -381,8 +389,8 @@ class PageServer:
         if tls is not None:
             context = tls_for_any_caller(*tls)
             shrink_tls_buffers()
-        self._refusals = Refusals(Limits())
-        self._entrance = Entrance(
+        self._refusals = ConnectionRefusalLog(ConnectionLimits())
+        self._entrance = ConnectionEntrance(
             context,
             most=min(bounds.connections, open_connection_limit() // 2),
             timeout=TLS_SECONDS,
@@ -391,7 +399,7 @@ class PageServer:
         )
         cap_network_logs("uvicorn.error")
         own = {"patience": bounds.seconds, "entrance": self._entrance}
-        protocol = type("Timed", (_Timed,), own)
+        protocol = type("Timed", (_TimedWebConnection,), own)
         config = uvicorn.Config(
             app,
             http=protocol,
@@ -424,5 +432,5 @@ class PageServer:
 
     def _turned_away(self, address: str, error: BaseException) -> None:
         source = caller_origin(address.rpartition(":")[0])
-        about = {"address": address, "reason": connection_failure(error)}
+        about = {"address": address, "reason": socket_connection_failure(error)}
         self._refusals.note(source, "caller refused", **about)

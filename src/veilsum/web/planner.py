@@ -28,12 +28,12 @@ from veilsum.consortium.addresses import Address
 from veilsum.errors import InvalidInputError
 from veilsum.web.pages import (
     Application,
-    Guard,
     PageBounds,
     PageServer,
+    WebGuard,
     listening_page_socket,
-    server_names,
     static_page_files,
+    web_server_names,
 )
 from veilsum.web.planning import (
     ASKED,
@@ -88,7 +88,7 @@ class PlannerProcesses:
         for task in self._starting:
             task.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
-        await asyncio.gather(*map(_end, self._all))
+        await asyncio.gather(*map(_end_planner_process, self._all))
 
     def _start(self) -> None:
         task = asyncio.create_task(self._started())
@@ -128,7 +128,7 @@ class PlannerProcesses:
         if left.done():
             self._idle.put_nowait(process)
             raise LeftError
-        answer = asyncio.ensure_future(_asked(process, what, body))
+        answer = asyncio.ensure_future(_ask_planner_process(process, what, body))
         await asyncio.wait(
             {answer, left},
             timeout=self._patience,
@@ -144,14 +144,14 @@ class PlannerProcesses:
             return found
         answer.cancel()
         self._all.discard(process)
-        await _end(process)
+        await _end_planner_process(process)
         self._start()
         if left.done():
             raise LeftError
         raise TimeoutError
 
 
-async def _asked(process: Process, what: str, body: bytes) -> bytes:
+async def _ask_planner_process(process: Process, what: str, body: bytes) -> bytes:
     assert process.stdin is not None
     assert process.stdout is not None
     # A line is a question: JSON has no line breaks but between its words.
@@ -160,7 +160,7 @@ async def _asked(process: Process, what: str, body: bytes) -> bytes:
     return await process.stdout.readline()
 
 
-async def _end(process: Process) -> None:
+async def _end_planner_process(process: Process) -> None:
     with suppress(ProcessLookupError):
         process.kill()
     await process.wait()
@@ -192,14 +192,16 @@ def planner_app(
         what = request.url.path.rsplit("/", 1)[1]
         body = await request.body()
         if what != "file" and len(body) > MOST_QUESTION:
-            return _refused(413, f"at most {MOST_QUESTION:,} bytes are taken")
-        left = asyncio.ensure_future(_hung_up(request))
+            return _refused_planner_request(
+                413, f"at most {MOST_QUESTION:,} bytes are taken"
+            )
+        left = asyncio.ensure_future(_planner_request_hung_up(request))
         try:
             found = await processes.ask(what, body, left)
         except LeftError:
             return Response(status_code=499)  # nobody reads it
         except TimeoutError:
-            return _refused(
+            return _refused_planner_request(
                 503,
                 "this takes too long for a page: draw fewer parties or links, tolerate "
                 "fewer, or use veilsum plan and veilsum doctor",
@@ -217,11 +219,11 @@ def planner_app(
     return Starlette(routes=routes)
 
 
-def _refused(status: int, text: str) -> Response:
+def _refused_planner_request(status: int, text: str) -> Response:
     return JSONResponse({"error": text}, status_code=status)
 
 
-async def _hung_up(request: Request) -> None:
+async def _planner_request_hung_up(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -264,9 +266,9 @@ async def serve_planner(
     own = Address(address.host, listener.getsockname()[1])
     token = secrets.token_urlsafe(24)
     async with processes or PlannerProcesses() as answering:
-        guard = Guard(
+        guard = WebGuard(
             planner_app(answering, start),
-            server_names(own),
+            web_server_names(own),
             bounds=PLANNER_BOUNDS,
             token=token,
         )
@@ -279,7 +281,7 @@ async def serve_planner(
                     lambda *_, end=over: loop.call_soon_threadsafe(end.set),
                 )
         serving = asyncio.create_task(server.serve())
-        opened(f"http://{server_names(own)[0]}/?token={token}")
+        opened(f"http://{web_server_names(own)[0]}/?token={token}")
         await over.wait()
         server.stop()
         await serving

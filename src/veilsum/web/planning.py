@@ -22,20 +22,26 @@ import msgspec
 import numpy as np
 
 # Read with the process, not with the first question.
-from veilsum.consortium.consortium import check_name
+from veilsum.consortium.consortium import check_member_name
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.errors import InvalidGraphError, InvalidInputError, VeilsumError
-from veilsum.files.consortiums import toml_of
-from veilsum.files.graphs import topology_in
-from veilsum.files.scenarios import toml_in
-from veilsum.graphs.connectivity import components
-from veilsum.graphs.layout import layout
+from veilsum.files.consortiums import toml_text_of_table
+from veilsum.files.graphs import topology_in_file_content
+from veilsum.files.scenarios import toml_in_file_content
+from veilsum.graphs.connectivity import graph_components
+from veilsum.graphs.layout import layout_of_graph
 from veilsum.graphs.topology import Topology
 from veilsum.privacy.diagnosis import Diagnosis, examine
-from veilsum.privacy.planner import NetworkPlan, Target, grid_bits, plan, target
+from veilsum.privacy.planner import (
+    NetworkPlan,
+    PrivacyTarget,
+    grid_bits_for_sigma,
+    plan,
+    privacy_target_of_plan,
+)
 from veilsum.privacy.records import record_exchange_distance
-from veilsum.privacy.worst_case import check_tolerate, worst_case
-from veilsum.reading import Number, Section, Text, Whole, read
+from veilsum.privacy.worst_case import check_tolerated_colluders, worst_case
+from veilsum.reading import Number, Section, Text, Whole, read_section
 
 # What a page may draw, and the bytes of a file that it may bring.
 MOST_PARTIES, MOST_LINKS, MOST_FILE = 500, 5_000, 1 << 20
@@ -77,13 +83,13 @@ class PlannerTarget(Section, frozen=True, kw_only=True):
             )
         if self.within is None:
             assert self.distance is not None
-            return _bounded(self.distance, "a distance")
-        width = _bounded(self.within, "how far apart two numbers are")
+            return _bounded_planner_number(self.distance, "a distance")
+        width = _bounded_planner_number(self.within, "how far apart two numbers are")
         return record_exchange_distance({"number": (0.0, width)}, model="sum").distance
 
     @property
-    def wanted(self) -> Target:
-        return target(
+    def wanted(self) -> PrivacyTarget:
+        return privacy_target_of_plan(
             attacker_success=float(self.success), epsilon=None, distance=self.far
         )
 
@@ -105,8 +111,8 @@ class PlannerQuestion(Section, frozen=True, kw_only=True):
 
     @property
     def topology(self) -> Topology:
-        _check_size(len(self.parties), len(self.links))
-        names = [*map(check_name, self.parties)]
+        _check_planner_graph_size(len(self.parties), len(self.links))
+        names = [*map(check_member_name, self.parties)]
         places = range(len(names))
         for link in self.links:
             if not all(one in places for one in link):
@@ -117,7 +123,7 @@ class PlannerQuestion(Section, frozen=True, kw_only=True):
                 )
         pairs = [(names[a], names[b]) for a, b in self.links]
         found = Topology.from_edges(pairs, parties=names)
-        check_tolerate(found, self.tolerate)
+        check_tolerated_colluders(found, self.tolerate)
         return found
 
     @property
@@ -125,7 +131,7 @@ class PlannerQuestion(Section, frozen=True, kw_only=True):
         """Sigma, if it was given and the law has one."""
         if self.sigma is None or self.law == "uniform":
             return None
-        return _bounded(self.sigma, "sigma")
+        return _bounded_planner_number(self.sigma, "sigma")
 
 
 class PlannerFile(Section, frozen=True, kw_only=True):
@@ -145,7 +151,7 @@ class PlannerFamily(Section, frozen=True, kw_only=True):
     family: Text
 
 
-def _bounded(value: float, what: str) -> float:
+def _bounded_planner_number(value: float, what: str) -> float:
     if not isfinite(value) or not LEAST <= value <= MOST:
         raise InvalidInputError(
             f"{what} must be positive, from {LEAST:g} to {MOST:g}, found {value:g}",
@@ -154,7 +160,7 @@ def _bounded(value: float, what: str) -> float:
     return float(value)
 
 
-def _check_size(parties: int, links: int) -> None:
+def _check_planner_graph_size(parties: int, links: int) -> None:
     if parties > MOST_PARTIES or links > MOST_LINKS:
         raise InvalidGraphError(
             f"the page draws at most {MOST_PARTIES} parties and {MOST_LINKS:,} links, "
@@ -171,7 +177,7 @@ def planner_answer(asked: PlannerQuestion) -> dict[str, Any]:
     """
     topology, wanted = asked.topology, asked.target.wanted
     work = planner_search_work(topology)
-    needed = _needed(asked, topology, wanted, work)
+    needed = _planner_network_needed(asked, topology, wanted, work)
     sigma = asked.noise
     if sigma is None and asked.law != "uniform":
         # Nothing depends on it where the network is cut.
@@ -181,7 +187,7 @@ def planner_answer(asked: PlannerQuestion) -> dict[str, Any]:
         tolerate=asked.tolerate,
         sigma=sigma,
         law=asked.law,
-        grid=None if sigma is None else grid_bits(topology, sigma),
+        grid=None if sigma is None else grid_bits_for_sigma(topology, sigma),
         distance=wanted.distance,
         most_work=work,
         progress=False,
@@ -205,18 +211,18 @@ def planner_answer(asked: PlannerQuestion) -> dict[str, Any]:
             "distance": wanted.distance,
             "epsilon": wanted.epsilon,
         },
-        "met": _met(found.attacker_success, wanted),
+        "met": _planner_target_is_met(found.attacker_success, wanted),
         "coalition": sorted(topology.indices(worst.worst_coalition)),
         "cut": None if worst.cut is None else sorted(topology.indices(worst.cut)),
         "pieces": [
-            sorted(topology.indices(left.names(one))) for one in components(left)
+            sorted(topology.indices(left.names(one))) for one in graph_components(left)
         ],
         "connectivity": worst.vertex_connectivity,
         "degrees": [int(topology.degrees.min()), int(topology.degrees.max())],
     }
 
 
-def _met(success: float | None, wanted: Target) -> bool:
+def _planner_target_is_met(success: float | None, wanted: PrivacyTarget) -> bool:
     assert wanted.attacker_success is not None
     return success is not None and success <= wanted.attacker_success
 
@@ -226,8 +232,8 @@ def planner_search_work(topology: Topology) -> float:
     return EXACT_WORK if topology.n_parties < EXACT_BELOW else QUICK_WORK
 
 
-def _needed(
-    asked: PlannerQuestion, topology: Topology, wanted: Target, work: float
+def _planner_network_needed(
+    asked: PlannerQuestion, topology: Topology, wanted: PrivacyTarget, work: float
 ) -> NetworkPlan | None:
     try:
         return plan(
@@ -278,24 +284,28 @@ def planner_network_in_file(asked: PlannerFile) -> dict[str, Any]:
         )
     shown = "the file"
     if not name.lower().endswith(".toml"):
-        return planner_drawing(topology_in(content, shown, PurePath(name).suffix))
-    file = read(toml_in(content, shown), ScenarioFile, "the scenario")
+        return planner_drawing(
+            topology_in_file_content(content, shown, PurePath(name).suffix)
+        )
+    file = read_section(
+        toml_in_file_content(content, shown), ScenarioFile, "the scenario"
+    )
     if file.graph is None or not file.graph.given():
         raise InvalidGraphError(
             "the scenario has no [graph] to draw: open one that has, or a graph file",
             code="graph-missing",
         )
     if file.graph.family is not None:
-        _check_family(file.graph.family)
+        _check_planner_graph_family(file.graph.family)
     names = None if file.parties is None else file.parties.names
-    found = planner_drawing(file.graph.topology(names, _no_file))
+    found = planner_drawing(file.graph.topology(names, _refuse_planner_graph_file))
     policy = file.policy
     if policy is not None and policy.tolerate is not None:
         found["tolerate"] = policy.tolerate
     return found
 
 
-def _no_file(name: str, weight: str | None) -> Topology:
+def _refuse_planner_graph_file(name: str, weight: str | None) -> Topology:
     del weight
     raise InvalidGraphError(
         f"the scenario names the graph file {name!r}: open that file itself",
@@ -304,11 +314,11 @@ def _no_file(name: str, weight: str | None) -> Topology:
 
 
 def planner_network_of_family(asked: PlannerFamily) -> dict[str, Any]:
-    _check_family(asked.family)
+    _check_planner_graph_family(asked.family)
     return planner_drawing(Topology.family(asked.family))
 
 
-def _check_family(spec: str) -> None:
+def _check_planner_graph_family(spec: str) -> None:
     """Refuse what would be far too large, before it is made."""
     name = spec.partition(":")[0].strip()
     numbers = [int(one[:9]) for one in re.findall(r"\d+", spec.partition("seed=")[0])]
@@ -326,8 +336,8 @@ def _check_family(spec: str) -> None:
 
 def planner_drawing(topology: Topology) -> dict[str, Any]:
     """Return a network with places for its parties, within the unit circle."""
-    _check_size(topology.n_parties, topology.n_edges)
-    names = [*map(check_name, topology.parties)]
+    _check_planner_graph_size(topology.n_parties, topology.n_edges)
+    names = [*map(check_member_name, topology.parties)]
     if topology.directed:
         raise InvalidGraphError(
             "the file has links in one direction, and a run needs links that carry "
@@ -338,7 +348,7 @@ def planner_drawing(topology: Topology) -> dict[str, Any]:
     return {
         "parties": names,
         "links": topology.edges.tolist(),
-        "places": layout(topology).round(6).tolist(),
+        "places": layout_of_graph(topology).round(6).tolist(),
         "notes": ["weights of links were left out: all count alike"] * weighted,
     }
 
@@ -358,7 +368,7 @@ def planner_scenario_file(asked: PlannerQuestion) -> dict[str, Any]:
     sigma = found["sigma"]
     masks: dict[str, Any] = {"law": asked.law}
     if sigma is not None:
-        masks |= {"sigma": sigma, "grid": grid_bits(topology, sigma)}
+        masks |= {"sigma": sigma, "grid": grid_bits_for_sigma(topology, sigma)}
     edges = [[topology.parties[a], topology.parties[b]] for a, b in asked.links]
     table = {
         "title": f"A network of {topology.n_parties} parties from the planner",
@@ -375,11 +385,11 @@ def planner_scenario_file(asked: PlannerQuestion) -> dict[str, Any]:
         "policy": {"tolerate": asked.tolerate},
         "simulation": {"seed": 0},
     }
-    read(table, ScenarioFile, "the scenario")
+    read_section(table, ScenarioFile, "the scenario")
     text = (
         "# Drawn with veilsum plan --page. The coefficients are every party's own "
         "number:\n# here 0, made up. The answer is minus half their average.\n"
-        f"{toml_of(table)}"
+        f"{toml_text_of_table(table)}"
     )
     return {
         "name": "network.toml",
@@ -406,7 +416,11 @@ def planner_reply(what: str, body: bytes) -> dict[str, Any]:
     """Return the answer to a question in JSON, or what is wrong with it, in words."""
     kind, work = ASKED[what]
     try:
-        return {"answer": work(read(_plain(body), kind, "the question"))}
+        return {
+            "answer": work(
+                read_section(_planner_request_json(body), kind, "the question")
+            )
+        }
     except VeilsumError as error:
         return {"error": str(error)}
     except RecursionError:
@@ -415,7 +429,7 @@ def planner_reply(what: str, body: bytes) -> dict[str, Any]:
         return {"error": "this network takes more memory than there is"}
 
 
-def _plain(body: bytes) -> Any:
+def _planner_request_json(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

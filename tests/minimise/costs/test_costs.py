@@ -7,7 +7,7 @@ from refusals import refused
 from strategies import eighths, few, finite_arrays
 from veilsum.errors import InvalidInputError
 from veilsum.minimise.costs.bases import Affine, Polynomial, Quadratic
-from veilsum.minimise.costs.cost import Cost, coefficient_rows, common_basis
+from veilsum.minimise.costs.cost import Cost, common_basis, cost_coefficient_rows
 from veilsum.minimise.costs.remainders import NoRemainder, SquaredNorm
 
 
@@ -221,5 +221,5 @@ def test_a_dimension_mismatch_names_every_offender_and_what_it_has():
 
 
 def test_coefficient_rows_are_the_paper_s_matrix_transposed():
-    rows = coefficient_rows([Cost.affine([1.0, 2.0]), Cost.affine([3.0, 4.0])])
+    rows = cost_coefficient_rows([Cost.affine([1.0, 2.0]), Cost.affine([3.0, 4.0])])
     assert rows.tolist() == [[1.0, 2.0], [3.0, 4.0]]

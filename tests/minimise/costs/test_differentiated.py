@@ -13,7 +13,7 @@ from strategies import few, finite_arrays
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.minimise.costs import differentiated
 from veilsum.minimise.costs.cost import Cost
-from veilsum.minimise.costs.remainders import FUNCTION_LIMIT, exposed
+from veilsum.minimise.costs.remainders import FUNCTION_LIMIT, exposed_by_remainder
 
 jax = optional("jax")
 jnp = Later("jax.numpy")
@@ -49,7 +49,7 @@ def test_the_split_is_canonical(anchor):
     np.testing.assert_allclose(cost.coefficients, its_gradient(at), atol=1e-14)
     assert cost.remainder.gradient(at).tolist() == [0.0, 0.0, 0.0]
     assert cost.remainder.kind == "local"
-    assert exposed(cost.remainder) == (FUNCTION_LIMIT,)
+    assert exposed_by_remainder(cost.remainder) == (FUNCTION_LIMIT,)
 
 
 def test_many_points_are_evaluated_like_single_ones():

@@ -332,7 +332,7 @@ def test_tens_of_thousands_of_sets_without_interior(make):
 
 def test_dykstra_finds_what_least_distances_miss(monkeypatch):
     """The first method taken out; the second one's answers are proved as well."""
-    monkeypatch.setattr(domains, "_by_nnls", lambda *_: iter(()))
+    monkeypatch.setattr(domains, "_project_by_nnls", lambda *_: iter(()))
     assert wrong_projections(thin_box, 50) == 0
     np.testing.assert_allclose(TRIANGLE.project(np.array([3.0, 3.0])), [2.0, 1.0])
 

@@ -8,7 +8,7 @@ from refusals import refused
 from veilsum.errors import NumericalError
 from veilsum.minimise.costs import minimise as module
 from veilsum.minimise.costs.domains import Ball, Box
-from veilsum.minimise.costs.minimise import curvatures, minimise
+from veilsum.minimise.costs.minimise import extreme_cost_curvatures, minimise
 
 
 def bowl(diagonal, centre):
@@ -17,14 +17,14 @@ def bowl(diagonal, centre):
 
 def test_curvatures_are_the_ends_of_the_spectrum():
     matrix = np.array([[2.0, 1.0], [1.0, 2.0]])
-    found = curvatures(lambda x: matrix @ x, np.array([0.3, -0.7]))
+    found = extreme_cost_curvatures(lambda x: matrix @ x, np.array([0.3, -0.7]))
     assert found == pytest.approx((1.0, 3.0), rel=1e-6)
 
 
 @pytest.mark.parametrize("greatest", [1.0, 50.0])
 def test_curvatures_of_long_vectors_are_found_without_a_matrix(greatest):
     diagonal = np.linspace(1.0, greatest, 1000)
-    found = curvatures(bowl(diagonal, np.zeros(1000)), np.full(1000, 0.5))
+    found = extreme_cost_curvatures(bowl(diagonal, np.zeros(1000)), np.full(1000, 0.5))
     assert found == pytest.approx((1.0, greatest), rel=1e-4)
 
 
@@ -52,4 +52,4 @@ def test_a_curvature_that_does_not_settle_is_an_error_of_ours(monkeypatch):
 
     monkeypatch.setattr(scipy.sparse.linalg, "eigsh", fails)
     with refused("curvature-not-converged", NumericalError):
-        curvatures(bowl(np.ones(400), np.zeros(400)), np.zeros(400))
+        extreme_cost_curvatures(bowl(np.ones(400), np.zeros(400)), np.zeros(400))

@@ -11,9 +11,9 @@ from veilsum.minimise.costs.remainders import (
     NoRemainder,
     RemainderStack,
     SquaredNorm,
-    checked_gradient,
-    exposed,
-    stack,
+    check_cost_gradient,
+    exposed_by_remainder,
+    stack_remainders,
 )
 
 
@@ -60,21 +60,21 @@ def test_kinds_say_who_knows_a_remainder():
 
 
 def test_equal_shared_remainders_are_evaluated_at_once():
-    assert stack([SquaredNorm(2.0)] * 3) == SquaredNorm(2.0)
-    assert stack([NoRemainder()] * 3) == NoRemainder()
+    assert stack_remainders([SquaredNorm(2.0)] * 3) == SquaredNorm(2.0)
+    assert stack_remainders([NoRemainder()] * 3) == NoRemainder()
 
 
 def test_different_remainders_are_stacked_row_by_row():
     members = [SquaredNorm(2.0), NoRemainder(), LocalGradient.split(cubic, np.zeros(2))]
     x = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    found = stack(members).gradient(x)
+    found = stack_remainders(members).gradient(x)
     expected = [[4.0, 8.0], [0.0, 0.0], [75.0, 108.0]]
     np.testing.assert_array_equal(found, expected)
 
 
 def test_local_remainders_are_never_merged_even_when_they_are_one_object():
     local = LocalGradient.split(cubic, np.zeros(2))
-    assert isinstance(stack([local, local]), RemainderStack)
+    assert isinstance(stack_remainders([local, local]), RemainderStack)
 
 
 @each(
@@ -122,7 +122,7 @@ class Slopes(Slope):
 
 def test_remainders_that_offer_it_are_evaluated_at_once():
     calls = []
-    whole = stack([Slope(k, calls) for k in (1.0, 2.0, 3.0)])
+    whole = stack_remainders([Slope(k, calls) for k in (1.0, 2.0, 3.0)])
     found = whole.gradient(np.ones((3, 2)))
     assert found.tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
     part = whole.rows(slice(1, 3)).gradient(np.ones((2, 2)))
@@ -132,51 +132,57 @@ def test_remainders_that_offer_it_are_evaluated_at_once():
 
 def test_several_points_for_each_agent_are_evaluated_one_agent_after_the_other():
     calls = []
-    whole = stack([Slope(k, calls) for k in (1.0, 2.0)])
+    whole = stack_remainders([Slope(k, calls) for k in (1.0, 2.0)])
     found = whole.gradient(np.ones((2, 4, 3)))
     assert found.tolist() == [[[1.0] * 3] * 4, [[2.0] * 3] * 4]
     assert calls == ["alone"] * 2
 
 
 def test_a_stack_refuses_points_of_other_agents_than_its_own():
-    whole = stack([Slope(k, []) for k in (1.0, 2.0)])
+    whole = stack_remainders([Slope(k, []) for k in (1.0, 2.0)])
     with pytest.raises(ValueError, match="zip"):
         whole.gradient(np.ones((1, 3)))
 
 
 @pytest.mark.parametrize("other", [SquaredNorm(2.0), Slope(2.0, [])], ids=["a", "t"])
 def test_a_stack_answers_in_the_precision_it_is_asked_in(other):
-    whole = stack([Slope(1.0, []), other])
+    whole = stack_remainders([Slope(1.0, []), other])
     assert whole.gradient(np.ones((2, 3), dtype=np.float32)).dtype == np.float32
     assert whole.gradient(np.ones((2, 3))).dtype == np.float64
 
 
 def test_only_stacks_that_say_so_have_matrices():
-    assert stack([SquaredNorm(1.0), SquaredNorm(2.0)]).matrices is None
-    assert stack([Slope(1.0, []), Slope(2.0, [])]).matrices is None
+    assert stack_remainders([SquaredNorm(1.0), SquaredNorm(2.0)]).matrices is None
+    assert stack_remainders([Slope(1.0, []), Slope(2.0, [])]).matrices is None
 
 
 def test_what_remainders_expose_is_said_once():
     members = [Slope(1.0, [], exposes=("a", "b")), Slope(2.0, [], exposes=("b", "c"))]
-    assert exposed(stack(members)) == ("a", "b", "c")
-    assert exposed(NoRemainder()) == exposed(SquaredNorm()) == ()
+    assert exposed_by_remainder(stack_remainders(members)) == ("a", "b", "c")
+    assert (
+        exposed_by_remainder(NoRemainder()) == exposed_by_remainder(SquaredNorm()) == ()
+    )
     local = LocalGradient.split(cubic, np.zeros(2))
-    assert exposed(local) == exposed(stack([local, local])) == (FUNCTION_LIMIT,)
+    assert (
+        exposed_by_remainder(local)
+        == exposed_by_remainder(stack_remainders([local, local]))
+        == (FUNCTION_LIMIT,)
+    )
 
 
 @each("bad", [lambda x: x[:1], lambda x: 1.0, lambda x: [x]])
 def test_a_gradient_of_the_wrong_shape_is_refused(bad):
     with refused("gradient-wrong-shape", mentions=("2",)):
-        checked_gradient(bad, np.zeros(2))
+        check_cost_gradient(bad, np.zeros(2))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_gradient_that_is_not_finite_is_refused(bad):
     with refused("gradient-not-finite"):
-        checked_gradient(lambda x: x + bad, np.zeros(2))
+        check_cost_gradient(lambda x: x + bad, np.zeros(2))
 
 
 def test_a_gradient_may_return_whole_numbers_or_a_list():
-    found = checked_gradient(lambda x: [1, 2], np.zeros(2))
+    found = check_cost_gradient(lambda x: [1, 2], np.zeros(2))
     assert found.dtype == np.float64
     assert found.tolist() == [1.0, 2.0]

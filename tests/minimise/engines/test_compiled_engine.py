@@ -22,16 +22,16 @@ from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.costs.remainders import stack
+from veilsum.minimise.costs.remainders import stack_remainders
 from veilsum.minimise.engines import numba as compiled, numpy as plain
-from veilsum.minimise.engines.engine import Engine, Task
+from veilsum.minimise.engines.engine import Engine, EngineTask
 from veilsum.minimise.engines.numba import (
+    CompiledProduct,
     FusedEngine,
-    Product,
-    chunk_for,
-    compiled_run,
-    near_order,
-    slots_of,
+    compiled_engine_run,
+    engine_chunk,
+    engine_order_of_near_parties,
+    engine_slots_of_weights,
 )
 from veilsum.minimise.engines.numpy import PlainEngine
 from veilsum.minimise.methods.chebyshev import Chebyshev
@@ -52,7 +52,7 @@ COMPILED = {name for name in METHODS if "tracking" in name} | {
 @pytest.fixture
 def threaded(monkeypatch):
     """Two threads, however little there is to do."""
-    monkeypatch.setattr(compiled, "threads", lambda: 2)
+    monkeypatch.setattr(compiled, "engine_threads", lambda: 2)
     monkeypatch.setattr(compiled, "SMALL_WORK", 0)
 
 
@@ -76,7 +76,7 @@ def test_it_is_an_engine():
 @each("method", METHODS)
 def test_every_method_takes_the_steps_of_its_source(method):
     task = make_task(method)
-    assert (compiled_run(task) is not None) == (method in COMPILED)
+    assert (compiled_engine_run(task) is not None) == (method in COMPILED)
     assert_same(FusedEngine(task), PlainEngine(task))
 
 
@@ -94,7 +94,7 @@ def test_every_method_takes_the_steps_of_its_source(method):
 @pytest.mark.parametrize("dim", [pytest.param(1, marks=slow), 9])
 def test_threads_and_another_order_change_nothing(method, dim, threaded, far_apart):
     task = make_task(method, dim=dim)
-    assert near_order(task.weights["symmetric"]).order is not None
+    assert engine_order_of_near_parties(task.weights["symmetric"]).order is not None
     assert_same(FusedEngine(task), PlainEngine(task))
 
 
@@ -109,13 +109,13 @@ def test_threads_and_another_order_change_nothing(method, dim, threaded, far_apa
 )
 def test_agents_may_have_a_matrix_each(method):
     task = make_task(method, dim=6, cost="quadratics")
-    assert compiled_run(task) is not None
+    assert compiled_engine_run(task) is not None
     assert_same(FusedEngine(task), PlainEngine(task))
 
 
 def test_with_a_matrix_each_extra_is_carried_out_by_its_source():
     task = make_task("extra", dim=6, cost="quadratics")
-    assert compiled_run(task) is None
+    assert compiled_engine_run(task) is None
     assert_same(FusedEngine(task), PlainEngine(task))
 
 
@@ -166,7 +166,7 @@ def test_two_calls_go_as_far_as_one(seed, first, second):
     stream = np.random.default_rng(seed)
     task = make_task("dgd")
     start = stream.standard_normal(task.start.shape)
-    engine = FusedEngine(Task(**{**vars(task), "start": start}))
+    engine = FusedEngine(EngineTask(**{**vars(task), "start": start}))
     halfway = engine.advance(engine.begin(), first)
     kept = halfway.x.copy()
     there = engine.advance(halfway, second)
@@ -201,7 +201,7 @@ def test_tracking_ends_at_the_closed_form(threaded, far_apart):
     """Of s_i'x + c |x|^2 the sum is least at -mean(s) / 2c, clipped to a box."""
     task = make_task("tracking", dim=9)
     method = Chebyshev(GradientTracking(Box(-0.05, 0.03, dim=9), 0.3), 0.9, 5)
-    engine = FusedEngine(Task(**{**vars(task), "method": method}))
+    engine = FusedEngine(EngineTask(**{**vars(task), "method": method}))
     expected = np.clip(-task.cost.coefficients.mean(axis=0) / 1.4, -0.05, 0.03)
     assert {-0.05, 0.03} & set(expected.tolist())
     found = arrived(engine, 300)[0]
@@ -229,17 +229,17 @@ def test_a_user_s_gradient_runs_by_its_source():
     costs = [
         Cost.from_gradient(lambda x, k=k: np.tanh(x) + 0.1 * k, dim=2) for k in range(5)
     ]
-    task = Task(
+    task = EngineTask(
         method=Dgd(Box(-1.0, 1.0, dim=2)),
         weights=all_weights(Topology.family("ring:5")),
         cost=EffectiveCost(
             Affine(2),
             np.stack([cost.coefficients for cost in costs]),
-            stack([cost.remainder for cost in costs]),
+            stack_remainders([cost.remainder for cost in costs]),
         ),
         start=np.zeros((5, 2)),
     )
-    assert compiled_run(task) is None
+    assert compiled_engine_run(task) is None
     assert_same(FusedEngine(task), PlainEngine(task), count=10)
 
 
@@ -254,7 +254,9 @@ def test_nan_is_not_clipped_away():
 
 def test_diverging_steps_give_infinite_numbers_and_no_error():
     task = make_task("tracking", dim=2)
-    wild = Task(**{**vars(task), "method": GradientTracking(WholeSpace(2), 1e200)})
+    wild = EngineTask(
+        **{**vars(task), "method": GradientTracking(WholeSpace(2), 1e200)}
+    )
     engine = FusedEngine(wild)
     assert not np.isfinite(engine.points(engine.advance(engine.begin(), 50))).any()
 
@@ -264,9 +266,13 @@ def test_diverging_steps_give_infinite_numbers_and_no_error():
 def test_the_product_is_scipy_s(topology, seed, columns):
     weights = all_weights(topology)["row"]
     rows = np.random.default_rng(seed).standard_normal((topology.n_parties, columns))
-    np.testing.assert_allclose(Product(weights) @ rows, weights @ rows, atol=1e-14)
+    np.testing.assert_allclose(
+        CompiledProduct(weights) @ rows, weights @ rows, atol=1e-14
+    )
     strided = np.repeat(rows, 2, axis=1)[:, ::2]
-    np.testing.assert_allclose(Product(weights) @ strided, weights @ rows, atol=1e-14)
+    np.testing.assert_allclose(
+        CompiledProduct(weights) @ strided, weights @ rows, atol=1e-14
+    )
 
 
 @few
@@ -276,7 +282,7 @@ def test_the_product_is_scipy_s(topology, seed, columns):
 def test_slots_hold_the_weights(topology, mixing):
     """Slot by slot they add up to the matrix again."""
     weights, n = all_weights(topology, mixing)["symmetric"], topology.n_parties
-    found = slots_of(weights, "float64")
+    found = engine_slots_of_weights(weights, "float64")
     chunk = len(found.slots)
     start = np.arange(n + 1) if found.start is None else found.start
     matrix = np.zeros((n, n + 1))
@@ -291,7 +297,7 @@ def test_slots_hold_the_weights(topology, mixing):
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
 def test_chunks_leave_few_slots_empty(degrees):
     counts = np.array(degrees)
-    chunk = chunk_for(counts)
+    chunk = engine_chunk(counts)
     slots = (-(-counts // chunk)).sum() * chunk
     assert slots - counts.sum() <= counts.sum() + 2 * len(counts)
 
@@ -301,16 +307,18 @@ def test_a_near_order_brings_neighbours_near(monkeypatch):
     monkeypatch.setattr(compiled, "REORDER_PARTIES", 1)
     shuffled = np.random.default_rng(0).permutation(50)
     path = all_weights(Topology.family("path:50"))["symmetric"][shuffled][:, shuffled]
-    assert near_order(path).order is None  # all of them are near enough
+    assert (
+        engine_order_of_near_parties(path).order is None
+    )  # all of them are near enough
     monkeypatch.setattr(compiled, "NEAR_PARTIES", 0)
-    found = near_order(path)
+    found = engine_order_of_near_parties(path)
     order = found.order
     assert found.own > 10 * found.found == 10
     said = "reverse Cuthill and McKee's order: neighbours are 1 apart, in their own {}"
     assert found.words == said.format(f"{found.own:,.0f}")
     kept = found._replace(order=None, own=3.0, found=4.0).words
     assert kept.endswith("neighbours are 3 apart, in Cuthill and McKee's 4")
-    again = compiled.reordered(path, order).tocoo()
+    again = compiled.reorder_engine_weights(path, order).tocoo()
     assert sorted(order) == list(range(50))
     assert np.abs(again.row - again.col).max() == 1
 
@@ -331,7 +339,7 @@ def test_threads_that_share_parties_change_no_bit(method, threaded, monkeypatch)
 
 def test_panels_cover_all_columns_once():
     for columns in range(1, 40):
-        cut = compiled.cuts(columns)
+        cut = compiled.cut_columns_in_panels(columns)
         covered = [c for part, _ in cut for c in range(part.start, part.stop)]
         assert covered == list(range(columns))
         assert all(part.stop - part.start <= width for part, width in cut)
@@ -350,14 +358,14 @@ def test_an_error_in_a_thread_is_raised(threaded):
         raise ZeroDivisionError(item)
 
     with pytest.raises(ZeroDivisionError):
-        compiled.each(fail, [1, 2], small=False)
+        compiled.each_by_engine_threads(fail, [1, 2], small=False)
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(1, 5))
 def test_pieces_of_a_row_are_done_once_and_in_order(weights, pieces):
     done = []
-    shift = compiled.Shift(lambda row, k: done.append((row, k)), weights, pieces)
-    compiled.each(shift.work, range(2), small=False)
+    shift = compiled.EngineShift(lambda row, k: done.append((row, k)), weights, pieces)
+    compiled.each_by_engine_threads(shift.work, range(2), small=False)
     for row in range(len(weights)):
         assert [k for r, k in done if r == row] == list(range(pieces))
     assert len(done) == pieces * len(weights)
@@ -365,7 +373,7 @@ def test_pieces_of_a_row_are_done_once_and_in_order(weights, pieces):
 
 def test_the_row_with_most_to_do_comes_first():
     done = []
-    shift = compiled.Shift(lambda row, k: done.append(row), [4, 2, 4], 2)
+    shift = compiled.EngineShift(lambda row, k: done.append(row), [4, 2, 4], 2)
     shift.work(0)
     assert done == [0, 2, 0, 1, 2, 1]
 
@@ -373,7 +381,7 @@ def test_the_row_with_most_to_do_comes_first():
 def test_threads_are_not_started_for_little_work(monkeypatch):
     monkeypatch.setattr(compiled, "ThreadPoolExecutor", None)
     done = []
-    compiled.each(done.append, [1, 2], small=True)
+    compiled.each_by_engine_threads(done.append, [1, 2], small=True)
     assert done == [1, 2]
 
 
@@ -396,7 +404,9 @@ def test_every_row_of_a_product_is_filled_on_any_number_of_cores(
     weights = all_weights(Topology.family("ring:9"))["row"]
     rows = np.random.default_rng(cores).standard_normal((9, 4))
     unfilled = np.full_like(rows, np.nan)
-    monkeypatch.setattr(compiled, "threads", lambda: cores)
+    monkeypatch.setattr(compiled, "engine_threads", lambda: cores)
     monkeypatch.setattr(compiled, "SMALL_WORK", 10**9 if small else 0)
     monkeypatch.setattr(compiled.np, "empty_like", lambda _: unfilled.copy())
-    np.testing.assert_allclose(Product(weights) @ rows, weights @ rows, atol=1e-14)
+    np.testing.assert_allclose(
+        CompiledProduct(weights) @ rows, weights @ rows, atol=1e-14
+    )

@@ -12,7 +12,7 @@ import pytest
 from engine_tasks import arrived, make_task
 from later import optional
 from veilsum.minimise.engines import jax as module
-from veilsum.minimise.engines.jax import Dealt, JaxEngine
+from veilsum.minimise.engines.jax import DeviceRows, JaxEngine
 
 optional("jax")
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -37,7 +37,7 @@ def everywhere(cases):
     host, found = jax.devices(), {}
     for method, family in cases:
         for many in DEVICES:
-            module.devices = lambda many=many: host[:many]
+            module.jax_devices = lambda many=many: host[:many]
             engine = JaxEngine(make_task(method, family))
             after = engine.advance(engine.advance(engine.begin(), 3), 4)
             held = [after.x, engine._tables["costs"]["slopes"]]
@@ -94,20 +94,20 @@ def test_so_do_all_kinds_of_methods():
 
 
 def test_rows_that_are_missing_are_zeros_and_are_cut_again():
-    dealt = Dealt(5, ("one", "other"))
+    dealt = DeviceRows(5, ("one", "other"))
     rows = np.arange(10.0).reshape(5, 2)
     filled = dealt.filled(rows)
     assert filled.tolist() == [*rows.tolist(), [0.0, 0.0]]
     assert dealt.filled(np.float64(3.0)) == 3.0
     assert replace(dealt, n=6).filled(filled) is filled
-    assert Dealt(5, ("one",)).filled(rows) is rows
+    assert DeviceRows(5, ("one",)).filled(rows) is rows
 
 
 @pytest.mark.parametrize("family", ["ring:5", "star:150"])
 def test_what_is_not_dealt_out_stays_on_one_device(family, monkeypatch):
     expected = arrived(JaxEngine(make_task("dgd", family)), 3)
-    host = module.devices()
-    monkeypatch.setattr(module, "devices", lambda: host * 2)
+    host = module.jax_devices()
+    monkeypatch.setattr(module, "jax_devices", lambda: host * 2)
     engine = JaxEngine(make_task("dgd", family))
     assert len(engine._dealt.devices) == 1
     for one, other in zip(arrived(engine, 3), expected, strict=True):

@@ -10,7 +10,7 @@ from engine_tasks import METHODS, arrived, assert_same, make_task, one_way_task
 from later import optional
 from refusals import refused
 from veilsum.minimise.engines.engine import Engine
-from veilsum.minimise.engines.jax import JaxEngine, mixing_table
+from veilsum.minimise.engines.jax import JaxEngine, jax_mixing_table
 from veilsum.minimise.engines.numpy import PlainEngine
 
 jax = optional("jax")
@@ -43,7 +43,7 @@ def test_agents_may_have_a_matrix_each(method):
 )
 def test_products_by_every_road(family, road):
     task = make_task("tracking", family)
-    assert road in mixing_table(task.weights["symmetric"])
+    assert road in jax_mixing_table(task.weights["symmetric"])
     assert_same(JaxEngine(task), PlainEngine(task))
 
 
@@ -63,7 +63,7 @@ def test_rows_on_a_gpu_fill_whole_pieces_and_nothing_else_changes(
     plain, task = make(precision=precision), make(precision=precision)
     narrow = JaxEngine(plain)
     expected = arrived(narrow, 5)
-    monkeypatch.setattr("veilsum.minimise.engines.jax.on_gpu", lambda: True)
+    monkeypatch.setattr("veilsum.minimise.engines.jax.jax_is_on_gpu", lambda: True)
     engine = JaxEngine(task)
     assert engine._widths == (10, wide)
     assert narrow._widths == (10, 10)
@@ -73,7 +73,7 @@ def test_rows_on_a_gpu_fill_whole_pieces_and_nothing_else_changes(
 
 
 def test_a_matrix_each_fills_whole_pieces(monkeypatch):
-    monkeypatch.setattr("veilsum.minimise.engines.jax.on_gpu", lambda: True)
+    monkeypatch.setattr("veilsum.minimise.engines.jax.jax_is_on_gpu", lambda: True)
     task = make_task("tracking", "regular:120:6:seed=3", dim=5, cost="quadratics")
     engine = JaxEngine(task)
     assert engine._widths == (5, 8)

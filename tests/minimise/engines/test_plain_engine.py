@@ -10,7 +10,7 @@ from engine_tasks import METHODS, arrived, make_task
 from veilsum.minimise.engines import numpy as plain
 from veilsum.minimise.engines.engine import Engine
 from veilsum.minimise.engines.numpy import PlainEngine
-from veilsum.minimise.methods.base import iterations
+from veilsum.minimise.methods.base import iterations_of_method
 
 
 def test_it_is_an_engine():
@@ -24,7 +24,7 @@ def test_it_is_an_engine():
 def test_it_is_the_iterator_of_methods(method, dense, monkeypatch):
     monkeypatch.setattr(plain, "DENSE_PARTIES", dense)
     task = make_task(method)
-    states = iterations(task.method, task.weights, task.cost, task.start)
+    states = iterations_of_method(task.method, task.weights, task.cost, task.start)
     expected = next(islice(states, 12, None))
     found = arrived(PlainEngine(task), 12)
     np.testing.assert_allclose(found[0], expected.x, atol=1e-12)

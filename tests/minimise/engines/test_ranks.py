@@ -302,7 +302,7 @@ def test_float32_stays_float32(blocks):
 def test_a_halo_that_is_most_of_the_graph_is_refused(monkeypatch):
     """As if there were two ranks: on a complete graph everybody hears everybody."""
     engine = mpi.MpiEngine(make_task("dgd", "complete:40"))
-    halves = mpi.cut(engine.task.weights["symmetric"], 2)
+    halves = mpi.cut_graph_into_parts(engine.task.weights["symmetric"], 2)
     monkeypatch.setitem(vars(engine), "parts", halves)
     with refused("halo-too-large", mentions=("40", "100")):
         engine.__post_init__()
@@ -324,7 +324,7 @@ def test_one_rank_takes_and_refuses_what_one_process_does(tmp_path):
 
 def test_rows_that_never_come_are_not_waited_for_for_ever(monkeypatch):
     """Twice the same two messages: once nobody sends the second."""
-    comm = mpi.all_ranks().Dup()
+    comm = mpi.all_mpi_ranks().Dup()
     monkeypatch.setattr(mpi, "SILENCE", 0.3)
     rows = np.arange(4.0)
     for tags in ((1, 2), (1,)):
@@ -332,12 +332,12 @@ def test_rows_that_never_come_are_not_waited_for_for_ever(monkeypatch):
         posted = [comm.Irecv(heard[k], 0, k + 1) for k in range(2)]
         posted += [comm.Isend(rows, 0, tag) for tag in tags]
         if len(tags) == 2:
-            mpi.settle(posted)
+            mpi.settle_mpi_requests(posted)
             assert np.array_equal(heard, [rows, rows])
             assert posted == []
             continue
         with refused("rank-silent", VeilsumError):
-            mpi.settle(posted)
+            mpi.settle_mpi_requests(posted)
         posted[1].Cancel()
         posted[1].Wait()
     comm.Free()

@@ -16,11 +16,11 @@ from veilsum.graphs.topology import Topology
 from veilsum.masks.fixed_point import as_python_integers
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.base import iterations
+from veilsum.minimise.methods.base import iterations_of_method
 from veilsum.minimise.methods.certificate import Bounds
 from veilsum.minimise.methods.recentring import recentre, recentring_rounds
 from veilsum.numbers.arrays import frozen_array
-from veilsum.numbers.limbs import from_integers, to_integers
+from veilsum.numbers.limbs import limbs_from_integers, limbs_to_integers
 
 N, DIM, ROWS = 50, 5, 10
 GRID = 2.0**-50
@@ -79,8 +79,8 @@ class LeastSquares:
             topology, weights, sigma=sigma, size=DIM, residual=1.0
         )
         own = as_python_integers(np.rint(-self.vectors / GRID))
-        masked = from_integers(own + whole_masks(graph, sigma), 2)
-        drawn = to_integers(recentre(topology, weights, masked, rounds=rounds))
+        masked = limbs_from_integers(own + whole_masks(graph, sigma), 2)
+        drawn = limbs_to_integers(recentre(topology, weights, masked, rounds=rounds))
         return self.effective(drawn.astype(float) * GRID), rounds
 
     def error(self, x):
@@ -89,7 +89,9 @@ class LeastSquares:
     def states(self, method, weights, cost, most):
         """The start, and the states after each of so many iterations."""
         same = dict.fromkeys(("symmetric", "row", "column"), weights.toarray())
-        return islice(iterations(method, same, cost, np.zeros((N, DIM))), most + 1)
+        return islice(
+            iterations_of_method(method, same, cost, np.zeros((N, DIM))), most + 1
+        )
 
     def count(self, method, weights, cost, *, tolerance=1e-8, most=20_000):
         """How many iterations until all are within the tolerance; None if never."""

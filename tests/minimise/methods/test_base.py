@@ -15,12 +15,12 @@ from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import iterations, mix
+from veilsum.minimise.methods.base import iterations_of_method, mix_method_messages
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.extra import Extra
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.minimise.methods.nids import Nids
-from veilsum.minimise.methods.one_way import column_weights, row_weights
+from veilsum.minimise.methods.one_way import one_way_column_weights, one_way_row_weights
 from veilsum.minimise.methods.push_pull import PushPull
 from veilsum.minimise.methods.running_sums import RunningSums
 
@@ -44,8 +44,8 @@ every_method = pytest.mark.parametrize("make", METHODS.values(), ids=METHODS)
 def all_weights(topology):
     return {
         "symmetric": mixing_weights(topology, "metropolis"),
-        "row": row_weights(topology),
-        "column": column_weights(topology),
+        "row": one_way_row_weights(topology),
+        "column": one_way_column_weights(topology),
     }
 
 
@@ -71,7 +71,7 @@ def test_one_agent_does_what_its_row_does_to_the_last_bit(make, data):
     parties = [method.begin(start[i], alone(cost, i)) for i in range(n)]
     for _ in range(8):
         told, parts = method.outgoing(together), method.parts(together)
-        mixed = mix(weights, parts, told)
+        mixed = mix_method_messages(weights, parts, told)
         for i, party in enumerate(parties):
             assert method.parts(party) == parts
             assert method.outgoing(party).tolist() == told[i].tolist()
@@ -98,9 +98,9 @@ def test_agents_that_hear_their_neighbours_only_come_to_the_same(make, data):
         told = np.array([method.outgoing(party) for party in parties])
         for i, party in enumerate(parties):
             mine = {name: each[i, near[i]] for name, each in dense.items()}
-            mixed = mix(mine, method.parts(party), told[near[i]])
+            mixed = mix_method_messages(mine, method.parts(party), told[near[i]])
             parties[i] = method.advance(party, mixed, alone(cost, i))
-    states = iterations(method, weights, cost, start)
+    states = iterations_of_method(method, weights, cost, start)
     *_, together = islice(states, 5)
     found = np.array([party.x for party in parties])
     np.testing.assert_allclose(found, together.x, rtol=1e-13, atol=1e-13)
@@ -161,7 +161,7 @@ def test_where_all_agree_on_the_minimiser_nobody_moves(make):
     cost = costs_of(np.tile([0.5, -1.25], (3, 1)))
     method, weights = make(WholeSpace(2)), np.full((3, 3), 1.0 / 3.0)
     same = dict.fromkeys(("symmetric", "row", "column"), weights)
-    states = iterations(method, same, cost, np.tile([0.5, -1.25], (3, 1)))
+    states = iterations_of_method(method, same, cost, np.tile([0.5, -1.25], (3, 1)))
     *_, last = islice(states, 20)
     np.testing.assert_allclose(last.x, np.tile([0.5, -1.25], (3, 1)), atol=1e-14)
 
@@ -169,13 +169,15 @@ def test_where_all_agree_on_the_minimiser_nobody_moves(make):
 def test_every_part_is_mixed_with_the_weights_it_names():
     row = np.array([[0.5, 0.5], [0.25, 0.75]])
     told = np.array([[1.0, 10.0], [3.0, 20.0]])
-    mixed = mix({"row": row, "column": row.T}, ("row", "column"), told)
+    mixed = mix_method_messages({"row": row, "column": row.T}, ("row", "column"), told)
     assert mixed.tolist() == [[2.0, 10.0], [2.5, 20.0]]
 
 
 def test_parts_that_do_not_divide_the_message_are_an_error():
     with pytest.raises(ValueError, match="equal division"):
-        mix({"row": np.eye(2), "column": np.eye(2)}, ("row", "column"), np.ones((2, 3)))
+        mix_method_messages(
+            {"row": np.eye(2), "column": np.eye(2)}, ("row", "column"), np.ones((2, 3))
+        )
 
 
 @each("step", [0.0, -1.0, np.nan, np.inf])

@@ -16,15 +16,15 @@ from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import NoRemainder
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import mix
+from veilsum.minimise.methods.base import mix_method_messages
 from veilsum.minimise.methods.certificate import (
     Bounds,
-    accelerated_matrix,
+    accelerated_certificate_matrix,
+    certificate_spectral_radius,
     certified_accelerated_rounds,
     certified_rounds,
-    contraction,
-    spectral_radius,
-    tracking_matrix,
+    contraction_of_mixing_rounds,
+    tracking_certificate_matrix,
 )
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
@@ -82,7 +82,9 @@ def whole_iterations(method, weights, cost, start, count):
     for _ in range(count):
         for _ in range(method.rounds_per_iteration):
             told = method.outgoing(state)
-            mixed = mix({"symmetric": weights}, method.parts(state), told)
+            mixed = mix_method_messages(
+                {"symmetric": weights}, method.parts(state), told
+            )
             state = method.advance(state, mixed, cost)
         yield state.inner
 
@@ -105,10 +107,10 @@ def test_the_matrix_bounds_every_iteration_of_tracking(
     weights = mixing_weights(topology, "metropolis")
     rate = mixing_rate(weights)
     step = share * 2.0 / (trial.bounds.mean_smooth + trial.bounds.mean_convex)
-    matrix = tracking_matrix(
+    matrix = tracking_certificate_matrix(
         trial.bounds,
         step,
-        contraction(rate, rounds),
+        contraction_of_mixing_rounds(rate, rounds),
         constrained=not isinstance(domain, WholeSpace),
     )
     best = trial.minimiser(domain)
@@ -139,7 +141,9 @@ def test_the_matrix_bounds_every_iteration_of_acceleration(topology, seed, round
     bounds, best = trial.bounds, np.linalg.solve(trial.mean, -trial.tilt)
     weights = mixing_weights(topology, "metropolis")
     rate = mixing_rate(weights)
-    matrix = accelerated_matrix(bounds, contraction(rate, rounds))
+    matrix = accelerated_certificate_matrix(
+        bounds, contraction_of_mixing_rounds(rate, rounds)
+    )
     inner = AcceleratedTracking(WholeSpace(DIM), bounds.mean_smooth, bounds.mean_convex)
     method = Chebyshev(inner, rate, rounds)
     start = np.random.default_rng(seed).normal(0.0, 1.0, (n, DIM))
@@ -200,7 +204,7 @@ def test_the_matrices_are_those_of_the_theorem_in_exact_numbers():
     projected = [[3 / 4, 7 / 4, 1 / 8], agree, [21 / 16, 33 / 16, 11 / 32]]
     free = [[3 / 4, 3 / 2, 0], agree, [3 / 4, 21 / 8, 11 / 32]]
     for constrained, expected in ((True, projected), (False, free)):
-        found = tracking_matrix(bounds, 0.5, 0.25, constrained=constrained)
+        found = tracking_certificate_matrix(bounds, 0.5, 0.25, constrained=constrained)
         assert found.tolist() == expected
 
 
@@ -224,11 +228,11 @@ def test_certified_rounds_are_the_fewest(rate, bounds, constrained):
     found = certified_rounds(rate, bounds, constrained=constrained)
     target = 1.0 - 0.5 / bounds.condition
     radii = [
-        spectral_radius(
-            tracking_matrix(
+        certificate_spectral_radius(
+            tracking_certificate_matrix(
                 bounds,
                 1.0 / bounds.mean_smooth,
-                contraction(rate, rounds),
+                contraction_of_mixing_rounds(rate, rounds),
                 constrained=constrained,
             )
         )
@@ -244,7 +248,11 @@ def test_certified_rounds_of_acceleration_are_the_fewest(rate, bounds):
     found = certified_accelerated_rounds(rate, bounds)
     target = 1.0 - 0.25 / np.sqrt(bounds.condition)
     radii = [
-        spectral_radius(accelerated_matrix(bounds, contraction(rate, rounds)))
+        certificate_spectral_radius(
+            accelerated_certificate_matrix(
+                bounds, contraction_of_mixing_rounds(rate, rounds)
+            )
+        )
         for rounds in (found, found - 1)
         if rounds
     ]
@@ -279,15 +287,15 @@ def test_rounds_grow_with_the_logarithm_of_the_masks():
 @given(st.floats(0.01, 0.99), st.integers(1, 40))
 def test_what_rounds_leave_is_one_over_chebyshev_s_polynomial(rate, rounds):
     polynomial = np.polynomial.chebyshev.Chebyshev.basis(rounds)
-    assert contraction(rate, rounds) == pytest.approx(
+    assert contraction_of_mixing_rounds(rate, rounds) == pytest.approx(
         1.0 / polynomial(1.0 / rate), rel=1e-9
     )
 
 
 def test_perfect_mixing_takes_one_round():
     bounds = Bounds(smooth=1e9, mean_smooth=1.0, mean_convex=1e-3)
-    assert contraction(0.0, 1) == 0.0
-    assert contraction(1e-300, 10**6) == 0.0
+    assert contraction_of_mixing_rounds(0.0, 1) == 0.0
+    assert contraction_of_mixing_rounds(1e-300, 10**6) == 0.0
     assert certified_rounds(0.0, bounds, constrained=True) == 1
     assert certified_accelerated_rounds(0.0, bounds) == 1
 

@@ -16,7 +16,7 @@ from veilsum.minimise.methods.certificate import (
     certified_rounds,
 )
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue
+from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue_of_mixing
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.minimise.methods.nids import Nids, nids_step
 
@@ -61,7 +61,7 @@ def plain(name, problem, network):
     """A method without recentring, and the weights it is counted with."""
     smooth = problem.bounds.smooth
     if name == "extra":
-        step = extra_step(smooth, least_eigenvalue(network.lazy))
+        step = extra_step(smooth, least_eigenvalue_of_mixing(network.lazy))
         return Extra(EVERYWHERE, step), network.lazy
     share = 1.9 if "long" in name else 1.0
     return Nids(EVERYWHERE, nids_step(smooth, share=share)), network.metropolis

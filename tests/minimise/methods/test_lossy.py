@@ -13,8 +13,8 @@ from veilsum.graphs.mixing import mixing_rate
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.engines.faulty import LastHeard
-from veilsum.minimise.methods.base import iterations, mix
-from veilsum.minimise.methods.one_way import column_weights, row_weights
+from veilsum.minimise.methods.base import iterations_of_method, mix_method_messages
+from veilsum.minimise.methods.one_way import one_way_column_weights, one_way_row_weights
 from veilsum.minimise.methods.running_sums import RunningSums, running_sums_step
 
 
@@ -110,7 +110,10 @@ def test_no_mass_is_ever_lost(data, topology, seed):
     """All trackers and all that is still under way add up to the sum of gradients."""
     n = topology.n_parties
     cost = costs_of(data.draw(finite_arrays((n, 2), most=3.0)))
-    weights = {"row": row_weights(topology), "column": column_weights(topology)}
+    weights = {
+        "row": one_way_row_weights(topology),
+        "column": one_way_column_weights(topology),
+    }
     method, start = RunningSums(WholeSpace(2), 0.05), np.zeros((n, 2))
     rng = np.random.default_rng(seed)
     state = method.begin(start, cost)
@@ -134,10 +137,13 @@ def test_no_mass_is_ever_lost(data, topology, seed):
 def test_where_nothing_is_lost_memory_changes_nothing(data, topology):
     n = topology.n_parties
     cost = costs_of(data.draw(finite_arrays((n, 2), most=3.0)))
-    weights = {"row": row_weights(topology), "column": column_weights(topology)}
+    weights = {
+        "row": one_way_row_weights(topology),
+        "column": one_way_column_weights(topology),
+    }
     method, start = RunningSums(WholeSpace(2), 0.05), np.ones((n, 2))
     *_, lossy = lossy_run(method, weights, cost, start, loss=0.0, seed=0, rounds=10)
-    *_, plain = islice(iterations(method, weights, cost, start), 11)
+    *_, plain = islice(iterations_of_method(method, weights, cost, start), 11)
     np.testing.assert_allclose(lossy.x, plain.x, rtol=1e-12, atol=1e-12)
 
 
@@ -146,9 +152,12 @@ def test_where_nothing_is_lost_memory_changes_nothing(data, topology):
 def test_memory_is_what_every_agent_keeps_by_itself(data, topology, seed):
     """Link by link in plain dictionaries, with lost messages."""
     n = topology.n_parties
-    row = row_weights(topology).toarray()
-    column = column_weights(topology).toarray()
-    weights = {"row": row_weights(topology), "column": column_weights(topology)}
+    row = one_way_row_weights(topology).toarray()
+    column = one_way_column_weights(topology).toarray()
+    weights = {
+        "row": one_way_row_weights(topology),
+        "column": one_way_column_weights(topology),
+    }
     first = data.draw(finite_arrays((n, 4)))
     memory = LastHeard.of(weights, first)
     last = {
@@ -168,5 +177,5 @@ def test_memory_is_what_every_agent_keeps_by_itself(data, topology, seed):
             near = [j for j in range(n) if (i, j) in last]
             heard = np.array([told[i], *(last[i, j] for j in near)])
             mine = {"row": row[i, [i, *near]], "column": column[i, [i, *near]]}
-            alone = mix(mine, ("row", "column"), heard)
+            alone = mix_method_messages(mine, ("row", "column"), heard)
             np.testing.assert_allclose(mixed[i], alone, rtol=1e-12, atol=1e-12)

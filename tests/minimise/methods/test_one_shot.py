@@ -7,16 +7,16 @@ from hypothesis import given, strategies as st
 from refusals import refused
 from strategies import few, finite_arrays
 from veilsum.minimise.costs.bases import Affine, Quadratic
-from veilsum.minimise.costs.cost import Cost, coefficient_rows
+from veilsum.minimise.costs.cost import Cost, cost_coefficient_rows
 from veilsum.minimise.costs.domains import Box, WholeSpace
-from veilsum.minimise.costs.remainders import NoRemainder, SquaredNorm, stack
+from veilsum.minimise.costs.remainders import NoRemainder, SquaredNorm, stack_remainders
 from veilsum.minimise.methods.one_shot import OneShot
 
 
 def problem_of(costs, domain):
-    remainder = stack([cost.remainder for cost in costs])
+    remainder = stack_remainders([cost.remainder for cost in costs])
     method = OneShot(costs[0].basis, remainder, len(costs), domain)
-    return method, coefficient_rows(costs).sum(axis=0)
+    return method, cost_coefficient_rows(costs).sum(axis=0)
 
 
 @few
@@ -75,7 +75,7 @@ def test_rounding_moves_the_minimiser_by_no_more_than_the_bound(vectors, bits, s
     factors = np.random.default_rng(seed).standard_normal((4, 2, 2))
     matrices = [f @ f.T + 2.0 * np.eye(2) for f in factors]
     costs = [Cost.quadratic(p, q) for p, q in zip(matrices, vectors, strict=True)]
-    rows = coefficient_rows(costs)
+    rows = cost_coefficient_rows(costs)
     total = (np.rint(rows * 2.0**bits) / 2.0**bits).sum(axis=0)
     basis = Quadratic(2)
     method = OneShot(basis, NoRemainder(), 4, WholeSpace(2))

@@ -15,8 +15,8 @@ from veilsum.minimise.costs.bases import Quadratic, quadratic_coefficients
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import NoRemainder
-from veilsum.minimise.methods.base import iterations, mix
-from veilsum.minimise.methods.certificate import Bounds, spectral_radius
+from veilsum.minimise.methods.base import iterations_of_method, mix_method_messages
+from veilsum.minimise.methods.certificate import Bounds, certificate_spectral_radius
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.one_way import OneWayMixing
 from veilsum.minimise.methods.push_pull import PushPull, certified_push_pull
@@ -52,7 +52,9 @@ def test_certified_push_pull_is_as_fast_as_central_descent(
         "column": np.linalg.matrix_power(mixing.column, rounds),
     }
     cost, _ = problem.recentred(network("random").graph, sigma)
-    states = iterations(PushPull(WholeSpace(5), step), weights, cost, np.zeros((50, 5)))
+    states = iterations_of_method(
+        PushPull(WholeSpace(5), step), weights, cost, np.zeros((50, 5))
+    )
     found = next(s for s in islice(states, 400) if problem.error(s.x) < 1e-8)
     assert found.iteration == pytest.approx(152, rel=0.03)
 
@@ -63,7 +65,9 @@ def test_one_round_with_such_a_step_is_too_few_on_a_ring(problem, network):
     assert rounds > 100
     weights = {"row": mixing.row, "column": mixing.column}
     cost = problem.masked(network("random").graph, 0.0)
-    states = iterations(PushPull(WholeSpace(5), step), weights, cost, np.zeros((50, 5)))
+    states = iterations_of_method(
+        PushPull(WholeSpace(5), step), weights, cost, np.zeros((50, 5))
+    )
     *_, last = islice(states, 150)
     assert problem.error(last.x) > 1e3
 
@@ -112,7 +116,9 @@ def test_the_matrix_bounds_every_iteration(topology, seed, rounds, share):
         before = errors(state.inner)
         for _ in range(method.rounds_per_iteration):
             told, parts = method.outgoing(state), method.parts(state)
-            state = method.advance(state, mix(weights, parts, told), cost)
+            state = method.advance(
+                state, mix_method_messages(weights, parts, told), cost
+            )
         after = errors(state.inner)
         assert (after <= (1 + 1e-9) * matrix @ before + 1e-9).all()
 
@@ -139,7 +145,8 @@ def test_rounds_are_the_fewest(problem):
     step, rounds = certified_push_pull(mixing, bounds)
     target = 1.0 - 0.5 / bounds.condition
     radii = [
-        spectral_radius(mixing.matrix(bounds, step, k)) for k in (rounds - 1, rounds)
+        certificate_spectral_radius(mixing.matrix(bounds, step, k))
+        for k in (rounds - 1, rounds)
     ]
     assert radii[1] <= target < radii[0]
 

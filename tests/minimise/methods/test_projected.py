@@ -8,13 +8,13 @@ from scipy import optimize
 
 from veilsum.minimise.costs.domains import Ball, Box, Simplex
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import iterations
+from veilsum.minimise.methods.base import iterations_of_method
 from veilsum.minimise.methods.certificate import (
     certified_accelerated_rounds,
     certified_rounds,
 )
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue
+from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue_of_mixing
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.minimise.methods.nids import Nids, nids_step
 
@@ -40,7 +40,7 @@ def nids(domain, net, bounds):
 
 
 def extra(domain, net, bounds):
-    step = extra_step(bounds.smooth, least_eigenvalue(net.lazy))
+    step = extra_step(bounds.smooth, least_eigenvalue_of_mixing(net.lazy))
     return Extra(domain, step), net.lazy
 
 
@@ -55,7 +55,9 @@ METHODS = {
 def run(problem, net, make, domain, cost, most):
     method, weights = make(domain, net, problem.bounds)
     dense = {"symmetric": weights.toarray()}
-    *_, last = islice(iterations(method, dense, cost, np.zeros((50, 5))), most)
+    *_, last = islice(
+        iterations_of_method(method, dense, cost, np.zeros((50, 5))), most
+    )
     return last.x
 
 
@@ -112,7 +114,7 @@ def test_tracking_stays_in_the_domain_and_needs_no_recentring(problem, network):
     """Masks a thousand times the box: estimates are feasible after every iteration."""
     net, box = network("random"), Box(LOW, HIGH, dim=5)
     method, weights = tracking(box, net, problem.bounds)
-    states = iterations(
+    states = iterations_of_method(
         method,
         {"symmetric": weights.toarray()},
         problem.masked(net.graph, 1e3),

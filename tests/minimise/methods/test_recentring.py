@@ -11,15 +11,15 @@ from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
 from veilsum.masks.fixed_point import as_python_integers
 from veilsum.masks.laws import Masks
-from veilsum.masks.masking import ShareStreams, draw_shares
+from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.minimise.methods.recentring import (
-    chebyshev_factors,
-    edge_weights,
-    next_flow,
+    chebyshev_factors_of_mixing,
+    next_recentring_flow,
     recentre,
+    recentring_edge_weights,
     recentring_rounds,
 )
-from veilsum.numbers.limbs import from_integers, to_integers
+from veilsum.numbers.limbs import limbs_from_integers, limbs_to_integers
 
 mixings = st.sampled_from(["metropolis", "lazy-metropolis", "max-degree"])
 
@@ -32,8 +32,8 @@ def integers(topology, seed, *, most, size=2):
 
 def recentred(topology, weights, start, rounds):
     """What rounds make of Python integers, in limbs."""
-    return to_integers(
-        recentre(topology, weights, from_integers(start, 4), rounds=rounds)
+    return limbs_to_integers(
+        recentre(topology, weights, limbs_from_integers(start, 4), rounds=rounds)
     )
 
 
@@ -57,7 +57,7 @@ def test_64_bits_do_what_limbs_do(topology, mixing, seed, digits, rounds):
 def test_the_masked_rows_themselves_are_left_alone():
     ring = Topology.family("ring:5")
     whole = integers(ring, 0, most=1e6)
-    for start in (whole.astype(np.int64), from_integers(whole, 4)):
+    for start in (whole.astype(np.int64), limbs_from_integers(whole, 4)):
         before = start.tobytes()
         recentre(ring, mixing_weights(ring, "metropolis"), start, rounds=3)
         assert start.tobytes() == before
@@ -89,7 +89,7 @@ def test_masks_end_up_small_whatever_sigma_was(spec, sigma):
     topology = Topology.family(spec)
     weights = mixing_weights(topology, "metropolis")
     law = Masks("lattice", sigma=sigma, grid=40).on(topology)
-    masks = draw_shares(topology, law, ShareStreams(0), size=3).masks()
+    masks = draw_mask_shares(topology, law, ShareStreams(0), size=3).masks()
     rounds = recentring_rounds(topology, weights, sigma=sigma, size=3, residual=1.0)
     left = law.decode(recentre(topology, weights, masks, rounds=rounds))
     assert np.abs(left).max() < 2.0
@@ -131,8 +131,12 @@ flows = st.floats(-1e15, 1e15).map(np.rint)
 def test_the_flow_is_odd(flow, difference, weight, omega):
     """What one end computes is the negative of what the other end does."""
     along = np.array([weight])
-    here = next_flow(np.array([[flow]]), np.array([[difference]]), along, omega)
-    there = next_flow(np.array([[-flow]]), np.array([[-difference]]), along, omega)
+    here = next_recentring_flow(
+        np.array([[flow]]), np.array([[difference]]), along, omega
+    )
+    there = next_recentring_flow(
+        np.array([[-flow]]), np.array([[-difference]]), along, omega
+    )
     assert here.tolist() == (-there).tolist()
 
 
@@ -145,10 +149,10 @@ def test_parties_that_each_keep_their_own_flows_agree(topology, seed, rounds):
     y = [int(row[0]) for row in start]
     near = [np.flatnonzero(topology.adjacency.toarray()[i]) for i in range(len(y))]
     flow = {(i, int(j)): 0.0 for i in range(len(y)) for j in near[i]}
-    for omega in chebyshev_factors(mixing_rate(weights), rounds):
+    for omega in chebyshev_factors_of_mixing(mixing_rate(weights), rounds):
         flow = {
             (i, j): float(
-                next_flow(
+                next_recentring_flow(
                     np.array([[old]]),
                     np.array([[float(y[j] - y[i])]]),
                     np.array([dense[i, j]]),
@@ -167,11 +171,13 @@ def test_parties_that_each_keep_their_own_flows_agree(topology, seed, rounds):
 def test_weights_are_read_link_by_link():
     star = Topology.family("star:4")
     weights = mixing_weights(star, "metropolis")
-    assert edge_weights(star, weights).tolist() == [0.25] * 3
+    assert recentring_edge_weights(star, weights).tolist() == [0.25] * 3
 
 
 def test_factors_are_those_of_the_recursion():
     """om_1 = 1, om_2 = 1 / (1 - 1/8), om_3 = 1 / (1 - om_2 / 16) for rho = 1/2."""
-    assert list(chebyshev_factors(0.5, 0)) == []
+    assert list(chebyshev_factors_of_mixing(0.5, 0)) == []
     expected = [1.0, 8 / 7, 14 / 13]
-    assert list(chebyshev_factors(0.5, 3)) == pytest.approx(expected, rel=1e-15)
+    assert list(chebyshev_factors_of_mixing(0.5, 3)) == pytest.approx(
+        expected, rel=1e-15
+    )

@@ -18,12 +18,12 @@ from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.methods import extra
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import iterations
+from veilsum.minimise.methods.base import iterations_of_method
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue
+from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue_of_mixing
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
 from veilsum.minimise.methods.nids import Nids, nids_step
-from veilsum.minimise.methods.one_way import column_weights, row_weights
+from veilsum.minimise.methods.one_way import one_way_column_weights, one_way_row_weights
 from veilsum.minimise.methods.push_pull import PushPull
 from veilsum.minimise.methods.running_sums import RunningSums, running_sums_step
 from veilsum.numbers.arrays import frozen_array
@@ -78,7 +78,7 @@ class Trial:
 
     def estimates(self, method, weights=None):
         same = dict.fromkeys(("symmetric", "row", "column"), self.weights)
-        states = iterations(method, weights or same, self.cost, self.start)
+        states = iterations_of_method(method, weights or same, self.cost, self.start)
         return [state.x for state in islice(states, STEPS + 1)]
 
 
@@ -183,7 +183,7 @@ def test_accelerated_tracking_with_chebyshev_s_polynomial(data, rounds):
 def test_push_pull_and_running_sums_over_one_way_links(data, arcs):
     """Two orders of mixing and adding; sums of sums and plain trackers are the same."""
     trial, a = Trial(data, least=5), 0.05
-    r, c = row_weights(arcs).toarray(), column_weights(arcs).toarray()
+    r, c = one_way_row_weights(arcs).toarray(), one_way_column_weights(arcs).toarray()
     x = [trial.project(trial.start)]
     y = trial.slope(x[0])
     late, z = [x[0]], y
@@ -207,7 +207,7 @@ def test_receivers_and_senders_divide_by_all_they_hear_or_tell(directed, data):
         heard[receiver, sender] = 1.0
         if not directed:
             heard[sender, receiver] = 1.0
-    row, column = row_weights(topology), column_weights(topology)
+    row, column = one_way_row_weights(topology), one_way_column_weights(topology)
     by_rows = heard / heard.sum(axis=1, keepdims=True)
     by_columns = heard / heard.sum(axis=0, keepdims=True)
     np.testing.assert_allclose(row.toarray(), by_rows, rtol=1e-15)
@@ -225,7 +225,9 @@ def test_plain_rounds_are_powers_of_the_weights():
     )
     ends = []
     for method, weights in pairs:
-        *_, last = islice(iterations(method, {"symmetric": weights}, cost, start), 9)
+        *_, last = islice(
+            iterations_of_method(method, {"symmetric": weights}, cost, start), 9
+        )
         ends.append(last.x)
     np.testing.assert_allclose(*ends, rtol=1e-13)
 
@@ -245,7 +247,7 @@ def test_steps_are_the_formulas():
 def test_the_least_eigenvalue_is_the_least(spec):
     weights = mixing_weights(Topology.family(spec), "metropolis")
     expected = np.linalg.eigvals(weights.toarray()).real.min()
-    assert least_eigenvalue(weights) == pytest.approx(expected, abs=1e-12)
+    assert least_eigenvalue_of_mixing(weights) == pytest.approx(expected, abs=1e-12)
 
 
 def test_extra_refuses_weights_that_reach_minus_one():
@@ -282,7 +284,7 @@ def test_many_parties_have_the_bound_of_gershgorin(spec):
     dense = weights.toarray()
     assert len(dense) > extra.DENSE_PARTIES
     discs = 2.0 * np.diag(dense) - np.abs(dense).sum(axis=1)
-    found = least_eigenvalue(weights)
+    found = least_eigenvalue_of_mixing(weights)
     assert found == pytest.approx(discs.min(), abs=1e-12)
     assert found <= np.linalg.eigvalsh(dense)[0] + 1e-12
 
@@ -290,4 +292,4 @@ def test_many_parties_have_the_bound_of_gershgorin(spec):
 def test_the_least_eigenvalue_of_a_long_ring_is_known():
     """Weights of a third: 1/3 + 2/3 cos(k pi), attained with an even number."""
     weights = mixing_weights(Topology.family("ring:2000"), "metropolis")
-    assert least_eigenvalue(weights) == pytest.approx(-1 / 3, abs=1e-12)
+    assert least_eigenvalue_of_mixing(weights) == pytest.approx(-1 / 3, abs=1e-12)

@@ -14,7 +14,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import EVERY_FAULT, Given
+from veilsum.minimise.methods.base import EVERY_FAULT, MethodInputs
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra
 from veilsum.minimise.methods.gradient_tracking import GradientTracking
@@ -179,7 +179,7 @@ def test_what_needs_bounds_says_where_a_simulation_finds_them(name):
     """Whether the problem has none, or the method finds none."""
     with pytest.raises(InvalidInputError, match="bounds_from_costs=True"):
         method_named(name).made(
-            Given(domain=WholeSpace(2), topology=RING, mixing="metropolis")
+            MethodInputs(domain=WholeSpace(2), topology=RING, mixing="metropolis")
         )
     if method_named(name).traits.strongly_convex:
         said = method_objection(method_named(name), MethodNeeds(strongly_convex=False))

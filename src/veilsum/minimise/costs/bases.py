@@ -20,7 +20,7 @@ from veilsum.numbers.arrays import (
     FloatArray,
     Matrix,
     Vectors,
-    as_whole,
+    as_whole_number,
 )
 
 
@@ -53,9 +53,9 @@ class Basis(Protocol):
         ...
 
 
-def check_dimension(dim: int) -> None:
+def check_cost_dimension(dim: int) -> None:
     """Refuse a dimension of x below one."""
-    as_whole(dim, what="the dimension of x", least=1)
+    as_whole_number(dim, what="the dimension of x", least=1)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Affine:
     dim: int
 
     def __post_init__(self) -> None:
-        check_dimension(self.dim)
+        check_cost_dimension(self.dim)
 
     @property
     def size(self) -> int:
@@ -106,7 +106,7 @@ class Polynomial:
     degree: int
 
     def __post_init__(self) -> None:
-        check_dimension(self.dim)
+        check_cost_dimension(self.dim)
         if self.degree < 1:
             raise InvalidInputError(
                 f"a polynomial's degree must be at least 1, found {self.degree}",
@@ -132,12 +132,12 @@ class Polynomial:
 
     def features(self, x: Vectors) -> Coefficients:
         """Return every monomial at x."""
-        return _monomials(x, self.exponents)
+        return _monomials_of_basis(x, self.exponents)
 
     def gradient(self, theta: Coefficients, x: Vectors) -> Vectors:
         """Return sum_a theta_a grad x^a."""
         if self.dim == 1:
-            return _univariate_slope(theta, x)
+            return _univariate_cost_slope(theta, x)
         partials = [self._partial(theta, x, k) for k in range(self.dim)]
         return np.stack(partials, axis=-1)
 
@@ -153,14 +153,16 @@ class Polynomial:
         power = self.exponents[:, k]
         lowered = self.exponents.copy()
         lowered[:, k] = np.maximum(power - 1, 0)
-        return np.asarray((theta * power * _monomials(x, lowered)).sum(axis=-1))
+        return np.asarray(
+            (theta * power * _monomials_of_basis(x, lowered)).sum(axis=-1)
+        )
 
 
-def _monomials(x: Vectors, exponents: Array[np.int64]) -> Coefficients:
+def _monomials_of_basis(x: Vectors, exponents: Array[np.int64]) -> Coefficients:
     return np.prod(x[..., None, :] ** exponents, axis=-1)
 
 
-def _univariate_slope(theta: Coefficients, x: Vectors) -> Vectors:
+def _univariate_cost_slope(theta: Coefficients, x: Vectors) -> Vectors:
     """Return sum_l l theta_l x^(l-1) by Horner's rule."""
     degree = theta.shape[-1]
     scaled = theta * np.arange(1.0, degree + 1)
@@ -183,7 +185,7 @@ class Quadratic:
     dim: int
 
     def __post_init__(self) -> None:
-        check_dimension(self.dim)
+        check_cost_dimension(self.dim)
 
     @property
     def size(self) -> int:
@@ -198,7 +200,9 @@ class Quadratic:
 
     def matrices(self, theta: Coefficients) -> FloatArray:
         """Return P of x'Px/2, m x m."""
-        return np.take(theta[..., : -self.dim - 1], _places(self.dim), axis=-1)
+        return np.take(
+            theta[..., : -self.dim - 1], _symmetric_matrix_places(self.dim), axis=-1
+        )
 
     def slopes(self, theta: Coefficients) -> Vectors:
         """Return q of q'x."""
@@ -206,13 +210,13 @@ class Quadratic:
 
     def gradient(self, theta: Coefficients, x: Vectors) -> Vectors:
         """Return P x + q."""
-        return times(self.matrices(theta), x) + self.slopes(theta)
+        return matrices_times_vectors(self.matrices(theta), x) + self.slopes(theta)
 
     def gradient_change(
         self, theta: Coefficients, new: Vectors, old: Vectors
     ) -> Vectors:
         """Return P (new - old)."""
-        return times(self.matrices(theta), new - old)
+        return matrices_times_vectors(self.matrices(theta), new - old)
 
     @property
     def widths(self) -> FloatArray:
@@ -225,7 +229,7 @@ class Quadratic:
         return np.concatenate([np.where(i == j, 2.0, root), np.ones(self.dim + 1)])
 
 
-def times(matrices: FloatArray, x: Vectors) -> Vectors:
+def matrices_times_vectors(matrices: FloatArray, x: Vectors) -> Vectors:
     return (matrices @ x[..., None])[..., 0]
 
 
@@ -240,7 +244,7 @@ def svec(matrices: FloatArray) -> FloatArray:
 
 
 @cache
-def _places(dim: int) -> Array[np.intp]:
+def _symmetric_matrix_places(dim: int) -> Array[np.intp]:
     """Return where each entry of a symmetric matrix stands in its upper triangle."""
     i, j = np.triu_indices(dim)
     place = np.empty((dim, dim), dtype=np.intp)

@@ -19,35 +19,35 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.masks.fixed_point import Grid, as_python_integers
-from veilsum.masks.laws import Law
+from veilsum.masks.fixed_point import FixedPointGrid, as_python_integers
+from veilsum.masks.laws import MaskLaw
 from veilsum.minimise.costs.bases import (
     Affine,
     Basis,
     Polynomial,
     Quadratic,
-    check_dimension,
+    check_cost_dimension,
     quadratic_coefficients as _quadratic_coefficients,
 )
 from veilsum.minimise.costs.differentiated import gradient_by_jax
 from veilsum.minimise.costs.remainders import (
+    CostRemainder,
     LocalGradient,
     NoRemainder,
-    Remainder,
     SquaredNorm,
-    checked_gradient,
+    check_cost_gradient,
 )
 from veilsum.numbers.arrays import (
     Array,
     PartyRows,
     Vector,
     Vectors,
+    as_float_vector,
     as_floats,
-    as_vector,
     frozen_array,
 )
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import Integers, unit_of
+from veilsum.numbers.units import Integers, numeric_unit_of
 
 T = TypeVar("T")
 
@@ -91,11 +91,11 @@ class Cost(Secret):
 
     basis: Basis
     coefficients: Vector
-    remainder: Remainder
+    remainder: CostRemainder
     unit: Fraction | None = None
     counts: Integers | None = None
     n_broken: int = 0
-    summed: Callable[[Grid], Integers] | None = None
+    summed: Callable[[FixedPointGrid], Integers] | None = None
 
     def __post_init__(self) -> None:
         if self.coefficients.shape != (self.basis.size,):
@@ -110,7 +110,10 @@ class Cost(Secret):
 
         None leaves them as they are, and so does their own unit.
         """
-        if unit is None or (grid := Grid(0, unit_of(unit))).unit == self.unit:
+        if (
+            unit is None
+            or (grid := FixedPointGrid(0, numeric_unit_of(unit))).unit == self.unit
+        ):
             return self
         if self.summed is None:
             whole = as_python_integers(grid.quantise(self.coefficients))
@@ -125,7 +128,7 @@ class Cost(Secret):
             n_broken=int(np.count_nonzero(rounded != self.coefficients)),
         )
 
-    def given(self, law: Law) -> Array[Any]:
+    def given(self, law: MaskLaw) -> Array[Any]:
         """Return what a law encodes: whole numbers where it counts in their unit."""
         if self.counts is None or self.unit != law.masks.rounding:
             return self.coefficients
@@ -136,11 +139,11 @@ class Cost(Secret):
         cls,
         coefficients: ArrayLike,
         *,
-        remainder: Remainder | None = None,
+        remainder: CostRemainder | None = None,
         unit: object = None,
     ) -> Cost:
         """Return alpha'x + rho(x), with rho zero or a shared closed form."""
-        alpha = _flat(coefficients, what="affine coefficients")
+        alpha = _flat_cost_numbers(coefficients, what="affine coefficients")
         rho = NoRemainder() if remainder is None else remainder
         if np.any(rho.gradient(np.zeros_like(alpha))):
             raise InvalidInputError(
@@ -156,7 +159,7 @@ class Cost(Secret):
 
         Its coefficients are -2 times the target.
         """
-        point = _flat(target, what="a target")
+        point = _flat_cost_numbers(target, what="a target")
         with np.errstate(over="ignore"):  # refused as coefficients that are not finite
             doubled = -2.0 * point
         return cls.affine(doubled, remainder=SquaredNorm(1.0), unit=unit)
@@ -169,8 +172,8 @@ class Cost(Secret):
 
         For x in R these are (c_1, ..., c_d) of c_1 x + ... + c_d x^d.
         """
-        theta = _flat(coefficients, what="polynomial coefficients")
-        basis = Polynomial(dim, _degree(theta.size, dim))
+        theta = _flat_cost_numbers(coefficients, what="polynomial coefficients")
+        basis = Polynomial(dim, _degree_of_polynomial_cost(theta.size, dim))
         return cls(basis, theta, NoRemainder()).counted(unit)
 
     @classmethod
@@ -195,7 +198,7 @@ class Cost(Secret):
                 code="matrix-not-symmetric",
             )
         square = 0.5 * (square + square.T)
-        linear = as_vector(vector, dim=dim, what="the quadratic's vector")
+        linear = as_float_vector(vector, dim=dim, what="the quadratic's vector")
         theta = _quadratic_coefficients(square, linear)
         return cls(Quadratic(dim), frozen_array(theta), NoRemainder()).counted(unit)
 
@@ -222,12 +225,12 @@ class Cost(Secret):
             check: whether to compare the two, at a few public points near the anchor.
             unit: of alpha; what rounding takes off it is nowhere any more.
         """
-        check_dimension(dim)
-        start = as_vector(anchor, dim=dim, what="the anchor")
+        check_cost_dimension(dim)
+        start = as_float_vector(anchor, dim=dim, what="the anchor")
         # A copy: some functions hand out one and the same array every time.
-        alpha = frozen_array(checked_gradient(gradient, start).copy())
+        alpha = frozen_array(check_cost_gradient(gradient, start).copy())
         if value is not None and check:
-            _check_value(gradient, value, start)
+            _check_cost_value(gradient, value, start)
         rest = LocalGradient.split(gradient, alpha)
         return cls(Affine(dim), alpha, rest).counted(unit)
 
@@ -268,7 +271,7 @@ class Cost(Secret):
         return self.remainder.gradient(x) + self.basis.gradient(self.coefficients, x)
 
 
-def _flat(values: ArrayLike, *, what: str) -> Vector:
+def _flat_cost_numbers(values: ArrayLike, *, what: str) -> Vector:
     """Return one party's numbers as a vector; a single number is a vector of one."""
     array = as_floats(values, what=what)
     if array.ndim > 1:
@@ -279,9 +282,9 @@ def _flat(values: ArrayLike, *, what: str) -> Vector:
     return np.atleast_1d(array)
 
 
-def _degree(size: int, dim: int) -> int:
+def _degree_of_polynomial_cost(size: int, dim: int) -> int:
     """Return the degree whose monomials number `size`."""
-    check_dimension(dim)
+    check_cost_dimension(dim)
     degree = 1
     while comb(dim + degree, degree) - 1 < size:
         degree += 1
@@ -297,16 +300,18 @@ def _degree(size: int, dim: int) -> int:
 def common_basis(costs: Mapping[str, Cost]) -> Basis:
     """Return the basis all costs share; name every party that differs."""
     bases = {party: cost.basis for party, cost in costs.items()}
-    return _common(bases, "share one basis", "has", _in_words)
+    return _common_to_all_costs(bases, "share one basis", "has", _cost_basis_in_words)
 
 
 def common_unit(costs: Mapping[str, Cost]) -> Fraction | None:
     """Return the unit that all costs count in, if they do; name who differs."""
     units = {party: cost.unit for party, cost in costs.items()}
-    return _common(units, "count in one unit", "counts in", lambda u: str(u or "none"))
+    return _common_to_all_costs(
+        units, "count in one unit", "counts in", lambda u: str(u or "none")
+    )
 
 
-def _common(
+def _common_to_all_costs(
     held: Mapping[str, T], wanted: str, verb: str, words: Callable[[T], str]
 ) -> T:
     """Return what all parties have; name every one that has something else."""
@@ -321,18 +326,18 @@ def _common(
     return most
 
 
-def _in_words(basis: Basis) -> str:
+def _cost_basis_in_words(basis: Basis) -> str:
     name = type(basis).__name__.lower()
     return f"{name} in dimension {basis.dim} with {basis.size} coefficients"
 
 
-def coefficient_rows(costs: Sequence[Cost]) -> PartyRows:
+def cost_coefficient_rows(costs: Sequence[Cost]) -> PartyRows:
     """Return A: one row of private coefficients per party."""
     return np.stack([cost.coefficients for cost in costs])
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _GradientComparison:
     """One slope, by both functions, and how far apart the two could be.
 
     Attributes:
@@ -361,7 +366,7 @@ class _Comparison:
         return self.gap / max(abs(self.by_value), abs(self.by_gradient))
 
 
-def _check_value(gradient: Gradient, value: Value, anchor: Vector) -> None:
+def _check_cost_value(gradient: Gradient, value: Value, anchor: Vector) -> None:
     """Refuse a gradient that is not the value's, by central differences near x0."""
     shape = np.shape(np.asarray(value(anchor.copy())))
     if shape not in {(), (1,)}:
@@ -369,7 +374,7 @@ def _check_value(gradient: Gradient, value: Value, anchor: Vector) -> None:
             f"the value must be one number, found shape {shape}",
             code="value-not-scalar",
         )
-    checkable = list(_comparisons(gradient, value, anchor))
+    checkable = list(_compare_cost_gradients(gradient, value, anchor))
     if not checkable:
         raise InvalidInputError(
             "value and gradient could not be compared: at no point that was tried near "
@@ -391,9 +396,9 @@ def _check_value(gradient: Gradient, value: Value, anchor: Vector) -> None:
             )
 
 
-def _comparisons(
+def _compare_cost_gradients(
     gradient: Gradient, value: Value, anchor: Vector
-) -> Iterator[_Comparison]:
+) -> Iterator[_GradientComparison]:
     size = max(1.0, float(np.linalg.norm(anchor)))
     stream = np.random.default_rng(SEED)
     for radius in RADII:
@@ -403,25 +408,29 @@ def _comparisons(
         try:
             # Outside its domain a function may warn, raise or return nan.
             with np.errstate(all="ignore"):
-                found = _compare(gradient, value, point, along, radius * size)
+                found = _compare_cost_gradient(
+                    gradient, value, point, along, radius * size
+                )
         except (ArithmeticError, ValueError):
             continue
         yield found
 
 
-def _compare(
+def _compare_cost_gradient(
     gradient: Gradient, value: Value, point: Vector, along: Vector, radius: float
-) -> _Comparison:
-    slope = checked_gradient(gradient, point)
+) -> _GradientComparison:
+    slope = check_cost_gradient(gradient, point)
     width = WIDTH * max(1.0, float(np.linalg.norm(point)))
-    narrow, size = _difference(value, point, width * along, width)
-    wide, _ = _difference(value, point, 2.0 * width * along, 2.0 * width)
+    narrow, size = _cost_difference_quotient(value, point, width * along, width)
+    wide, _ = _cost_difference_quotient(value, point, 2.0 * width * along, 2.0 * width)
     smooth = TOLERANCE * (float(np.linalg.norm(slope)) + abs(narrow))
     smooth += abs(wide - narrow)
-    return _Comparison(radius, narrow, float(slope @ along), smooth, size, width)
+    return _GradientComparison(
+        radius, narrow, float(slope @ along), smooth, size, width
+    )
 
 
-def _difference(
+def _cost_difference_quotient(
     value: Value, point: Vector, step: Vector, width: float
 ) -> tuple[float, float]:
     ends = [float(np.asarray(value(x)).item()) for x in (point + step, point - step)]

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError, installing
-from veilsum.minimise.costs.bases import check_dimension
+from veilsum.errors import InvalidInputError, MissingExtraError, install_advice
+from veilsum.minimise.costs.bases import check_cost_dimension
 from veilsum.numbers.arrays import Vector
 
 
@@ -22,9 +22,9 @@ def gradient_by_jax(
     function: Callable[[Any], Any], dim: int
 ) -> Callable[[Vector], Vector]:
     """Return the compiled gradient of a scalar function of points (dim,)."""
-    check_dimension(dim)
+    check_cost_dimension(dim)
     jax = load_jax()
-    _check_scalar(jax, function, dim)
+    _check_scalar_cost_function(jax, function, dim)
     compiled = jax.jit(jax.grad(function))
 
     def gradient(x: Vector) -> Vector:
@@ -34,7 +34,9 @@ def gradient_by_jax(
     return gradient
 
 
-def _check_scalar(jax: Any, function: Callable[[Any], Any], dim: int) -> None:
+def _check_scalar_cost_function(
+    jax: Any, function: Callable[[Any], Any], dim: int
+) -> None:
     """Refuse a function that JAX cannot follow, or that loses digits on its way."""
     with in_64_bits(jax):
         try:
@@ -71,7 +73,7 @@ def load_jax() -> Any:
     except ImportError:
         raise MissingExtraError(
             "costs that are differentiated automatically need the package jax: "
-            f"{installing('jax')}",
+            f"{install_advice('jax')}",
             code="missing-extra",
         ) from None
 

@@ -15,13 +15,13 @@ import scipy
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.minimise.costs.bases import check_dimension
+from veilsum.minimise.costs.bases import check_cost_dimension
 from veilsum.numbers.arrays import (
     FloatArray,
     Vector,
     Vectors,
+    as_float_vector,
     as_floats,
-    as_vector,
 )
 
 
@@ -51,7 +51,7 @@ class WholeSpace:
     dim: int
 
     def __post_init__(self) -> None:
-        check_dimension(self.dim)
+        check_cost_dimension(self.dim)
 
     @property
     def is_bounded(self) -> bool:
@@ -63,7 +63,7 @@ class WholeSpace:
         return x
 
 
-class _Bounded:
+class _BoundedDomain:
     """What every compact set says of itself."""
 
     @property
@@ -72,7 +72,7 @@ class _Bounded:
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Box(_Bounded):
+class Box(_BoundedDomain):
     """lower <= x <= upper, coordinate by coordinate; one number stands for all.
 
     >>> Box(-1.0, 1.0, dim=2).project(np.array([3.0, 0.5])).tolist()
@@ -84,9 +84,9 @@ class Box(_Bounded):
     dim: int
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike, *, dim: int) -> None:
-        check_dimension(dim)
-        low = as_vector(lower, dim=dim, what="the box's lower bounds")
-        high = as_vector(upper, dim=dim, what="the box's upper bounds")
+        check_cost_dimension(dim)
+        low = as_float_vector(lower, dim=dim, what="the box's lower bounds")
+        high = as_float_vector(upper, dim=dim, what="the box's upper bounds")
         if not (low <= high).all():
             raise InvalidInputError(
                 f"the box is empty: lower bounds {low.tolist()} exceed "
@@ -113,7 +113,7 @@ class Box(_Bounded):
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Ball(_Bounded):
+class Ball(_BoundedDomain):
     """||x - centre|| <= radius."""
 
     centre: Vector
@@ -130,8 +130,8 @@ class Ball(_Bounded):
                 f"a ball's radius must be positive and finite, found {radius}",
                 code="radius-not-positive",
             )
-        check_dimension(dim)
-        middle = as_vector(centre, dim=dim, what="the ball's centre")
+        check_cost_dimension(dim)
+        middle = as_float_vector(centre, dim=dim, what="the ball's centre")
         _set(self, centre=middle, radius=float(radius), dim=dim)
 
     @cached_property
@@ -152,14 +152,14 @@ class Ball(_Bounded):
 
 
 @dataclass(frozen=True)
-class Simplex(_Bounded):
+class Simplex(_BoundedDomain):
     """x >= 0 with coordinates that add up to `total`."""
 
     dim: int
     total: float = 1.0
 
     def __post_init__(self) -> None:
-        check_dimension(self.dim)
+        check_cost_dimension(self.dim)
         if not 0 < self.total < np.inf:
             raise InvalidInputError(
                 f"a simplex's total must be positive and finite, found {self.total}",
@@ -213,7 +213,7 @@ class HalfSpaces:
         # The point that violates any half-space least; the violation is the last
         # variable. Where it is about the linear program's tolerance, a projection
         # tells a thin set from an empty one.
-        least = _minimum(
+        least = _linear_program_minimum(
             np.append(np.zeros(self.dim), 1.0),
             np.hstack([self.normals, np.full((len(limits), 1), -1.0)]),
             self.offsets,
@@ -245,7 +245,11 @@ class HalfSpaces:
         """
         zeros, cube = np.zeros(len(self.offsets)), (-1.0, 1.0)
         return not any(
-            abs(_minimum(sign * direction, self.normals, zeros, cube) @ direction) > 0.5
+            abs(
+                _linear_program_minimum(sign * direction, self.normals, zeros, cube)
+                @ direction
+            )
+            > 0.5
             for direction in np.eye(self.dim)
             for sign in (1.0, -1.0)
         )
@@ -262,7 +266,9 @@ class HalfSpaces:
         size = np.abs(self.normals) @ np.abs(x) + np.abs(self.offsets)
         if (violation <= ROUNDED * size).all():
             return x
-        for multipliers in chain(_by_nnls(self.normals, violation), self._cycles(x)):
+        for multipliers in chain(
+            _project_by_nnls(self.normals, violation), self._cycles(x)
+        ):
             # In a set without interior, multipliers are large and cancel, and lose
             # digits; which half-spaces press against the point is still right, and
             # the projection is the nearest common point of their boundaries.
@@ -324,7 +330,7 @@ class HalfSpaces:
         return bool(missed + np.sqrt(gap) <= OPTIMAL)
 
 
-def _minimum(
+def _linear_program_minimum(
     costs: Vector, rows: FloatArray, limits: FloatArray, bounds: Any
 ) -> Vector:
     """Return the solution of a linear program that has one."""
@@ -337,7 +343,7 @@ def _minimum(
     return as_floats(found.x, what="the solution")
 
 
-def _by_nnls(normals: FloatArray, violation: Vector) -> Iterator[Vector]:
+def _project_by_nnls(normals: FloatArray, violation: Vector) -> Iterator[Vector]:
     """Yield multipliers of the least-distance problem (Lawson and Hanson, ch. 23).
 
     min ||z|| with G z >= h, for z = y - x, G = -normals, h = normals x - offsets.

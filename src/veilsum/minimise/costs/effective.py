@@ -10,8 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from veilsum.minimise.costs.bases import Affine, Basis, Quadratic, times
-from veilsum.minimise.costs.remainders import NoRemainder, Remainder, SquaredNorm
+from veilsum.minimise.costs.bases import (
+    Affine,
+    Basis,
+    Quadratic,
+    matrices_times_vectors,
+)
+from veilsum.minimise.costs.remainders import CostRemainder, NoRemainder, SquaredNorm
 from veilsum.numbers.arrays import Array, Coefficients, FloatArray, Vectors
 from veilsum.numbers.shapes import Float
 
@@ -42,7 +47,7 @@ class EffectiveCost:
 
     basis: Basis
     coefficients: Coefficients
-    remainder: Remainder
+    remainder: CostRemainder
 
     @cached_property
     def _masked_form(self) -> tuple[FloatArray, Vectors] | None:
@@ -78,11 +83,11 @@ class EffectiveCost:
         # Asked in every iteration: what is known in closed form takes no detour.
         if (closed := self._closed_form) is not None:
             if closed.squares is not None:
-                return times(closed.squares, x) + closed.slopes
+                return matrices_times_vectors(closed.squares, x) + closed.slopes
             if closed.curve:
                 return closed.curve * x + closed.slopes
         if (form := self._masked_form) is not None:
-            masked = times(form[0], x) + form[1]
+            masked = matrices_times_vectors(form[0], x) + form[1]
         else:
             masked = self.basis.gradient(self.coefficients, x)
         if self.remainder.kind == "none":
@@ -97,7 +102,7 @@ class EffectiveCost:
         this one is made of rho and theta~ only.
         """
         if (form := self._masked_form) is not None:
-            change = times(form[0], new - old)
+            change = matrices_times_vectors(form[0], new - old)
         else:
             change = self.basis.gradient_change(self.coefficients, new, old)
         if self.remainder.kind == "none":

@@ -32,10 +32,10 @@ RESIDUAL_TOLERANCE = 1e-8
 def minimise(gradient: Gradient, domain: Domain) -> Vector:
     """Return argmin over X of the convex function with this gradient."""
     start = domain.project(np.zeros(domain.dim))
-    bounds, constraints = _for_scipy(domain)
+    bounds, constraints = _domain_for_scipy(domain)
     scale = max(1.0, float(np.linalg.norm(gradient(start))))
     found = scipy.optimize.minimize(
-        lambda x: _line_integral(gradient, start, x) / scale,
+        lambda x: _line_integral_of_cost_gradient(gradient, start, x) / scale,
         start,
         jac=lambda x: gradient(x) / scale,
         bounds=bounds,
@@ -45,31 +45,33 @@ def minimise(gradient: Gradient, domain: Domain) -> Vector:
         tol=1e-14,
     )
     near = domain.project(np.asarray(found.x, dtype=np.float64))
-    return _polish(gradient, domain, near)
+    return _polish_cost_minimiser(gradient, domain, near)
 
 
-def curvatures(gradient: Gradient, x: Vector) -> tuple[float, float]:
+def extreme_cost_curvatures(gradient: Gradient, x: Vector) -> tuple[float, float]:
     """Return the least and the greatest second derivative at x in any direction."""
     if x.size <= DENSE:
-        columns = [_change(gradient, x, axis) for axis in np.eye(x.size)]
+        columns = [_cost_gradient_change(gradient, x, axis) for axis in np.eye(x.size)]
         values = np.linalg.eigvalsh(np.array(columns))
         return float(values[0]), float(values[-1])
-    return _end(gradient, x, "SA"), _end(gradient, x, "LA")
+    return _extreme_hessian_eigenvalue(gradient, x, "SA"), _extreme_hessian_eigenvalue(
+        gradient, x, "LA"
+    )
 
 
-def _change(gradient: Gradient, x: Vector, along: Vector) -> Vector:
+def _cost_gradient_change(gradient: Gradient, x: Vector, along: Vector) -> Vector:
     """Return the gradient's derivative in a direction, by a central difference."""
     width = 1e-6 * max(1.0, float(np.abs(x).max())) / float(np.linalg.norm(along))
     step = width * along
     return (gradient(x + step) - gradient(x - step)) / (2 * width)
 
 
-def _end(gradient: Gradient, x: Vector, which: str) -> float:
+def _extreme_hessian_eigenvalue(gradient: Gradient, x: Vector, which: str) -> float:
     """Return one end of the Hessian's spectrum without forming it."""
     hessian = scipy.sparse.linalg.LinearOperator(
         shape=(x.size, x.size),
         dtype=np.float64,
-        matvec=lambda along: _change(gradient, x, along.ravel()),
+        matvec=lambda along: _cost_gradient_change(gradient, x, along.ravel()),
     )
     # Any start that no direction is orthogonal to, and the same one every time.
     start = np.cos(np.arange(x.size))
@@ -84,7 +86,9 @@ def _end(gradient: Gradient, x: Vector, which: str) -> float:
     return float(found)
 
 
-def _line_integral(gradient: Gradient, start: Vector, end: Vector) -> float:
+def _line_integral_of_cost_gradient(
+    gradient: Gradient, start: Vector, end: Vector
+) -> float:
     """Return F(end) - F(start) from gradients along the segment."""
     step = end - start
     points = start + 0.5 * (_NODES[:, None] + 1.0) * step
@@ -92,7 +96,9 @@ def _line_integral(gradient: Gradient, start: Vector, end: Vector) -> float:
     return float(0.5 * (_WEIGHTS * slopes).sum())
 
 
-def _for_scipy(domain: Domain) -> tuple[scipy.optimize.Bounds | None, list[object]]:
+def _domain_for_scipy(
+    domain: Domain,
+) -> tuple[scipy.optimize.Bounds | None, list[object]]:
     match domain:
         case Box():
             return scipy.optimize.Bounds(domain.lower, domain.upper), []
@@ -118,16 +124,16 @@ def _for_scipy(domain: Domain) -> tuple[scipy.optimize.Bounds | None, list[objec
             return None, []
 
 
-def _polish(gradient: Gradient, domain: Domain, near: Vector) -> Vector:
+def _polish_cost_minimiser(gradient: Gradient, domain: Domain, near: Vector) -> Vector:
     """Return the root of x - P(x - step grad F(x)) next to an approximate one."""
     # A step of the size of the curve, but never far past the domain on a slope.
     slope = float(np.linalg.norm(gradient(near)))
-    bend = max(*map(abs, curvatures(gradient, near)), 1e-12)
+    bend = max(*map(abs, extreme_cost_curvatures(gradient, near)), 1e-12)
 
     def residual(x: Vector, step: float = 1.0 / max(bend, slope)) -> Vector:
         return x - domain.project(x - step * gradient(x))
 
-    better = domain.project(_root(residual, near))
+    better = domain.project(_root_of_cost_residual(residual, near))
     best = min((near, better), key=lambda x: float(np.linalg.norm(residual(x))))
     # Judged by a step that could cross all of x: a short one is small anywhere.
     far = 1e3 * max(1.0, float(np.linalg.norm(best))) / max(slope, 1e-12)
@@ -141,7 +147,7 @@ def _polish(gradient: Gradient, domain: Domain, near: Vector) -> Vector:
     return best
 
 
-def _root(residual: Gradient, near: Vector) -> Vector:
+def _root_of_cost_residual(residual: Gradient, near: Vector) -> Vector:
     """Return the root by Newton's method; of long vectors by plain steps."""
     if near.size <= DENSE:
         return scipy.optimize.root(

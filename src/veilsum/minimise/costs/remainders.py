@@ -5,7 +5,7 @@
 theorem). Under the affine basis the split is canonical: grad rho vanishes at a public
 anchor, so that everything a mask can hide sits in the coefficients.
 
-A remainder may offer more than `Remainder` asks for, and is asked by getattr:
+A remainder may offer more than `CostRemainder` asks for, and is asked by getattr:
 
     exposes    sentences on what it leaves in the open, for a guarantee's limits
     stacked    a function of all parties' remainders that returns one for all of them,
@@ -23,7 +23,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 import numpy as np
 
 from veilsum.errors import BadGradientError
-from veilsum.locale import limit
+from veilsum.locale import limit_phrase
 from veilsum.numbers.arrays import FloatArray, Vector, Vectors
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
@@ -31,11 +31,11 @@ from veilsum.numbers.shapes import Float
 Kind = Literal["none", "shared", "local"]
 Squares: TypeAlias = Float[FloatArray, "n m m"]  # one matrix per party
 
-FUNCTION_LIMIT = limit("function")
+FUNCTION_LIMIT = limit_phrase("function")
 
 
 @runtime_checkable
-class Remainder(Protocol):
+class CostRemainder(Protocol):
     """rho_i of one party, or of all parties row by row."""
 
     @property
@@ -47,7 +47,7 @@ class Remainder(Protocol):
         """Return grad rho at each row of x."""
         ...
 
-    def rows(self, which: slice) -> Remainder:
+    def rows(self, which: slice) -> CostRemainder:
         """Return the remainder of some parties of a stack."""
         ...
 
@@ -55,7 +55,7 @@ class Remainder(Protocol):
 Same = TypeVar("Same")
 
 
-class Alike:
+class AlikeRemainders:
     """A remainder that is the same for every party of a stack."""
 
     # Not `Self`, which the checker of shapes does not take outside of its own classes.
@@ -64,7 +64,7 @@ class Alike:
 
 
 @dataclass(frozen=True)
-class NoRemainder(Alike):
+class NoRemainder(AlikeRemainders):
     """rho = 0: the whole cost is in the masked coefficients."""
 
     kind: Kind = field(default="none", init=False)
@@ -74,7 +74,7 @@ class NoRemainder(Alike):
 
 
 @dataclass(frozen=True)
-class SquaredNorm(Alike):
+class SquaredNorm(AlikeRemainders):
     """rho(x) = scale ||x||^2, known to all; the paper's example has scale 1."""
 
     scale: float = 1.0
@@ -86,7 +86,7 @@ class SquaredNorm(Alike):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalGradient(Alike, Secret):
+class LocalGradient(AlikeRemainders, Secret):
     """A closure over a party's own data; evaluated one row at a time."""
 
     gradient_at: Callable[[Vector], Vector]
@@ -98,7 +98,7 @@ class LocalGradient(Alike, Secret):
         cls, function: Callable[[Vector], Vector], offset: Vector
     ) -> LocalGradient:
         """Return f(x) - offset, holding neither where an attribute would show it."""
-        return cls(lambda x: checked_gradient(function, x) - offset)
+        return cls(lambda x: check_cost_gradient(function, x) - offset)
 
     def gradient(self, x: Vectors) -> Vectors:
         if x.ndim == 1:
@@ -110,7 +110,7 @@ class LocalGradient(Alike, Secret):
 class RemainderStack(Secret):
     """Remainders that differ between parties, one per row."""
 
-    members: tuple[Remainder, ...]
+    members: tuple[CostRemainder, ...]
 
     @cached_property
     def kind(self) -> Kind:
@@ -122,11 +122,13 @@ class RemainderStack(Secret):
     @property
     def exposes(self) -> tuple[str, ...]:
         """What the members leave in the open, every sentence once."""
-        said = [words for member in self.members for words in exposed(member)]
+        said = [
+            words for member in self.members for words in exposed_by_remainder(member)
+        ]
         return tuple(dict.fromkeys(said))
 
     @cached_property
-    def together(self) -> Remainder | None:
+    def together(self) -> CostRemainder | None:
         """All members as one that is evaluated at once, where they offer that."""
         offer = getattr(self.members[0], "stacked", None)
         return None if offer is None else offer(self.members)
@@ -140,14 +142,14 @@ class RemainderStack(Secret):
         if x.ndim == 2 and len(x) == len(self.members) and self.together is not None:
             return self.together.gradient(x).astype(x.dtype, copy=False)
         pairs = zip(self.members, x, strict=True)
-        rows = [_gradient_of(i, *pair) for i, pair in enumerate(pairs)]
+        rows = [_gradient_of_remainder(i, *pair) for i, pair in enumerate(pairs)]
         return np.stack(rows).astype(x.dtype, copy=False)
 
     def rows(self, which: slice) -> RemainderStack:
         return RemainderStack(self.members[which])
 
 
-def _gradient_of(row: int, member: Remainder, x: Vectors) -> Vectors:
+def _gradient_of_remainder(row: int, member: CostRemainder, x: Vectors) -> Vectors:
     """Return one member's gradient; say which member it was that had none."""
     try:
         return member.gradient(x)
@@ -155,19 +157,19 @@ def _gradient_of(row: int, member: Remainder, x: Vectors) -> Vectors:
         raise BadGradientError(error.reason, row, code=error.code) from error.__cause__
 
 
-def stack(members: Sequence[Remainder]) -> Remainder:
+def stack_remainders(members: Sequence[CostRemainder]) -> CostRemainder:
     """Return one remainder for all parties; equal ones are evaluated at once."""
     first = members[0]
     alike = first.kind != "local" and all(member == first for member in members)
     return first if alike else RemainderStack(tuple(members))
 
 
-def exposed(remainder: Remainder) -> tuple[str, ...]:
+def exposed_by_remainder(remainder: CostRemainder) -> tuple[str, ...]:
     """Return what a remainder leaves in the open, as sentences for a guarantee."""
     return getattr(remainder, "exposes", ())
 
 
-def checked_gradient(function: Callable[[Vector], Vector], x: Vector) -> Vector:
+def check_cost_gradient(function: Callable[[Vector], Vector], x: Vector) -> Vector:
     """Return function(x) as float64; refuse a wrong shape or a number not finite.
 
     The function has a copy of x, which it may change: x itself belongs to the method.

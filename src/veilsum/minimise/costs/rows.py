@@ -35,19 +35,24 @@ import numpy as np
 import scipy
 
 from veilsum.errors import InvalidInputError
-from veilsum.locale import limit
-from veilsum.masks.fixed_point import Grid
+from veilsum.locale import limit_phrase
+from veilsum.masks.fixed_point import FixedPointGrid
 from veilsum.minimise.costs.cost import Cost
-from veilsum.minimise.costs.remainders import Alike, Kind, Remainder, Squares
+from veilsum.minimise.costs.remainders import (
+    AlikeRemainders,
+    CostRemainder,
+    Kind,
+    Squares,
+)
 from veilsum.models.families import (
     Binomial,
     Family,
     GammaInverseLink,
-    Gaussian,
+    GaussianFamily,
     Poisson,
 )
-from veilsum.models.rows import Gram, PerRow, Rows, gram
-from veilsum.models.systems import ridge_penalties
+from veilsum.models.rows import Gram, PerRow, Rows, gram_of_model_rows
+from veilsum.models.systems import ridge_penalties_of_model
 from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, Vectors
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
@@ -71,19 +76,19 @@ SQUARES = 4.0
 # nothing to say that float64 sums could hold.
 EDGE = 30.0
 # How finely terms of a gradient are added up for float64, where nobody masks them.
-FINE = Grid(50)
+FINE = FixedPointGrid(50)
 
 # By type and not by kind: a law built on one of these may have another link.
-CANONICAL = (Gaussian, Binomial, Poisson)
+CANONICAL = (GaussianFamily, Binomial, Poisson)
 
-SPLIT = limit("split")
-FEATURES = limit("features")
-RESPONSES = limit("responses")
-RESPONSES_INSIDE = limit("responses_inside")
+SPLIT = limit_phrase("split")
+FEATURES = limit_phrase("features")
+RESPONSES = limit_phrase("responses")
+RESPONSES_INSIDE = limit_phrase("responses_inside")
 
 
 @runtime_checkable
-class Curve(Protocol):
+class LossCurve(Protocol):
     """mu, a rising function of one number: the slope of a row's loss in its predictor.
 
     A loss that is B(eta) - y eta, or that depends on one combination of predictor and
@@ -112,7 +117,7 @@ class MeanCurve:
 
         What is summed exactly is `origin`, whose bits are the same everywhere.
         """
-        if isinstance(self.family, Gaussian):
+        if isinstance(self.family, GaussianFamily):
             return eta
         inside = np.clip(eta, -EDGE, EDGE)
         if isinstance(self.family, Binomial):
@@ -121,12 +126,12 @@ class MeanCurve:
 
     def origin(self, offset: PerRow) -> PerRow:
         """Return mu(o), one function of a row on every machine."""
-        if isinstance(self.family, Gaussian):
+        if isinstance(self.family, GaussianFamily):
             return offset
         return self.family.inverse_link(np.clip(offset, -EDGE, EDGE))
 
     def bends(self, low: Predictors, high: Predictors) -> Range:
-        if isinstance(self.family, Gaussian):
+        if isinstance(self.family, GaussianFamily):
             return np.ones_like(low), np.ones_like(low)
         ends = self._bend(low), self._bend(high)
         # A variance rises, or rises and falls, so that it is least at an end.
@@ -137,7 +142,7 @@ class MeanCurve:
 
     def variance(self, eta: Predictors) -> Predictors:
         """Return the variance of a response at this predictor, which is mu' too."""
-        if isinstance(self.family, Gaussian):
+        if isinstance(self.family, GaussianFamily):
             return np.ones_like(eta)
         return self.family.expected(np.clip(eta, -EDGE, EDGE))
 
@@ -198,7 +203,7 @@ class SmoothedHingeCurve:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowRemainder(Alike, Secret):
+class RowRemainder(AlikeRemainders, Secret):
     """rho of one party's rows.
 
     Attributes:
@@ -208,7 +213,7 @@ class RowRemainder(Alike, Secret):
         exposes: what is in the open, as sentences for a guarantee's limits.
     """
 
-    curve: Curve
+    curve: LossCurve
     blocks: tuple[Rows, ...]
     penalty: Vector
     exposes: tuple[str, ...] = ()
@@ -216,7 +221,12 @@ class RowRemainder(Alike, Secret):
 
     @classmethod
     def of(
-        cls, curve: Curve, rows: Rows, penalty: Vector, *, exposes: tuple[str, ...] = ()
+        cls,
+        curve: LossCurve,
+        rows: Rows,
+        penalty: Vector,
+        *,
+        exposes: tuple[str, ...] = (),
     ) -> RowRemainder:
         """Return the remainder of some rows; their responses are not looked at."""
         # Block by block, as gradients are: the same calls leave exactly 0 at b = 0.
@@ -233,20 +243,22 @@ class RowRemainder(Alike, Secret):
         return np.array([self._gradient_at(b) for b in points]).reshape(x.shape)
 
     @staticmethod
-    def stacked(members: Sequence[Remainder]) -> SquareStack | RowStack | None:
+    def stacked(
+        members: Sequence[CostRemainder],
+    ) -> SquareStack | RowRemainderStack | None:
         """Return one remainder for all parties; None where that would not pay."""
         alike = [one for one in members if isinstance(one, RowRemainder)]
         if len(alike) < len(members) or len({one.curve for one in alike}) > 1:
             return None
-        if _squares_pay(alike):
+        if _squared_row_costs_pay(alike):
             return SquareStack(np.stack([one.square() for one in alike]))
-        return RowStack.of(alike) if _padding_pays(alike) else None
+        return RowRemainderStack.of(alike) if _padded_row_costs_pay(alike) else None
 
     def square(self) -> Gram:
         """Return X'WX + ridge: the gradient of least squares is this times b."""
         found = np.diag(self.penalty)
         for block in self.blocks:
-            found += gram(block.design, block.weights)
+            found += gram_of_model_rows(block.design, block.weights)
         return found
 
     @property
@@ -256,7 +268,7 @@ class RowRemainder(Alike, Secret):
     def _gradient_at(self, b: Vector) -> Vector:
         found = self.penalty * b
         for block in self.blocks:
-            found += _slope(self.curve, block, b)
+            found += _slope_of_rows_cost(self.curve, block, b)
         return found
 
 
@@ -272,14 +284,14 @@ class SquareStack(Secret):
     kind: Kind = field(default="local", init=False)
 
     def gradient(self, x: PartyPoints) -> PartyPoints:
-        return _times(self.matrices, x)
+        return _row_cost_matrices_times(self.matrices, x)
 
     def rows(self, which: slice) -> SquareStack:
         return SquareStack(self.matrices[which])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowStack(Secret):
+class RowRemainderStack(Secret):
     """rho of all parties: their rows side by side, filled up with rows of zeros.
 
     Attributes:
@@ -290,7 +302,7 @@ class RowStack(Secret):
         penalties: the ridge, column by column.
     """
 
-    curve: Curve
+    curve: LossCurve
     designs: Designs
     weights: AllRows | None
     offsets: AllRows | None
@@ -298,7 +310,7 @@ class RowStack(Secret):
     kind: Kind = field(default="local", init=False)
 
     @classmethod
-    def of(cls, members: Sequence[RowRemainder]) -> RowStack:
+    def of(cls, members: Sequence[RowRemainder]) -> RowRemainderStack:
         """Return the stack of remainders that have one block of rows at most."""
         penalties = np.stack([one.penalty for one in members])
         nothing = Rows(np.empty((0, penalties.shape[1])), np.empty(0))
@@ -312,12 +324,15 @@ class RowStack(Secret):
         return cls(members[0].curve, designs, weights, offsets, penalties)
 
     def gradient(self, x: PartyPoints) -> PartyPoints:
-        pull = self.curve.mean(self._shift(_times(self.designs, x))) - self._origin
+        pull = (
+            self.curve.mean(self._shift(_row_cost_matrices_times(self.designs, x)))
+            - self._origin
+        )
         if self.weights is not None:
             pull *= self.weights
         return (pull[:, None, :] @ self.designs)[:, 0] + self.penalties * x
 
-    def rows(self, which: slice) -> RowStack:
+    def rows(self, which: slice) -> RowRemainderStack:
         return replace(
             self,
             designs=self.designs[which],
@@ -335,20 +350,22 @@ class RowStack(Secret):
         return eta if self.offsets is None else eta + self.offsets
 
 
-def _slope(curve: Curve, rows: Rows, b: Vector) -> Vector:
+def _slope_of_rows_cost(curve: LossCurve, rows: Rows, b: Vector) -> Vector:
     """Return X'W(mu(Xb + o) - y)."""
     mu = curve.mean(rows.shift(rows.design @ b))
     return np.asarray(rows.weigh(mu - rows.response) @ rows.design)
 
 
-def _squares_pay(members: Sequence[RowRemainder]) -> bool:
+def _squared_row_costs_pay(members: Sequence[RowRemainder]) -> bool:
     """Say whether these are least squares with rows enough for their matrices."""
     squares = sum(one.penalty.size**2 for one in members)
     numbers = sum(one.n_numbers for one in members)
-    return members[0].curve == MeanCurve(Gaussian()) and squares <= SQUARES * numbers
+    return (
+        members[0].curve == MeanCurve(GaussianFamily()) and squares <= SQUARES * numbers
+    )
 
 
-def _padding_pays(members: Sequence[RowRemainder]) -> bool:
+def _padded_row_costs_pay(members: Sequence[RowRemainder]) -> bool:
     """Say whether rows are few enough, and parties enough alike, to be put together."""
     if any(len(one.blocks) > 1 for one in members):
         return False
@@ -369,7 +386,7 @@ def _side_by_side(
     return together
 
 
-def _times(matrices: Designs, x: PartyPoints) -> AllRows:
+def _row_cost_matrices_times(matrices: Designs, x: PartyPoints) -> AllRows:
     return (matrices @ x[..., None])[..., 0]
 
 
@@ -390,14 +407,14 @@ def glm_cost(
         unit: what each row's term of X'W(mu(o) - y) is rounded to, the same for all
             parties; without one, a step of the masks' grid.
     """
-    check_canonical(family)
-    _check_finite(rows)
+    check_canonical_cost_family(family)
+    _check_finite_cost_rows(rows)
     family.check(rows.response)
     curve, exposes = MeanCurve(family), (SPLIT, FEATURES, RESPONSES)
-    return _cost(curve, rows, ridge, curve.origin, unit, exposes=exposes)
+    return _rows_cost(curve, rows, ridge, curve.origin, unit, exposes=exposes)
 
 
-def check_canonical(family: Family) -> None:
+def check_canonical_cost_family(family: Family) -> None:
     """Refuse a family whose responses affine masks would not reach."""
     if type(family) in CANONICAL:
         return
@@ -415,17 +432,17 @@ def check_canonical(family: Family) -> None:
     )
 
 
-def curvature(family: Family, rows: Rows, b: Vector) -> Gram:
+def curvature_of_rows_cost(family: Family, rows: Rows, b: Vector) -> Gram:
     """Return second derivatives at b, the ridge left out: X'WX with variances at b."""
     curve, found = MeanCurve(family), np.zeros((rows.n_columns, rows.n_columns))
     for block in rows.blocks():
         bends = curve.variance(block.shift(block.design @ b))
-        found += gram(block.design, block.weigh(bends))
+        found += gram_of_model_rows(block.design, block.weigh(bends))
     return found
 
 
-def _cost(
-    curve: Curve,
+def _rows_cost(
+    curve: LossCurve,
     rows: Rows,
     ridge: float | Sequence[float] | Vector,
     origin: Callable[[PerRow], PerRow],
@@ -437,7 +454,7 @@ def _cost(
 
     `origin` is mu as one function of a row, the same on every machine.
     """
-    penalty = ridge_penalties(ridge, n_columns=rows.n_columns, intercept=None)
+    penalty = ridge_penalties_of_model(ridge, n_columns=rows.n_columns, intercept=None)
     remainder = RowRemainder.of(curve, rows, penalty, exposes=exposes)
     summed = partial(_slope_at_origin, rows, origin)
     theta = FINE.to_floats(summed(FINE))
@@ -446,7 +463,7 @@ def _cost(
 
 
 def _slope_at_origin(
-    rows: Rows, origin: Callable[[PerRow], PerRow], grid: Grid
+    rows: Rows, origin: Callable[[PerRow], PerRow], grid: FixedPointGrid
 ) -> Integers:
     """Return X'W(mu(o) - y) in steps of a grid, every row's terms rounded to it."""
     found = np.full(rows.n_columns, 0, dtype=object)
@@ -461,11 +478,11 @@ def _slope_at_origin(
                 "columns",
                 code="products-too-large",
             )
-        found += _exact_sums(grid.quantise(terms))
+        found += _exact_cost_sums(grid.quantise(terms))
     return found
 
 
-def _exact_sums(terms: Integers) -> Integers:
+def _exact_cost_sums(terms: Integers) -> Integers:
     if terms.dtype == object:
         return terms.sum(axis=0)
     # Below 2^62 as they are, they are added in limbs, which nothing overflows.
@@ -474,7 +491,7 @@ def _exact_sums(terms: Integers) -> Integers:
     return np.asarray((parts[0] << 31) + parts[1], dtype=object)
 
 
-def _check_finite(rows: Rows) -> None:
+def _check_finite_cost_rows(rows: Rows) -> None:
     for what in ("design", "response", "weights", "offset"):
         values = getattr(rows, what)
         if values is not None and not np.isfinite(values).all():
@@ -505,11 +522,11 @@ def huber_cost(
         unit: as for `glm_cost`, of each row's gradient at 0.
     """
     curve = HuberCurve(delta)
-    _check_finite(rows)
+    _check_finite_cost_rows(rows)
     nothing = np.zeros(rows.n_rows)
     moved = replace(rows, response=nothing, offset=rows.shift(-rows.response))
     inside = (RESPONSES_INSIDE,)
-    return _cost(curve, moved, ridge, curve.mean, unit, exposes=inside)
+    return _rows_cost(curve, moved, ridge, curve.mean, unit, exposes=inside)
 
 
 def smoothed_hinge_cost(
@@ -532,16 +549,16 @@ def smoothed_hinge_cost(
         unit: as for `huber_cost`.
     """
     curve = SmoothedHingeCurve(smoothing)
-    _check_finite(rows)
-    signs = _signs(rows.response)
+    _check_finite_cost_rows(rows)
+    signs = _smoothed_hinge_signs(rows.response)
     offset = None if rows.offset is None else signs * rows.offset
     nothing, turned = np.zeros(rows.n_rows), signs[:, None] * rows.design
     alike = replace(rows, design=turned, response=nothing, offset=offset)
     inside = (RESPONSES_INSIDE,)
-    return _cost(curve, alike, ridge, curve.mean, unit, exposes=inside)
+    return _rows_cost(curve, alike, ridge, curve.mean, unit, exposes=inside)
 
 
-def _signs(labels: PerRow) -> PerRow:
+def _smoothed_hinge_signs(labels: PerRow) -> PerRow:
     found = set(np.unique(labels).tolist())
     if not (found <= {-1.0, 1.0} or found <= {0.0, 1.0}):
         raise InvalidInputError(

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from veilsum.errors import NumericalError
 from veilsum.minimise.costs.effective import ClosedForm, EffectiveCost
-from veilsum.minimise.methods.base import Method, State, Weighting
+from veilsum.minimise.methods.base import Method, MethodState, Weighting
 from veilsum.numbers.arrays import PartyPoints, Sparse
 
 Precision: TypeAlias = Literal["float64", "float32"]
@@ -21,7 +21,7 @@ LOST = 1e30
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Task:
+class EngineTask:
     """A method on effective costs.
 
     Attributes:
@@ -48,24 +48,24 @@ class Engine(Protocol):
         """What a user calls it."""
         ...
 
-    def begin(self) -> State:
+    def begin(self) -> MethodState:
         """Return all parties at the start."""
         ...
 
-    def advance(self, state: State, count: int) -> State:
+    def advance(self, state: MethodState, count: int) -> MethodState:
         """Return all parties after so many more iterations."""
         ...
 
-    def points(self, state: State) -> PartyPoints:
+    def points(self, state: MethodState) -> PartyPoints:
         """Return estimates in float64, by row."""
         ...
 
-    def aims(self, state: State) -> PartyPoints:
+    def aims(self, state: MethodState) -> PartyPoints:
         """Return where parties alone would go next, in float64, by row."""
         ...
 
 
-def check_bounded(farthest: float, iteration: int) -> None:
+def check_bounded_iterates(farthest: float, iteration: int) -> None:
     """Refuse to go on with numbers that ran away.
 
     Args:
@@ -80,6 +80,6 @@ def check_bounded(farthest: float, iteration: int) -> None:
         )
 
 
-def closed_form(cost: EffectiveCost) -> ClosedForm | None:
+def closed_form_of_gradients(cost: EffectiveCost) -> ClosedForm | None:
     """Return all parties' gradients as arrays for compiled loops, or None."""
     return cost._closed_form  # noqa: SLF001 - offered to engines, not to methods

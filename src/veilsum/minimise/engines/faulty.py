@@ -19,8 +19,15 @@ import numpy as np
 import scipy
 
 from veilsum.errors import InvalidInputError
-from veilsum.minimise.engines.engine import Task
-from veilsum.minimise.methods.base import Message, S, State, Weighting, Weights, mix
+from veilsum.minimise.engines.engine import EngineTask
+from veilsum.minimise.methods.base import (
+    Message,
+    MethodState,
+    S,
+    Weighting,
+    Weights,
+    mix_method_messages,
+)
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.link_faults import (
     LOST,
@@ -46,7 +53,7 @@ Arrived = Bool[Array[np.bool_], " links"]
 
 
 @runtime_checkable
-class Unheard(Protocol):
+class UnheardMethod(Protocol):
     """A method that knows what stands for a neighbour never heard."""
 
     def unheard(self, start: Vectors) -> Message:
@@ -78,7 +85,7 @@ class LastHeard:
             weights: sparse and n x n, all on the same links.
             unheard: what each party counts as having told so far, (n, e).
         """
-        receivers, senders = links_of(weights)
+        receivers, senders = faulty_engine_links(weights)
         own = {name: each.diagonal() for name, each in weights.items()}
         gather, links = {}, np.arange(len(receivers))
         for name, each in weights.items():
@@ -106,7 +113,7 @@ class LastHeard:
         return np.concatenate(sums, axis=-1)
 
 
-def links_of(weights: Weights) -> tuple[PerLink, PerLink]:
+def faulty_engine_links(weights: Weights) -> tuple[PerLink, PerLink]:
     pattern = sum(abs(each) for each in weights.values()).tocoo()
     between = pattern.row != pattern.col
     ends = (pattern.row[between], pattern.col[between])
@@ -124,7 +131,7 @@ class UnderWay:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mail:
+class FaultyMail:
     """What was last heard over every link, and what is still under way.
 
     Attributes:
@@ -136,11 +143,11 @@ class Mail:
     under_way: tuple[UnderWay, ...] = ()
 
     @classmethod
-    def empty(cls, weights: Weights, unheard: Message) -> Mail:
+    def empty(cls, weights: Weights, unheard: Message) -> FaultyMail:
         memory = LastHeard.of(weights, unheard)
         return cls(memory, np.full(len(memory.senders), -1))
 
-    def carry(self, sent: UnderWay, longest: int) -> Mail:
+    def carry(self, sent: UnderWay, longest: int) -> FaultyMail:
         """Return the links one round later; what was overtaken is dropped."""
         memory, newest, under_way = self.memory, self.newest, (*self.under_way, sent)
         for each in under_way:
@@ -148,15 +155,16 @@ class Mail:
             counts = arrives & (each.takes != LOST) & (each.iteration > newest)
             memory = memory.hear(each.told, counts)
             newest = np.where(counts, each.iteration, newest)
-        return Mail(memory, newest, under_way[-longest:] if longest else ())
+        return FaultyMail(memory, newest, under_way[-longest:] if longest else ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class FaultyPairs:
     """Who is linked with whom, both directions taken together.
 
     Attributes:
-        of_link: the pair that each direction belongs to, in the order of `links_of`.
+        of_link: the pair that each direction belongs to, in the order of
+            `faulty_engine_links`.
         incidence: n x pairs, 1 at the one end and -1 at the other.
     """
 
@@ -165,8 +173,8 @@ class Pairs:
     incidence: Sparse
 
     @classmethod
-    def of(cls, weights: Weights, n_parties: int) -> Pairs:
-        links = np.sort(np.stack(links_of(weights), axis=1), axis=1)
+    def of(cls, weights: Weights, n_parties: int) -> FaultyPairs:
+        links = np.sort(np.stack(faulty_engine_links(weights), axis=1), axis=1)
         ends, of_link = np.unique(links, axis=0, return_inverse=True)
         which = np.arange(len(ends))
         signs = np.repeat([1.0, -1.0], len(ends))
@@ -193,7 +201,7 @@ class FaultyState:
     """
 
     inner: Any
-    mails: tuple[Mail, ...] = ()
+    mails: tuple[FaultyMail, ...] = ()
     turn: int = 0
 
     @property
@@ -214,7 +222,7 @@ class FaultyEngine:
         task: with a method that bears these faults, in float64.
     """
 
-    task: Task
+    task: EngineTask
     faults: LinkFaults
     name: str = field(default="numpy, with faults", init=False)
 
@@ -244,17 +252,17 @@ class FaultyEngine:
     def begin(self) -> FaultyState:
         return FaultyState(self.task.method.begin(self.task.start, self.task.cost))
 
-    def advance(self, state: State, count: int) -> FaultyState:
-        now, until = _own(state), state.iteration + count
+    def advance(self, state: MethodState, count: int) -> FaultyState:
+        now, until = _own_faulty_state(state), state.iteration + count
         while now.iteration < until:
             now = self._round(now)
         return now
 
-    def points(self, state: State) -> PartyPoints:
-        return _own(state).x
+    def points(self, state: MethodState) -> PartyPoints:
+        return _own_faulty_state(state).x
 
-    def aims(self, state: State) -> PartyPoints:
-        found: PartyPoints = self.task.method.aim(_own(state).inner)
+    def aims(self, state: MethodState) -> PartyPoints:
+        found: PartyPoints = self.task.method.aim(_own_faulty_state(state).inner)
         return found
 
     def _round(self, state: FaultyState) -> FaultyState:
@@ -265,13 +273,13 @@ class FaultyEngine:
         after = method.advance(before, mixed + (told - rounded), self.task.cost)
         if self._slow.any():
             idle = self.faults.skips(state.iteration, self._slow)
-            after = stay(before, after, idle)
+            after = stay_where_engine_is_idle(before, after, idle)
         turn = (state.turn + 1) % method.rounds_per_iteration
         return FaultyState(after, mails, turn)
 
     def _heard(
         self, state: FaultyState, told: Message
-    ) -> tuple[tuple[Mail, ...], Message]:
+    ) -> tuple[tuple[FaultyMail, ...], Message]:
         """Return the links after a round, and every party's weighted sum."""
         parts, k = self.task.method.parts(state.inner), state.iteration
         if self._remembers:
@@ -279,15 +287,15 @@ class FaultyEngine:
             return mails, mails[state.turn].memory.mixed(parts, told)
         if "changing" in self.faults.kinds:
             return (), self._pairs.mix(told, self._out(k))
-        return (), mix(self.task.weights, parts, told)
+        return (), mix_method_messages(self.task.weights, parts, told)
 
-    def _delivered(self, state: FaultyState, told: Message) -> tuple[Mail, ...]:
+    def _delivered(self, state: FaultyState, told: Message) -> tuple[FaultyMail, ...]:
         """Return the links after a round; before the first one nothing was heard."""
         turn, k, mails = state.turn, state.iteration, list(state.mails)
         if turn == len(mails):
             method, start = self.task.method, self.task.start
-            first = method.unheard(start) if isinstance(method, Unheard) else told
-            mails.append(Mail.empty(self.task.weights, first))
+            first = method.unheard(start) if isinstance(method, UnheardMethod) else told
+            mails.append(FaultyMail.empty(self.task.weights, first))
         takes = self.faults.takes(k, len(self._pairs.of_link), turn=turn)
         takes[self._out(k)[self._pairs.of_link]] = LOST
         mails[turn] = mails[turn].carry(UnderWay(told, k, takes), self.faults.delay[1])
@@ -300,18 +308,18 @@ class FaultyEngine:
     def _remembers(self) -> bool:
         """Whether neighbours count with what was last heard of them."""
         missing = bool(self.faults.kinds & {"loss", "delay"})
-        return missing or isinstance(self.task.method, Unheard)
+        return missing or isinstance(self.task.method, UnheardMethod)
 
     @cached_property
-    def _pairs(self) -> Pairs:
-        return Pairs.of(self.task.weights, len(self.task.start))
+    def _pairs(self) -> FaultyPairs:
+        return FaultyPairs.of(self.task.weights, len(self.task.start))
 
     @cached_property
     def _slow(self) -> IdleParties:
         return self.faults.slow(len(self.task.start))
 
 
-def stay(before: S, after: S, idle: IdleParties) -> S:
+def stay_where_engine_is_idle(before: S, after: S, idle: IdleParties) -> S:
     """Return the state after a round in which some parties did nothing."""
     kept = {
         each.name: np.where(idle[:, None], getattr(before, each.name), moved)
@@ -321,7 +329,7 @@ def stay(before: S, after: S, idle: IdleParties) -> S:
     return replace(after, **kept)  # type: ignore[type-var]
 
 
-def _own(state: State) -> FaultyState:
+def _own_faulty_state(state: MethodState) -> FaultyState:
     if not isinstance(state, FaultyState):
         raise InvalidInputError(
             "this state belongs to another engine; begin anew",

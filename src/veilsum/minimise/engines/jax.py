@@ -24,9 +24,9 @@ from veilsum.errors import InvalidInputError
 from veilsum.minimise.costs.differentiated import in_64_bits, load_jax
 from veilsum.minimise.costs.domains import Ball, Box, WholeSpace
 from veilsum.minimise.costs.effective import ClosedForm
-from veilsum.minimise.engines.engine import closed_form
+from veilsum.minimise.engines.engine import closed_form_of_gradients
 from veilsum.minimise.engines.numpy import DENSE_PARTIES, PlainEngine
-from veilsum.minimise.methods.base import State
+from veilsum.minimise.methods.base import MethodState
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.numbers.arrays import PartyPoints, Sparse
 
@@ -48,20 +48,20 @@ class JaxEngine(PlainEngine):
     name: str = field(default="jax", init=False)
 
     def __post_init__(self) -> None:
-        check_followed(self.task.method)
-        if closed_form(self.task.cost) is None:
-            raise unknown("costs other than quadratic ones")
+        check_jax_follows_method(self.task.method)
+        if closed_form_of_gradients(self.task.cost) is None:
+            raise unknown_to_jax_engine("costs other than quadratic ones")
 
-    def advance(self, state: State, count: int) -> State:
+    def advance(self, state: MethodState, count: int) -> MethodState:
         kinds: list[Any] = [type(state), type(getattr(state, "inner", state))]
         for kind in kinds:
-            register(kind)
+            register_jax_state(kind)
         with self._scope():
-            begun = numbered(state, np.int32(state.iteration))
+            begun = number_jax_state(state, np.int32(state.iteration))
             found = self._loop(begun, count, self._tables)
-        return numbered(found, state.iteration + count)
+        return number_jax_state(found, state.iteration + count)
 
-    def aims(self, state: State) -> PartyPoints:
+    def aims(self, state: MethodState) -> PartyPoints:
         """Return where parties alone would go next, in float64, by row."""
         with self._scope():
             return super().aims(state)
@@ -75,38 +75,40 @@ class JaxEngine(PlainEngine):
     def _tables(self) -> Tables:
         """Costs and weights in the task's precision, on JAX's device."""
         weights, precision = self.task.weights, self.task.precision
-        tables: Tables = {name: mixing_table(w) for name, w in weights.items()}
-        parts = parts_of(closed_form(self.task.cost))
+        tables: Tables = {name: jax_mixing_table(w) for name, w in weights.items()}
+        parts = parts_of_jax_closed_form(closed_form_of_gradients(self.task.cost))
         tables["costs"] = {
-            name: widened(one, self._widths) for name, one in parts.items()
+            name: widen_for_jax_loop(one, self._widths) for name, one in parts.items()
         }
         tables["one"] = np.int32(1)
 
         def put(part: Any) -> Any:
-            return self._dealt.put(in_precision(self._dealt.filled(part), precision))
+            return self._dealt.put(
+                in_jax_precision(self._dealt.filled(part), precision)
+            )
 
         return load_jax().tree_util.tree_map(put, tables)
 
     @cached_property
-    def _dealt(self) -> Dealt:
-        found = tuple(devices())
-        if not all(has_slots(one) for one in self.task.weights.values()):
+    def _dealt(self) -> DeviceRows:
+        found = tuple(jax_devices())
+        if not all(has_jax_slots(one) for one in self.task.weights.values()):
             found = found[:1]
-        return Dealt(len(self.task.start), found)
+        return DeviceRows(len(self.task.start), found)
 
     @cached_property
     def _widths(self) -> tuple[int, int]:
         """How long a party's row is, and how long it is in the loop."""
         dim = self.task.start.shape[-1]
         piece = PIECE // np.dtype(self.task.precision).itemsize
-        gathered = any(not is_dense(one) for one in self.task.weights.values())
-        if dim <= piece or not gathered or not on_gpu():
+        gathered = any(not is_dense_for_jax(one) for one in self.task.weights.values())
+        if dim <= piece or not gathered or not jax_is_on_gpu():
             return dim, dim
         return dim, -(-dim // piece) * piece
 
     @cached_property
     def _loop(self) -> Callable[[Any, int, Tables], Any]:
-        jax, method = load_jax(), traced_method(self.task.method)
+        jax, method = load_jax(), jax_traced_method(self.task.method)
         dim, wide = self._widths
         dealt = self._dealt
 
@@ -114,19 +116,21 @@ class JaxEngine(PlainEngine):
             cost = TracedCost(tables["costs"])
 
             def begun(part: Any) -> Any:
-                rows = widened(part, (dim, wide), jax.numpy.pad)
+                rows = widen_for_jax_loop(part, (dim, wide), jax.numpy.pad)
                 return dealt.placed(dealt.filled(rows, jax.numpy.pad))
 
             def ended(part: Any) -> Any:
-                return dealt.cut(narrowed(part, (dim, wide)))
+                return dealt.cut(narrow_from_jax_loop(part, (dim, wide)))
 
             state = jax.tree_util.tree_map(begun, state)
 
             def once(_: Any, state: Any) -> Any:
                 for _ in range(method.rounds_per_iteration):
-                    told = written_down(method.outgoing(state), state.x, tables["one"])
+                    told = write_down_for_jax(
+                        method.outgoing(state), state.x, tables["one"]
+                    )
                     (part,) = method.parts(state)
-                    mixed = product(tables[part], dealt.known_to_all(told))
+                    mixed = jax_product(tables[part], dealt.known_to_all(told))
                     state = method.advance(state, mixed, cost)
                 return state
 
@@ -136,13 +140,13 @@ class JaxEngine(PlainEngine):
         return jax.jit(loop)
 
 
-def devices() -> list[Any]:
+def jax_devices() -> list[Any]:
     found: list[Any] = load_jax().local_devices()
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class Dealt:
+class DeviceRows:
     """Parties' rows on one device, or as many on each of several.
 
     Rows that are missing for that are zeros, whom nobody hears. On one device nothing
@@ -203,11 +207,11 @@ class Dealt:
         return sharding.NamedSharding(mesh, sharding.PartitionSpec(*axes))
 
 
-def on_gpu() -> bool:
+def jax_is_on_gpu() -> bool:
     return bool(load_jax().default_backend() == "gpu")
 
 
-def widened(
+def widen_for_jax_loop(
     part: Any, widths: tuple[int, int], pad: Callable[..., Any] = np.pad
 ) -> Any:
     """Return an array whose axes beyond the first are as long as rows in the loop.
@@ -221,13 +225,13 @@ def widened(
     return pad(part, [(0, 0), *more]) if more else part
 
 
-def narrowed(part: Any, widths: tuple[int, int]) -> Any:
+def narrow_from_jax_loop(part: Any, widths: tuple[int, int]) -> Any:
     """Return an array with rows as long as they were."""
     dim, wide = widths
     return part[:, :dim] if np.shape(part)[1:] == (wide,) else part
 
 
-def written_down(told: Any, x: Any, one: Any) -> Any:
+def write_down_for_jax(told: Any, x: Any, one: Any) -> Any:
     """Return what is told as an array in memory, unless it is x.
 
     XLA would rather compute it again for every neighbour that hears it, and in it again
@@ -238,17 +242,17 @@ def written_down(told: Any, x: Any, one: Any) -> Any:
     return load_jax().lax.fori_loop(0, one, lambda _, __: told, x)
 
 
-def check_followed(method: Any) -> None:
+def check_jax_follows_method(method: Any) -> None:
     """Refuse a method or a domain that JAX cannot follow."""
     bare: Any = method.method if isinstance(method, Chebyshev) else method
     # A class answers for its own source: what is built on it may do something else.
     if "traits" not in vars(type(bare)) or not bare.traits.traceable:
-        raise unknown(f"the method {type(bare).__name__}")
+        raise unknown_to_jax_engine(f"the method {type(bare).__name__}")
     if not isinstance(bare.domain, WholeSpace | Box | Ball):
-        raise unknown(f"the domain {type(bare.domain).__name__}")
+        raise unknown_to_jax_engine(f"the domain {type(bare.domain).__name__}")
 
 
-def unknown(what: str) -> InvalidInputError:
+def unknown_to_jax_engine(what: str) -> InvalidInputError:
     return InvalidInputError(
         f"the jax engine does not know {what}: use engine numba or numpy, which run "
         "every method on every cost",
@@ -257,7 +261,7 @@ def unknown(what: str) -> InvalidInputError:
 
 
 @cache
-def register(kind: Any) -> None:
+def register_jax_state(kind: Any) -> None:
     """Tell JAX, once, which parts of a kind of state are numbers."""
     names = [part.name for part in fields(kind)]
     load_jax().tree_util.register_dataclass(
@@ -267,15 +271,15 @@ def register(kind: Any) -> None:
     )
 
 
-def numbered(state: Any, iteration: Any) -> Any:
+def number_jax_state(state: Any, iteration: Any) -> Any:
     if hasattr(state, "inner"):
-        return replace(state, inner=numbered(state.inner, iteration))
+        return replace(state, inner=number_jax_state(state.inner, iteration))
     return replace(state, iteration=iteration)
 
 
-def traced_method(method: Any) -> Any:
+def jax_traced_method(method: Any) -> Any:
     if isinstance(method, Chebyshev):
-        return replace(method, method=traced_method(method.method))
+        return replace(method, method=jax_traced_method(method.method))
     return replace(method, domain=TracedDomain(method.domain))
 
 
@@ -296,23 +300,27 @@ class TracedDomain:
     def project(self, x: Any) -> Any:
         if isinstance(self.domain, Box):
             low, high = (
-                reaching(edge, self.dim, x)
+                point_of_jax_width(edge, self.dim, x)
                 for edge in (self.domain.lower, self.domain.upper)
             )
             return load_jax().numpy.clip(x, low, high)
-        return into_ball(self.domain, x) if isinstance(self.domain, Ball) else x
+        return (
+            move_into_ball_in_jax(self.domain, x)
+            if isinstance(self.domain, Ball)
+            else x
+        )
 
 
-def reaching(point: Any, dim: int, x: Any) -> Any:
+def point_of_jax_width(point: Any, dim: int, x: Any) -> Any:
     """Return a point of so many coordinates with zeros to the length of x's rows."""
     whole = np.broadcast_to(np.asarray(point, x.dtype), (dim,))
     return np.pad(whole, (0, x.shape[-1] - dim))
 
 
-def into_ball(ball: Ball, x: Any) -> Any:
+def move_into_ball_in_jax(ball: Ball, x: Any) -> Any:
     """Pull every outside point straight to the sphere."""
     jnp = load_jax().numpy
-    centre = reaching(ball.centre, ball.dim, x)
+    centre = point_of_jax_width(ball.centre, ball.dim, x)
     away = x - centre
     # Scaled first: the square of a far point would overflow.
     size = jnp.maximum(jnp.abs(away).max(axis=-1, keepdims=True), ball.radius)
@@ -340,47 +348,49 @@ class TracedCost:
         return einsum("nij,nj->ni", self.parts["squares"], x, precision="highest")
 
 
-def parts_of(form: ClosedForm | None) -> Tables:
+def parts_of_jax_closed_form(form: ClosedForm | None) -> Tables:
     """Return the parts of a closed form that there are."""
     names = ("slopes", "curve", "squares")
     found = {name: getattr(form, name) for name in names}
     return {name: part for name, part in found.items() if part is not None}
 
 
-def in_precision(part: Any, precision: str) -> Any:
+def in_jax_precision(part: Any, precision: str) -> Any:
     """Return floats in the task's precision, indices as they are."""
     array = np.asarray(part)
     kind = precision if array.dtype.kind == "f" else array.dtype
     return array.astype(kind, copy=False)
 
 
-def is_dense(weights: Sparse) -> bool:
+def is_dense_for_jax(weights: Sparse) -> bool:
     """Say whether there are so few parties that all weights are kept."""
     return weights.shape[0] <= DENSE_PARTIES
 
 
-def has_slots(weights: Sparse) -> bool:
-    return not is_dense(weights) and most_heard(weights) <= MOST_SLOTS
+def has_jax_slots(weights: Sparse) -> bool:
+    return (
+        not is_dense_for_jax(weights) and most_heard_by_a_jax_row(weights) <= MOST_SLOTS
+    )
 
 
-def most_heard(weights: Sparse) -> int:
+def most_heard_by_a_jax_row(weights: Sparse) -> int:
     """Return how many a party hears at most, itself included."""
     return int(np.diff(scipy.sparse.csr_array(weights).indptr).max())
 
 
-def mixing_table(weights: Sparse) -> Tables:
-    """Return n x n weights for `product`: dense, by slots, or link by link."""
+def jax_mixing_table(weights: Sparse) -> Tables:
+    """Return n x n weights for `jax_product`: dense, by slots, or link by link."""
     table = scipy.sparse.csr_array(weights)
-    if is_dense(table):
+    if is_dense_for_jax(table):
         return {"dense": table.toarray()}
-    if has_slots(table):
-        return slot_table(table, most_heard(table))
+    if has_jax_slots(table):
+        return jax_slot_table(table, most_heard_by_a_jax_row(table))
     links = table.tocoo()
     ends = {"row": links.row.astype(np.int32), "column": links.col.astype(np.int32)}
     return {**ends, "factor": links.data}
 
 
-def slot_table(weights: Sparse, slots: int) -> Tables:
+def jax_slot_table(weights: Sparse, slots: int) -> Tables:
     """Return the k-th neighbours of all parties, k up to `slots`, and their weights.
 
     Slots left over hear oneself with weight zero.
@@ -394,18 +404,18 @@ def slot_table(weights: Sparse, slots: int) -> Tables:
     return {"heard": list(heard), "factor": list(factor[:, :, None])}
 
 
-def product(table: Tables, told: Any) -> Any:
+def jax_product(table: Tables, told: Any) -> Any:
     """Return sum_j w_ij told_j by row."""
     jax = load_jax()
     if "dense" in table:
         return jax.numpy.matmul(table["dense"], told, precision="highest")
     if "row" in table:
-        sent = table["factor"][:, None] * rows_of(told, table["column"])
+        sent = table["factor"][:, None] * rows_heard_in_jax(told, table["column"])
         return jax.ops.segment_sum(sent, table["row"], len(told))
     pairs = zip(table["heard"], table["factor"], strict=True)
-    return sum(factor * rows_of(told, heard) for heard, factor in pairs)
+    return sum(factor * rows_heard_in_jax(told, heard) for heard, factor in pairs)
 
 
-def rows_of(told: Any, heard: Any) -> Any:
+def rows_heard_in_jax(told: Any, heard: Any) -> Any:
     """Return the rows of those heard, without tests for parties that are not there."""
     return told.at[heard].get(mode="promise_in_bounds", wrap_negative_indices=False)

@@ -3,10 +3,10 @@
 Panels come first: a few coordinates of all parties, party by party in one flat array,
 with a row of zeros after the last one. Loops over four numbers are what numba cannot
 do well: it turns them into scalar code, or guards them with tests that cost more than
-the loop. So a row of a panel is a `Lanes` value, a vector of the processor's, and what
-is heard soon is fetched before it is needed. Ordinary loops over neighbours and columns
-took 1.6 times as long for 10,000 parties of 100 coordinates and 3 times as long for
-100,000 of 10, and with the prefetch alone 2 times.
+the loop. So a row of a panel is a `KernelLanes` value, a vector of the processor's, and
+what is heard soon is fetched before it is needed. Ordinary loops over neighbours and
+columns took 1.6 times as long for 10,000 parties of 100 coordinates and 3 times as long
+for 100,000 of 10, and with the prefetch alone 2 times.
 
 Parties with a matrix each follow, in ordinary loops.
 """
@@ -34,7 +34,7 @@ def built(function: Callable[..., Any]) -> Any:
     return intrinsic(function)
 
 
-class Lanes(types.Type):
+class KernelLanes(types.Type):
     """The type of `width` numbers side by side."""
 
     def __init__(self, dtype: Any, width: int) -> None:
@@ -42,7 +42,7 @@ class Lanes(types.Type):
         super().__init__(name=f"Lanes({dtype}, {width})")
 
 
-@register_model(Lanes)
+@register_model(KernelLanes)
 class LanesModel(models.PrimitiveModel):
     """A vector of the processor's, or as many as it takes."""
 
@@ -52,18 +52,20 @@ class LanesModel(models.PrimitiveModel):
         super().__init__(manager, lanes, vector)  # type: ignore[no-untyped-call]
 
 
-def _lanes_like(row: Any) -> Lanes:
+def _lanes_like(row: Any) -> KernelLanes:
     """Return the type of lanes as wide as a tuple: its length is known to numba."""
-    return Lanes(row.dtype, row.count)
+    return KernelLanes(row.dtype, row.count)
 
 
-def _place(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
+def _kernel_array_address(
+    context: Any, builder: Any, signature: Any, args: Any, kind: Any
+) -> Any:
     """Return the address of args[0][args[1]] as that of another kind of value."""
     data = context.make_array(signature.args[0])(context, builder, args[0]).data
     return builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
 
 
-def _filled(builder: Any, number: Any, vector: Any) -> Any:
+def _fill_kernel_lanes(builder: Any, number: Any, vector: Any) -> Any:
     lane, order = ir.IntType(32), ir.VectorType(ir.IntType(32), vector.count)
     first = builder.insert_element(
         ir.Constant(vector, ir.Undefined), number, ir.Constant(lane, 0)
@@ -71,7 +73,7 @@ def _filled(builder: Any, number: Any, vector: Any) -> Any:
     return builder.shuffle_vector(first, first, ir.Constant(order, None))
 
 
-def _choose(builder: Any, which: str, left: Any, right: Any) -> Any:
+def _choose_kernel_lanes(builder: Any, which: str, left: Any, right: Any) -> Any:
     """Return the greater or the lesser lanes, nan where either is nan."""
     kind = left.type
     bits = 64 if kind.element == ir.DoubleType() else 32
@@ -89,7 +91,7 @@ def load(typingctx: Any, array: Any, index: Any, row: Any) -> Any:
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(signature.return_type)
-        place = _place(context, builder, signature, args, vector)
+        place = _kernel_array_address(context, builder, signature, args, vector)
         return builder.load(place, align=array.dtype.bitwidth // 8)
 
     return _lanes_like(row)(array, index, row), build
@@ -101,7 +103,7 @@ def store(typingctx: Any, array: Any, index: Any, lanes: Any) -> Any:
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(signature.args[2])
-        place = _place(context, builder, signature, args, vector)
+        place = _kernel_array_address(context, builder, signature, args, vector)
         builder.store(args[2], place, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
@@ -114,7 +116,7 @@ def fetch(typingctx: Any, array: Any, index: Any) -> Any:
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         flag, byte = ir.IntType(32), ir.IntType(8)
-        place = _place(context, builder, signature, args, byte)
+        place = _kernel_array_address(context, builder, signature, args, byte)
         kinds = [place.type, flag, flag, flag]
         hint = builder.module.declare_intrinsic(
             "llvm.prefetch", (place.type,), ir.FunctionType(ir.VoidType(), kinds)
@@ -131,7 +133,7 @@ def filled(typingctx: Any, number: Any, row: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(signature.return_type)
         plain = context.cast(builder, args[0], number, row.dtype)
-        return _filled(builder, plain, vector)
+        return _fill_kernel_lanes(builder, plain, vector)
 
     return _lanes_like(row)(number, row), build
 
@@ -142,22 +144,22 @@ def within(typingctx: Any, lanes: Any, low: Any, high: Any) -> Any:
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         value, least, most = args
-        value = _choose(builder, "maximum", value, least)
-        return _choose(builder, "minimum", value, most)
+        value = _choose_kernel_lanes(builder, "maximum", value, least)
+        return _choose_kernel_lanes(builder, "minimum", value, most)
 
     return lanes(lanes, low, high), build
 
 
-def _arithmetic(name: str) -> Any:
+def _kernel_lane_arithmetic(name: str) -> Any:
     """Return the intrinsic that joins lanes with lanes or with one number."""
 
     @built
     def join(typingctx: Any, lanes: Any, other: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             left, right = args
-            if not isinstance(other, Lanes):
+            if not isinstance(other, KernelLanes):
                 plain = context.cast(builder, right, other, lanes.dtype)
-                right = _filled(builder, plain, left.type)
+                right = _fill_kernel_lanes(builder, plain, left.type)
             return getattr(builder, name)(left, right)
 
         return lanes(lanes, other), build
@@ -165,9 +167,9 @@ def _arithmetic(name: str) -> Any:
     return join
 
 
-def _overload(operation: Any, name: str) -> None:
+def _overload_kernel_operator(operation: Any, name: str) -> None:
     """Let numba join lanes where Python's operator stands."""
-    join = _arithmetic(name)
+    join = _kernel_lane_arithmetic(name)
 
     @overload(operation)
     def joined(left: Any, right: Any) -> Any:
@@ -175,12 +177,12 @@ def _overload(operation: Any, name: str) -> None:
             return join(left, right)
 
         # Unwrapped: a checker of types around it is not for machine code.
-        return unwrap(of_lanes) if isinstance(left, Lanes) else None
+        return unwrap(of_lanes) if isinstance(left, KernelLanes) else None
 
 
-_overload(operator.add, "fadd")
-_overload(operator.sub, "fsub")
-_overload(operator.mul, "fmul")
+_overload_kernel_operator(operator.add, "fadd")
+_overload_kernel_operator(operator.sub, "fsub")
+_overload_kernel_operator(operator.mul, "fmul")
 
 
 # Panels
@@ -195,15 +197,15 @@ FUSE, REORDER = {"contract"}, {"contract", "reassoc"}
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function compiled at its first call, kept on disk, free of the GIL."""
-    return _compiled(function, FUSE)
+    return _compile_kernel(function, FUSE)
 
 
 def reordering(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel whose sums may be added up in any order."""
-    return _compiled(function, REORDER)
+    return _compile_kernel(function, REORDER)
 
 
-def _compiled(function: Callable[..., Any], may: set[str]) -> Callable[..., Any]:
+def _compile_kernel(function: Callable[..., Any], may: set[str]) -> Callable[..., Any]:
     compile_it = numba.njit(cache=True, nogil=True, fastmath=may)
     # Unwrapped: a checker of types around it is not for machine code.
     compiled: Callable[..., Any] = compile_it(unwrap(function))

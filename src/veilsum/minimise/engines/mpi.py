@@ -28,13 +28,13 @@ from veilsum.errors import (
     InvalidInputError,
     MissingExtraError,
     VeilsumError,
-    installing,
+    install_advice,
 )
-from veilsum.graphs.cutting import PIECE, CutParts, Ends, Places, cut
+from veilsum.graphs.cutting import PIECE, CutParts, Ends, Places, cut_graph_into_parts
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.engines.engine import Task
-from veilsum.minimise.engines.numpy import PlainEngine, in_precision
-from veilsum.minimise.methods.base import State, Weighting
+from veilsum.minimise.engines.engine import EngineTask
+from veilsum.minimise.engines.numpy import PlainEngine, state_in_numpy_precision
+from veilsum.minimise.methods.base import MethodState, Weighting
 from veilsum.numbers.arrays import Array, PartyPoints, Sparse, Vector
 from veilsum.numbers.shapes import Float, Int
 
@@ -51,7 +51,7 @@ SILENCE = 600.0
 give_way = os.sched_yield if hasattr(os, "sched_yield") else partial(sleep, 0)
 
 
-def all_ranks() -> Any:
+def all_mpi_ranks() -> Any:
     """Return how all processes reach each other that were started together.
 
     Raises:
@@ -61,7 +61,8 @@ def all_ranks() -> Any:
         from mpi4py import MPI
     except ModuleNotFoundError:
         raise MissingExtraError(
-            f"ranks need the package mpi4py: {installing('mpi')}", code="missing-extra"
+            f"ranks need the package mpi4py: {install_advice('mpi')}",
+            code="missing-extra",
         ) from None
     except (ImportError, RuntimeError) as error:
         raise MissingExtraError(
@@ -73,7 +74,7 @@ def all_ranks() -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranks:
+class EngineRanks:
     """The processes that share a task, and this one's rows of it.
 
     Attributes:
@@ -93,14 +94,14 @@ class Ranks:
         found = np.empty((self.ends[-1], *rows.shape[1:]), rows.dtype)
         counts = np.diff(self.ends) * rows[:1].size
         own = np.ascontiguousarray(rows)
-        settle([self.comm.Iallgatherv(own, (found, counts))])
+        settle_mpi_requests([self.comm.Iallgatherv(own, (found, counts))])
         return found
 
     def largest(self, number: float) -> float:
         """Return the largest of all ranks' numbers; nan if one of them is nan."""
         found = np.empty(self.comm.size)
         own = np.array([number], np.float64)
-        settle([self.comm.Iallgather(own, found)])
+        settle_mpi_requests([self.comm.Iallgather(own, found)])
         return float(found.max())
 
     def total(self, rows: Rows) -> Vector:
@@ -114,12 +115,12 @@ class Ranks:
         sums = np.ascontiguousarray(sums)
         counts = -(-np.diff(self.ends) // PIECE) * rows.shape[1]
         found = np.empty((counts.sum() // rows.shape[1], rows.shape[1]))
-        settle([self.comm.Iallgatherv(sums, (found, counts))])
+        settle_mpi_requests([self.comm.Iallgatherv(sums, (found, counts))])
         return np.asarray(found.sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
-class Halo:
+class RankHalo:
     """Rows of others that this rank hears, and rows of its own that others hear.
 
     Attributes:
@@ -132,7 +133,7 @@ class Halo:
     told: tuple[tuple[int, Some], ...]
 
     @classmethod
-    def around(cls, ranks: Ranks, outside: Some) -> Halo:
+    def around(cls, ranks: EngineRanks, outside: Some) -> RankHalo:
         """Ask every rank for the rows that are heard here, named in rising order."""
         comm, own = ranks.comm, ranks.own
         places = np.searchsorted(outside, ranks.ends)
@@ -158,7 +159,7 @@ class Halo:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class RankRowBlock:
     """Some of a rank's rows, all of which go through a round together.
 
     Attributes:
@@ -185,14 +186,14 @@ class RankEngine(PlainEngine):
         ranks: who has which.
     """
 
-    ranks: Ranks = field(kw_only=True)
+    ranks: EngineRanks = field(kw_only=True)
     name: str = field(default="mpi", init=False)
     # Arrays of states that nobody holds any more, to be written again: memory that is
     # new to a process costs more than what is put into it.
     _free: list[Rows] = field(default_factory=list, init=False)
 
     @cached_property
-    def _heard(self) -> dict[Weighting, tuple[Sparse, Halo]]:
+    def _heard(self) -> dict[Weighting, tuple[Sparse, RankHalo]]:
         own, found = self.ranks.own, {}
         count = own.stop - own.start
         for name, weights in self.task.weights.items():
@@ -209,11 +210,11 @@ class RankEngine(PlainEngine):
                 weights.indptr.astype(index),
             )
             local = scipy.sparse.csr_array(table, (count, count + len(outside)))
-            found[name] = (local, Halo.around(self.ranks, outside))
+            found[name] = (local, RankHalo.around(self.ranks, outside))
         return found
 
     @cached_property
-    def _blocks(self) -> list[Block]:
+    def _blocks(self) -> list[RankRowBlock]:
         """All rows, those first that need nobody else's."""
         count, dim = self.task.start.shape
         size = np.dtype(self.task.precision).itemsize * dim
@@ -222,16 +223,16 @@ class RankEngine(PlainEngine):
             rows = slice(first, min(first + step, count))
             weights = {n: rows_of_csr(one, rows) for n, (one, _) in self._heard.items()}
             inner = all(w.indices.max(initial=0) < count for w in weights.values())
-            found.append(Block(rows, self._cost.rows(rows), weights, inner))
+            found.append(RankRowBlock(rows, self._cost.rows(rows), weights, inner))
         return sorted(found, key=lambda block: not block.inner)
 
-    def advance(self, state: State, count: int) -> State:
+    def advance(self, state: MethodState, count: int) -> MethodState:
         """Return this rank's parties after so many more iterations.
 
         Raises:
             BadGradientError: a gradient failed on any rank; all ranks raise it.
         """
-        given, failed = {id(one) for one in leaves(state)}, None
+        given, failed = {id(one) for one in arrays_of_rank_state(state)}, None
         for _ in range(count * self.task.method.rounds_per_iteration):
             told, waiting = self._tell(state)
             if failed is None:
@@ -240,18 +241,20 @@ class RankEngine(PlainEngine):
                 except BadGradientError as error:
                     failed = (state.iteration + 1, error)
                 else:
-                    kept = given | {id(one) for one in leaves(after)}
+                    kept = given | {id(one) for one in arrays_of_rank_state(after)}
                     self._free.extend(
-                        one for one in leaves(state) if id(one) not in kept
+                        one
+                        for one in arrays_of_rank_state(state)
+                        if id(one) not in kept
                     )
                     state = after
             # Others wait for what is told here, whatever went wrong.
-            settle(waiting)
+            settle_mpi_requests(waiting)
         if self.task.cost.remainder.kind == "local":
             self._agree(failed)
         return state
 
-    def _tell(self, state: State) -> tuple[list[Rows], list[Any]]:
+    def _tell(self, state: MethodState) -> tuple[list[Rows], list[Any]]:
         """Return what is told, part by part, and what is under way.
 
         Each part has room after one's own rows, which what is heard will fill.
@@ -260,7 +263,7 @@ class RankEngine(PlainEngine):
         parts = method.parts(state)
         told = [self._rooms[k, part] for k, part in enumerate(parts)]
         for block in self._blocks:
-            said = method.outgoing(rows_of(state, block.rows))
+            said = method.outgoing(rows_of_rank_state(state, block.rows))
             for k, rows in enumerate(told):
                 rows[block.rows] = said[:, k * dim : (k + 1) * dim]
         waiting = []
@@ -279,28 +282,30 @@ class RankEngine(PlainEngine):
 
     def _mixed(self, state: Any, told: list[Rows], waiting: list[Any]) -> Any:
         method, parts = self.task.method, self.task.method.parts(state)
-        before = [*leaves(state)]
+        before = [*arrays_of_rank_state(state)]
         after, found = list(before), state
         for turn, block in enumerate(self._blocks):
             if not block.inner:
-                settle(waiting)
+                settle_mpi_requests(waiting)
             both = zip(parts, told, strict=True)
             sums = [block.weights[part] @ rows for part, rows in both]
             mixed = sums[0] if len(sums) == 1 else np.concatenate(sums, axis=-1)
-            here = rows_of(state, block.rows)
+            here = rows_of_rank_state(state, block.rows)
             try:
                 found = method.advance(here, mixed, block.cost)
             except BadGradientError as error:
                 raise self._placed(error, block) from error
-            found = in_precision(found, self.task.precision)
-            pairs = zip(leaves(here), leaves(found), strict=True)
+            found = state_in_numpy_precision(found, self.task.precision)
+            pairs = zip(
+                arrays_of_rank_state(here), arrays_of_rank_state(found), strict=True
+            )
             for k, (old, new) in enumerate(pairs):
                 if after[k] is before[k]:
                     if new is old:
                         continue  # the method leaves this one as it is
                     after[k] = self._room(before[k], new, copy=turn > 0)
                 after[k][block.rows] = new
-        return with_leaves(found, iter(after))
+        return rank_state_with_arrays(found, iter(after))
 
     def _room(self, before: Rows, new: BlockRows, *, copy: bool) -> Rows:
         """Return an array for a part of a state, with what the part was if asked to."""
@@ -315,7 +320,7 @@ class RankEngine(PlainEngine):
             room[:] = before
         return room
 
-    def _placed(self, error: BadGradientError, block: Block) -> BadGradientError:
+    def _placed(self, error: BadGradientError, block: RankRowBlock) -> BadGradientError:
         """Return an error that names a row of all, not of a block."""
         if not isinstance(error.party, int):
             return error
@@ -327,7 +332,7 @@ class RankEngine(PlainEngine):
         comm, never = self.ranks.comm, np.iinfo(np.int64).max
         when = np.empty(comm.size, np.int64)
         own = np.array([failed[0] if failed else never])
-        settle([comm.Iallgather(own, when)])
+        settle_mpi_requests([comm.Iallgather(own, when)])
         if when.min() == never:
             return
         whose = int(np.argmin(when))
@@ -344,7 +349,7 @@ class RankEngine(PlainEngine):
         raise BadGradientError(reason, party if party >= 0 else None, code=code)
 
 
-def settle(waiting: list[Any]) -> None:
+def settle_mpi_requests(waiting: list[Any]) -> None:
     """Wait until everything that was posted has gone and come, but not for ever.
 
     MPI itself hears nothing of a network that is cut, and would wait.
@@ -377,30 +382,32 @@ def rows_of_csr(whole: Sparse, which: slice) -> Sparse:
 # Parts of states: arrays with a row for each party, and values without rows
 
 
-def leaves(state: Any) -> Iterator[Rows]:
+def arrays_of_rank_state(state: Any) -> Iterator[Rows]:
     """Yield a state's arrays, those of a state within it included."""
     for one in fields(state):
         part = getattr(state, one.name)
         if isinstance(part, np.ndarray):
             yield part
         elif is_dataclass(part):
-            yield from leaves(part)
+            yield from arrays_of_rank_state(part)
 
 
-def with_leaves(state: Any, arrays: Iterator[Rows]) -> Any:
-    """Return a state with other arrays, in the order of `leaves`."""
+def rank_state_with_arrays(state: Any, arrays: Iterator[Rows]) -> Any:
+    """Return a state with other arrays, in the order of `arrays_of_rank_state`."""
     changes: dict[str, Any] = {}
     for one in fields(state):
         part = getattr(state, one.name)
         if isinstance(part, np.ndarray):
             changes[one.name] = next(arrays)
         elif is_dataclass(part):
-            changes[one.name] = with_leaves(part, arrays)
+            changes[one.name] = rank_state_with_arrays(part, arrays)
     return replace(state, **changes)
 
 
-def rows_of(state: Any, which: slice) -> Any:
-    return with_leaves(state, (one[which] for one in leaves(state)))
+def rows_of_rank_state(state: Any, which: slice) -> Any:
+    return rank_state_with_arrays(
+        state, (one[which] for one in arrays_of_rank_state(state))
+    )
 
 
 # A whole task
@@ -414,7 +421,7 @@ class MpiEngine:
     all have to ask for them.
     """
 
-    task: Task
+    task: EngineTask
     name: str = field(default="mpi", init=False)
 
     def __post_init__(self) -> None:
@@ -423,34 +430,34 @@ class MpiEngine:
 
     @cached_property
     def _comm(self) -> Any:
-        return all_ranks()
+        return all_mpi_ranks()
 
     @cached_property
     def parts(self) -> CutParts:
         # Gradients of parties' own cannot be put in another order.
         local = self.task.cost.remainder.kind == "local"
         weights = next(iter(self.task.weights.values()))
-        return cut(weights, self._comm.size, in_order=local)
+        return cut_graph_into_parts(weights, self._comm.size, in_order=local)
 
     @cached_property
     def _engine(self) -> RankEngine:
-        ranks = Ranks(self.parts.ends, self._comm)
+        ranks = EngineRanks(self.parts.ends, self._comm)
         return RankEngine(
             rows_of_task(self.task, self.parts.order, ranks.own), ranks=ranks
         )
 
-    def begin(self) -> State:
+    def begin(self) -> MethodState:
         return self._engine.begin()
 
-    def advance(self, state: State, count: int) -> State:
+    def advance(self, state: MethodState, count: int) -> MethodState:
         """Return this rank's parties after so many more iterations."""
         return self._engine.advance(state, count)
 
-    def points(self, state: State) -> PartyPoints:
+    def points(self, state: MethodState) -> PartyPoints:
         """Return everybody's estimates in float64, by row."""
         return self._by_row(self._engine.points(state))
 
-    def aims(self, state: State) -> PartyPoints:
+    def aims(self, state: MethodState) -> PartyPoints:
         """Return where parties alone would go next, in float64, by row."""
         return self._by_row(self._engine.aims(state))
 
@@ -481,7 +488,7 @@ class MpiEngine:
             )
 
 
-def rows_of_task(task: Task, order: Places | None, own: slice) -> Task:
+def rows_of_task(task: EngineTask, order: Places | None, own: slice) -> EngineTask:
     """Return one rank's rows of a task, with columns for all in that order."""
     which = own if order is None else order[own]
     weights: dict[Weighting, Sparse] = {}

@@ -35,9 +35,13 @@ import scipy
 
 from veilsum.minimise.costs.domains import Box, Domain, WholeSpace
 from veilsum.minimise.costs.effective import ClosedForm
-from veilsum.minimise.engines.engine import Precision, Task, closed_form
+from veilsum.minimise.engines.engine import (
+    EngineTask,
+    Precision,
+    closed_form_of_gradients,
+)
 from veilsum.minimise.engines.numpy import DENSE_PARTIES, PlainEngine
-from veilsum.minimise.methods.base import Message, Messages, S, State
+from veilsum.minimise.methods.base import Message, Messages, MethodState, S
 from veilsum.minimise.methods.chebyshev import Chebyshev, ChebyshevState
 from veilsum.minimise.methods.dgd import Dgd, DgdState
 from veilsum.minimise.methods.extra import Extra, ExtraState
@@ -67,17 +71,17 @@ class FusedEngine:
     States have parties in an order in which neighbours are near each other.
     """
 
-    task: Task
+    task: EngineTask
     name: str = field(default="numba", init=False)
 
     @cached_property
-    def nearness(self) -> Nearness:
-        form = closed_form(self.task.cost)
+    def nearness(self) -> EngineNearness:
+        form = closed_form_of_gradients(self.task.cost)
         # Only coefficients can be put in order, no other parts of costs.
         if form is None or form.squares is not None:
-            return Nearness(None, 0.0, None)
+            return EngineNearness(None, 0.0, None)
         kind, weights = next(iter(self.task.weights.items()))
-        return near_order(weights, symmetric=kind == "symmetric")
+        return engine_order_of_near_parties(weights, symmetric=kind == "symmetric")
 
     @property
     def _order(self) -> Order | None:
@@ -87,24 +91,28 @@ class FusedEngine:
     @cached_property
     def _source(self) -> PlainEngine:
         """The method's own source, parties in the states' order."""
-        task = self.task if self._order is None else ordered(self.task, self._order)
+        task = (
+            self.task
+            if self._order is None
+            else reorder_engine_task(self.task, self._order)
+        )
         return WithProducts(task)
 
     @cached_property
     def _run(self) -> CompiledRun:
-        return compiled_run(self._source.task) or self._source
+        return compiled_engine_run(self._source.task) or self._source
 
-    def begin(self) -> State:
+    def begin(self) -> MethodState:
         return self._source.begin()
 
-    def advance(self, state: State, count: int) -> State:
+    def advance(self, state: MethodState, count: int) -> MethodState:
         return self._run.advance(state, count) if count else state
 
-    def points(self, state: State) -> PartyPoints:
+    def points(self, state: MethodState) -> PartyPoints:
         """Return estimates in float64, by row."""
         return self._by_row(self._source.points(state))
 
-    def aims(self, state: State) -> PartyPoints:
+    def aims(self, state: MethodState) -> PartyPoints:
         """Return where parties alone would go next, in float64, by row."""
         return self._by_row(self._source.aims(state))
 
@@ -116,7 +124,7 @@ class FusedEngine:
         return found
 
 
-class Nearness(NamedTuple):
+class EngineNearness(NamedTuple):
     """In which order parties are, and how far apart neighbours then are.
 
     Attributes:
@@ -147,7 +155,9 @@ class Nearness(NamedTuple):
         )
 
 
-def near_order(weights: Sparse, *, symmetric: bool = True) -> Nearness:
+def engine_order_of_near_parties(
+    weights: Sparse, *, symmetric: bool = True
+) -> EngineNearness:
     """Return whether another order brings neighbours nearer to each other.
 
     Rows of neighbours are then more often in cache when they are read. Rows of few
@@ -157,37 +167,41 @@ def near_order(weights: Sparse, *, symmetric: bool = True) -> Nearness:
 
     n, csr = weights.shape[0], scipy.sparse.csr_array(weights)
     if n < REORDER_PARTIES:
-        return Nearness(None, 0.0, None)
+        return EngineNearness(None, 0.0, None)
     arrays = (csr.indptr, csr.indices, csr.data)
     own = link_lengths(arrays, np.arange(n, dtype=np.int32))
     if own < NEAR_PARTIES:
-        return Nearness(None, own, None)
+        return EngineNearness(None, own, None)
     order = scipy.sparse.csgraph.reverse_cuthill_mckee(csr, symmetric_mode=symmetric)
-    found = link_lengths(arrays, _places(order))
-    return Nearness(order if found < WORTH * own else None, own, found)
+    found = link_lengths(arrays, _places_of_engine_order(order))
+    return EngineNearness(order if found < WORTH * own else None, own, found)
 
 
-def _places(order: Order) -> Order:
+def _places_of_engine_order(order: Order) -> Order:
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     return place
 
 
-def reordered(weights: Sparse, order: Order) -> Sparse:
+def reorder_engine_weights(weights: Sparse, order: Order) -> Sparse:
     from veilsum.minimise.engines.kernels import moved_rows
 
     csr = scipy.sparse.csr_array(weights)
     start = np.zeros_like(csr.indptr)
     np.cumsum(np.diff(csr.indptr)[order], out=start[1:])
     into = (start, np.empty_like(csr.indices), np.empty_like(csr.data))
-    moved_rows((csr.indptr, csr.indices, csr.data), order, _places(order), into)
+    moved_rows(
+        (csr.indptr, csr.indices, csr.data), order, _places_of_engine_order(order), into
+    )
     found = scipy.sparse.csr_array((into[2], into[1], start), csr.shape)
     found.sort_indices()  # rows are then read from near to far
     return found
 
 
-def ordered(task: Task, order: Order) -> Task:
-    weights = {name: reordered(w, order) for name, w in task.weights.items()}
+def reorder_engine_task(task: EngineTask, order: Order) -> EngineTask:
+    weights = {
+        name: reorder_engine_weights(w, order) for name, w in task.weights.items()
+    }
     cost = replace(task.cost, coefficients=task.cost.coefficients[order])
     return replace(task, weights=weights, cost=cost, start=task.start[order])
 
@@ -204,11 +218,11 @@ class WithProducts(PlainEngine):
         weights = super()._weights
         if len(self.task.start) <= DENSE_PARTIES:
             return weights
-        return {name: Product(w) for name, w in weights.items()}
+        return {name: CompiledProduct(w) for name, w in weights.items()}
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
+class CompiledProduct:
     """Weights whose product with rows is compiled, and carried out by all threads."""
 
     weights: Sparse
@@ -219,35 +233,39 @@ class Product:
 
         rows, w = np.ascontiguousarray(told), self.weights
         out = np.empty_like(rows)
-        ends = np.linspace(0, len(rows), threads() + 1).astype(int).tolist()
+        ends = np.linspace(0, len(rows), engine_threads() + 1).astype(int).tolist()
 
         def part(ends: tuple[int, int]) -> None:
             mix_rows(*ends, (w.indptr, w.indices, w.data), rows, out)
 
-        each(part, pairwise(ends), small=w.nnz * rows.shape[1] < SMALL_WORK)
+        each_by_engine_threads(
+            part, pairwise(ends), small=w.nnz * rows.shape[1] < SMALL_WORK
+        )
         return out
 
 
 # Threads
 
 
-def threads() -> int:
+def engine_threads() -> int:
     return os.cpu_count() or 1
 
 
-def each(action: Callable[[T], object], items: Iterable[T], *, small: bool) -> None:
+def each_by_engine_threads(
+    action: Callable[[T], object], items: Iterable[T], *, small: bool
+) -> None:
     """Do something with every item, by several threads unless it is soon done."""
-    if small or threads() == 1:
+    if small or engine_threads() == 1:
         for item in items:
             action(item)
         return
-    with ThreadPoolExecutor(threads()) as pool:
+    with ThreadPoolExecutor(engine_threads()) as pool:
         # Through a list: an error in a thread is raised here.
         list(pool.map(action, items))
 
 
 @dataclass(eq=False)
-class Shift:
+class EngineShift:
     """Pieces of work, in rows of which each must be done in order, by any thread.
 
     Attributes:
@@ -298,21 +316,21 @@ class CompiledRun(Protocol):
         ...
 
 
-def compiled_run(task: Task) -> CompiledRun | None:
+def compiled_engine_run(task: EngineTask) -> CompiledRun | None:
     """Return a compiled run of a task; None where its method's source must do."""
     method: Any = task.method
     if not isinstance(method, Chebyshev):
-        return _bare_run(task, method, (1.0,))
+        return _bare_engine_run(task, method, (1.0,))
     if type(method.method) is not GradientTracking:
         return None
-    inner = _bare_run(task, method.method, method.factors)
+    inner = _bare_engine_run(task, method.method, method.factors)
     return None if inner is None else SeveralRounds(method.method, inner)
 
 
-def _bare_run(
-    task: Task, method: Any, factors: tuple[float, ...]
+def _bare_engine_run(
+    task: EngineTask, method: Any, factors: tuple[float, ...]
 ) -> CompiledRun | None:
-    form = closed_form(task.cost)
+    form = closed_form_of_gradients(task.cost)
     if form is None or not isinstance(method.domain, WholeSpace | Box):
         return None
     run = RUNS.get((type(method), form.squares is not None))
@@ -341,11 +359,13 @@ class SeveralRounds:
 # What compiled runs read off a task: plain numbers in its precision
 
 
-def number(value: float, precision: Precision) -> Any:
+def number_in_engine_precision(value: float, precision: Precision) -> Any:
     return np.dtype(precision).type(value)
 
 
-def sides(domain: Domain, precision: Precision) -> tuple[Numbers, Numbers]:
+def sides_of_engine_box(
+    domain: Domain, precision: Precision
+) -> tuple[Numbers, Numbers]:
     """Return the least and the greatest coordinates of points of a box, or of all."""
     if isinstance(domain, Box):
         return domain.lower.astype(precision), domain.upper.astype(precision)
@@ -353,7 +373,9 @@ def sides(domain: Domain, precision: Precision) -> tuple[Numbers, Numbers]:
     return -infinite, infinite
 
 
-def step_sizes(method: Dgd, done: int, count: int, precision: Precision) -> Numbers:
+def engine_step_sizes(
+    method: Dgd, done: int, count: int, precision: Precision
+) -> Numbers:
     k = np.arange(done + 1, done + count + 1)
     return (method.scale / k**method.power).astype(precision)
 
@@ -370,7 +392,7 @@ PARTIES_AHEAD = 10
 SLOTS_AFTER = (PARTIES_AHEAD + 1) * LONGEST_CHUNK
 
 
-class Slots(NamedTuple):
+class EngineSlots(NamedTuple):
     """Who is heard, in slots, with what weight, as the kernel `heard_by` reads it.
 
     A party's neighbours fill chunks of a few slots each, so that loops over a chunk
@@ -395,14 +417,14 @@ class Slots(NamedTuple):
     slots: tuple[int, ...]
 
 
-def slots_of(weights: Sparse, precision: str) -> Slots:
+def engine_slots_of_weights(weights: Sparse, precision: str) -> EngineSlots:
     from veilsum.minimise.engines.kernels import fill_slots, link_counts
 
     n, csr = weights.shape[0], scipy.sparse.csr_array(weights)
     arrays = (csr.indptr, csr.indices, csr.data)
     degrees = np.zeros(n, dtype=np.int32)
     alike, common = link_counts(arrays, degrees)
-    chunk = chunk_for(degrees)
+    chunk = engine_chunk(degrees)
     start = np.zeros(n + 1, dtype=np.uint32)
     np.cumsum(-(-degrees // chunk), out=start[1:])
     size = int(start[-1]) * chunk + SLOTS_AFTER
@@ -411,7 +433,7 @@ def slots_of(weights: Sparse, precision: str) -> Slots:
     weight = None if alike else np.zeros(size, precision)
     fill_slots(arrays, start, chunk, heard, weight)
     one_each = bool((degrees > 0).all() and (degrees <= chunk).all())
-    return Slots(
+    return EngineSlots(
         None if one_each else start,
         heard,
         weight,
@@ -421,10 +443,10 @@ def slots_of(weights: Sparse, precision: str) -> Slots:
     )
 
 
-def chunk_for(degrees: Int[Array[Any], " n"]) -> int:
+def engine_chunk(degrees: Int[Array[Any], " n"]) -> int:
     """Return the length of chunks that costs least.
 
-    >>> chunk_for(np.array([6, 6, 6])), chunk_for(np.array([2, 2, 2, 2]))
+    >>> engine_chunk(np.array([6, 6, 6])), engine_chunk(np.array([2, 2, 2, 2]))
     (6, 2)
     """
     lengths = range(1, LONGEST_CHUNK + 1)
@@ -449,7 +471,7 @@ MANY_PANELS, PIECES = 8, 8
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class EnginePanel:
     """Some columns of all rows, with room for what a run keeps of them.
 
     Attributes:
@@ -474,7 +496,9 @@ class Panel:
         return room.reshape(-1, self.width)[:, :count]
 
 
-def cuts(columns: int, *, far: bool = False) -> list[tuple[slice, int]]:
+def cut_columns_in_panels(
+    columns: int, *, far: bool = False
+) -> list[tuple[slice, int]]:
     """Return the columns and the width of panels, wide unless threads would be idle.
 
     Of `far` panels threads share the parties, and none is idle.
@@ -482,7 +506,7 @@ def cuts(columns: int, *, far: bool = False) -> list[tuple[slice, int]]:
     >>> [width for _, width in cuts(90)][-2:]
     [4, 2]
     """
-    width = WIDE if columns >= WIDE * threads() or far else NARROW
+    width = WIDE if columns >= WIDE * engine_threads() or far else NARROW
     found = [
         (slice(low, min(low + width, columns)), width)
         for low in range(0, columns, width)
@@ -500,7 +524,7 @@ def line_of_zeros(size: int, precision: str) -> Numbers:
 
 
 @dataclass(frozen=True, eq=False)
-class Panelled:
+class PanelledEngineRun:
     """What runs by panels share.
 
     Attributes:
@@ -510,7 +534,7 @@ class Panelled:
         parts: the names in states of what is kept in the first of them.
     """
 
-    task: Task
+    task: EngineTask
     form: ClosedForm
     method: Any
     factors: tuple[float, ...]
@@ -518,15 +542,15 @@ class Panelled:
     parts: ClassVar[tuple[str, ...]]
 
     @cached_property
-    def _panels(self) -> list[Panel]:
+    def _panels(self) -> list[EnginePanel]:
         """All panels; their rooms are used again in every call."""
         parties, columns = self.task.start.shape
         precision = self.task.precision
-        slots = slots_of(self.task.weights["symmetric"], precision)
-        both = np.array(sides(self.method.domain, precision))
+        slots = engine_slots_of_weights(self.task.weights["symmetric"], precision)
+        both = np.array(sides_of_engine_box(self.method.domain, precision))
         found = []
-        for part, width in cuts(columns, far=self._by_parties):
-            row = (number(0.0, precision),) * width
+        for part, width in cut_columns_in_panels(columns, far=self._by_parties):
+            row = (number_in_engine_precision(0.0, precision),) * width
             far = parties * width * row[0].itemsize > NEAR_BYTES
             ahead = np.uint64(PARTIES_AHEAD * len(slots.slots)) if far else None
             box = np.zeros((2, width), precision)
@@ -534,7 +558,7 @@ class Panelled:
             size = (parties + 1) * width
             rooms = [line_of_zeros(size, precision) for _ in range(self.rooms)]
             where = ((box[0], box[1]), (slots, ahead, row))
-            found.append(Panel(part, width, rooms, where))
+            found.append(EnginePanel(part, width, rooms, where))
         return found
 
     @cached_property
@@ -549,19 +573,23 @@ class Panelled:
         return len(self.factors) == 1 and parties * WIDE * itemsize > FAR_BYTES
 
     def _each_part(self, kernel: Callable[..., object], *given: Any) -> None:
-        ends = np.linspace(0, len(self.task.start), PARTS * threads() + 1).astype(int)
-        each(lambda pair: kernel(*pair, *given), pairwise(ends.tolist()), small=False)
+        ends = np.linspace(
+            0, len(self.task.start), PARTS * engine_threads() + 1
+        ).astype(int)
+        each_by_engine_threads(
+            lambda pair: kernel(*pair, *given), pairwise(ends.tolist()), small=False
+        )
 
     @cached_property
     def _curve(self) -> Any:
-        return number(self.form.curve, self.task.precision)
+        return number_in_engine_precision(self.form.curve, self.task.precision)
 
     @cached_property
-    def _held(self) -> list[State]:
+    def _held(self) -> list[MethodState]:
         """The state that rooms were left in, if any: a run mostly goes on from it."""
         return []
 
-    def _run(self, piece: Callable[[Panel, range], None], now: S, after: S) -> S:
+    def _run(self, piece: Callable[[EnginePanel, range], None], now: S, after: S) -> S:
         """Carry one state on to another, all panels' iterations in pieces.
 
         Threads share the pieces. The other state's arrays are filled here.
@@ -569,7 +597,7 @@ class Panelled:
         links, columns = self.task.weights["symmetric"].nnz, self.task.start.shape[1]
         count = after.iteration - now.iteration
         small = count * len(self.factors) * links * columns < SMALL_WORK
-        few = len(self._panels) < MANY_PANELS * threads()
+        few = len(self._panels) < MANY_PANELS * engine_threads()
         alone = small or self._by_parties
         pieces = min(count, PIECES) if few and not alone else 1
         ends = [count * k // pieces for k in range(pieces + 1)]
@@ -593,21 +621,23 @@ class Panelled:
                 action(row, 0)
 
         if pieces > 1:
-            work = Shift(action, [panel.width for panel in self._panels], pieces).work
-        each(work, range(threads()), small=alone)
+            work = EngineShift(
+                action, [panel.width for panel in self._panels], pieces
+            ).work
+        each_by_engine_threads(work, range(engine_threads()), small=alone)
         self._held.append(after)
         return after
 
 
 @dataclass(frozen=True, eq=False)
-class PanelledDgd(Panelled):
+class PanelledDgd(PanelledEngineRun):
     """Distributed gradient descent; room for x, for what x becomes, and for slopes."""
 
     rooms: ClassVar[int] = 3
     parts: ClassVar[tuple[str, ...]] = ("x",)
 
     @cached_property
-    def _panels(self) -> list[Panel]:
+    def _panels(self) -> list[EnginePanel]:
         found = super()._panels
         for panel in found:
             panel.fill(panel.rooms[2], self.form.slopes)
@@ -617,9 +647,11 @@ class PanelledDgd(Panelled):
         from veilsum.minimise.engines.kernels import dgd, dgd_part
 
         own_point = True if self.method.gradient_at == "own" else None
-        sizes = step_sizes(self.method, state.iteration, count, self.task.precision)
+        sizes = engine_step_sizes(
+            self.method, state.iteration, count, self.task.precision
+        )
 
-        def piece(panel: Panel, k: range) -> None:
+        def piece(panel: EnginePanel, k: range) -> None:
             rooms, here = panel.rooms, sizes[k.start : k.stop]
             if self._by_parties:
                 x, other, slopes = rooms
@@ -637,7 +669,7 @@ class PanelledDgd(Panelled):
 
 
 @dataclass(frozen=True, eq=False)
-class PanelledTracking(Panelled):
+class PanelledTracking(PanelledEngineRun):
     """Gradient tracking; room for x and y, for what is told of them and was told."""
 
     rooms: ClassVar[int] = 5
@@ -653,9 +685,9 @@ class PanelledTracking(Panelled):
 
         several = np.array(self.factors, dtype=self.task.precision)
         factors = several if len(several) > 1 else None
-        step = number(self.method.step, self.task.precision)
+        step = number_in_engine_precision(self.method.step, self.task.precision)
 
-        def piece(panel: Panel, k: range) -> None:
+        def piece(panel: EnginePanel, k: range) -> None:
             x, y, *spare = panel.rooms
             if not self._by_parties:
                 how = (len(k), step, self._curve, factors)
@@ -673,7 +705,7 @@ class PanelledTracking(Panelled):
 
 
 @dataclass(frozen=True, eq=False)
-class PanelledExtra(Panelled):
+class PanelledExtra(PanelledEngineRun):
     """EXTRA; room for x, for its correction, and for what x becomes."""
 
     rooms: ClassVar[int] = 3
@@ -682,9 +714,9 @@ class PanelledExtra(Panelled):
     def advance(self, state: ExtraState, count: int) -> ExtraState:
         from veilsum.minimise.engines.kernels import extra, extra_part
 
-        step = number(self.method.step, self.task.precision)
+        step = number_in_engine_precision(self.method.step, self.task.precision)
 
-        def piece(panel: Panel, k: range) -> None:
+        def piece(panel: EnginePanel, k: range) -> None:
             x, correction, other = panel.rooms
             how = (step, self._curve, *panel.where)
             if self._by_parties:
@@ -706,10 +738,10 @@ class PanelledExtra(Panelled):
 
 
 @dataclass(frozen=True, eq=False)
-class Curved:
-    """What these runs share; the attributes are those of `Panelled`."""
+class CurvedEngineRun:
+    """What these runs share; the attributes are those of `PanelledEngineRun`."""
 
-    task: Task
+    task: EngineTask
     form: ClosedForm
     method: Any
     factors: tuple[float, ...]
@@ -726,7 +758,7 @@ class Curved:
     def _where(self) -> tuple[Any, Any]:
         precision = self.task.precision
         csr = scipy.sparse.csr_array(self.task.weights["symmetric"].astype(precision))
-        box = sides(self.method.domain, precision)
+        box = sides_of_engine_box(self.method.domain, precision)
         return box, (csr.indptr, csr.indices, csr.data)
 
     @cached_property
@@ -738,7 +770,7 @@ class Curved:
 
 
 @dataclass(frozen=True, eq=False)
-class CurvedDgd(Curved):
+class CurvedDgd(CurvedEngineRun):
     """Distributed gradient descent."""
 
     def advance(self, state: DgdState, count: int) -> DgdState:
@@ -746,20 +778,20 @@ class CurvedDgd(Curved):
 
         x, done = state.x.copy(), state.iteration
         own_point = True if self.method.gradient_at == "own" else None
-        sizes = step_sizes(self.method, done, count, self.task.precision)
+        sizes = engine_step_sizes(self.method, done, count, self.task.precision)
         curved_dgd(x, self._spare[0], *self._costs, own_point, sizes, *self._where)
         return DgdState(x, done + count)
 
 
 @dataclass(frozen=True, eq=False)
-class CurvedTracking(Curved):
+class CurvedTracking(CurvedEngineRun):
     """Gradient tracking."""
 
     def advance(self, state: TrackingState, count: int) -> TrackingState:
         from veilsum.minimise.engines.kernels import curved_tracking
 
         x, y, precision = state.x.copy(), state.tracker.copy(), self.task.precision
-        how = (count, number(self.method.step, precision))
+        how = (count, number_in_engine_precision(self.method.step, precision))
         factors = np.array(self.factors, dtype=precision)
         squares = self._costs[1]
         curved_tracking(x, y, self._spare, squares, how, factors, *self._where)

@@ -10,8 +10,8 @@ import numpy as np
 
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.engines.engine import Precision, Task
-from veilsum.minimise.methods.base import State, mix
+from veilsum.minimise.engines.engine import EngineTask, Precision
+from veilsum.minimise.methods.base import MethodState, mix_method_messages
 from veilsum.numbers.arrays import PartyPoints, Sparse
 
 # Up to so many parties a dense product may be faster than a sparse one: where more than
@@ -24,7 +24,7 @@ DENSE_PARTIES, DENSE_SHARE, FEW_PRODUCTS = 100, 4, 20_000
 class PlainEngine:
     """Iterations one after the other, each as its method says."""
 
-    task: Task
+    task: EngineTask
     name: str = field(default="numpy", init=False)
 
     @cached_property
@@ -50,41 +50,44 @@ class PlainEngine:
             return cost
         return replace(cost, coefficients=cost.coefficients.astype(precision))
 
-    def begin(self) -> State:
+    def begin(self) -> MethodState:
         start = self.task.start.astype(self.task.precision)
-        return in_precision(
+        return state_in_numpy_precision(
             self.task.method.begin(start, self._cost), self.task.precision
         )
 
-    def advance(self, state: State, count: int) -> State:
+    def advance(self, state: MethodState, count: int) -> MethodState:
         method, weights, cost = self.task.method, self._weights, self._cost
         precision, until = self.task.precision, state.iteration + count
         while state.iteration < until:
             told = method.outgoing(state)
-            mixed = mix(weights, method.parts(state), told)
+            mixed = mix_method_messages(weights, method.parts(state), told)
             state = method.advance(state, mixed, cost)
             if precision != "float64":
-                state = in_precision(state, precision)
+                state = state_in_numpy_precision(state, precision)
         return state
 
-    def points(self, state: State) -> PartyPoints:
+    def points(self, state: MethodState) -> PartyPoints:
         """Return estimates in float64, by row."""
         return np.asarray(state.x, dtype=np.float64)
 
-    def aims(self, state: State) -> PartyPoints:
+    def aims(self, state: MethodState) -> PartyPoints:
         """Return where parties alone would go next, in float64, by row."""
         return np.asarray(self.task.method.aim(state), dtype=np.float64)
 
 
-def in_precision(state: Any, precision: Precision) -> Any:
+def state_in_numpy_precision(state: Any, precision: Precision) -> Any:
     """Return a state whose arrays are rounded: bounds and data are kept in float64."""
     if precision == "float64":
         return state
     parts = {part.name: getattr(state, part.name) for part in fields(state)}
-    return replace(state, **{name: _in(precision, p) for name, p in parts.items()})
+    return replace(
+        state,
+        **{name: _state_in_engine_precision(precision, p) for name, p in parts.items()},
+    )
 
 
-def _in(precision: Precision, part: Any) -> Any:
+def _state_in_engine_precision(precision: Precision, part: Any) -> Any:
     if isinstance(part, np.ndarray):
         return part.astype(precision, copy=False)
-    return in_precision(part, precision) if is_dataclass(part) else part
+    return state_in_numpy_precision(part, precision) if is_dataclass(part) else part

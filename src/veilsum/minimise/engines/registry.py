@@ -15,25 +15,25 @@ from importlib.util import find_spec
 from math import inf
 from typing import cast
 
-from veilsum.errors import InvalidInputError, MissingExtraError, installing
-from veilsum.minimise.engines.engine import Engine, Task, closed_form
+from veilsum.errors import InvalidInputError, MissingExtraError, install_advice
+from veilsum.minimise.engines.engine import Engine, EngineTask, closed_form_of_gradients
 from veilsum.minimise.engines.numpy import DENSE_PARTIES, PlainEngine
 from veilsum.numbers.arrays import nearest_name
 
 AUTO = "auto"
 
 
-def _imported(module: str, name: str, task: Task) -> Engine:
+def _import_engine(module: str, name: str, task: EngineTask) -> Engine:
     """Return an engine whose module is imported for the first task that needs it."""
     made = getattr(import_module(f"veilsum.minimise.engines.{module}"), name)
     return cast("Engine", made(task))
 
 
-ENGINES: dict[str, Callable[[Task], Engine]] = {
+ENGINES: dict[str, Callable[[EngineTask], Engine]] = {
     "numpy": PlainEngine,
-    "numba": partial(_imported, "numba", "FusedEngine"),
-    "jax": partial(_imported, "jax", "JaxEngine"),
-    "mpi": partial(_imported, "mpi", "MpiEngine"),
+    "numba": partial(_import_engine, "numba", "FusedEngine"),
+    "jax": partial(_import_engine, "jax", "JaxEngine"),
+    "mpi": partial(_import_engine, "mpi", "MpiEngine"),
 }
 # The package that an engine needs and the extra that brings it.
 NEEDS = {"numba": ("numba", "fast"), "jax": ("jax", "jax"), "mpi": ("mpi4py", "mpi")}
@@ -44,7 +44,7 @@ LOADING, ROUND, NUMBER, ENTRY = 0.6, 1.2e-5, 2e-9, 0.9e-9
 GPU_NUMBERS = 1 << 22
 
 
-def engine_for(task: Task, wanted: str = AUTO, iterations: float = inf) -> Engine:
+def engine_for(task: EngineTask, wanted: str = AUTO, iterations: float = inf) -> Engine:
     """Return the engine that was asked for; `auto` is what suits the task's size.
 
     Args:
@@ -57,74 +57,76 @@ def engine_for(task: Task, wanted: str = AUTO, iterations: float = inf) -> Engin
         MissingExtraError: the engine's package is not installed.
     """
     if wanted == AUTO:
-        return _suitable(task, iterations)
-    return _named(task, wanted)
+        return _suitable_engine(task, iterations)
+    return _engine_by_name(task, wanted)
 
 
-def _named(task: Task, name: str) -> Engine:
-    check_there(name)
+def _engine_by_name(task: EngineTask, name: str) -> Engine:
+    check_engine_is_there(name)
     return ENGINES[name](task)
 
 
-def check_there(name: str) -> None:
+def check_engine_is_there(name: str) -> None:
     """Refuse an engine that there is not, or whose package is not installed.
 
     Asked before long work, so that nothing is computed in vain.
     """
     if name == AUTO:
         return
-    _check_name(name)
-    if not _is_there(name):
+    _check_engine_name(name)
+    if not _engine_is_there(name):
         package, extra = NEEDS[name]
         raise MissingExtraError(
             f"the engine {name} needs the package {package}: "
-            f"{installing(extra)}, or use engine numpy",
+            f"{install_advice(extra)}, or use engine numpy",
             code="missing-extra",
         )
 
 
 def available_engines() -> list[str]:
-    return [name for name in ENGINES if _is_there(name)]
+    return [name for name in ENGINES if _engine_is_there(name)]
 
 
-def _suitable(task: Task, iterations: float) -> Engine:
-    if task.start.size >= GPU_NUMBERS and _has_gpu():
+def _suitable_engine(task: EngineTask, iterations: float) -> Engine:
+    if task.start.size >= GPU_NUMBERS and _engine_has_gpu():
         try:
-            return _named(task, "jax")
+            return _engine_by_name(task, "jax")
         except InvalidInputError:
             pass  # not every method and cost can be followed there
-    pays = plain_seconds(task, iterations) > LOADING
-    return _named(task, "numba" if pays and _is_there("numba") else "numpy")
+    pays = seconds_by_numpy_engine(task, iterations) > LOADING
+    return _engine_by_name(
+        task, "numba" if pays and _engine_is_there("numba") else "numpy"
+    )
 
 
-def plain_seconds(task: Task, iterations: float) -> float:
+def seconds_by_numpy_engine(task: EngineTask, iterations: float) -> float:
     """Return about how long numpy would take over what numba does quicker."""
     parties, dim = task.start.shape
     mixing = NUMBER * dim * max(weights.nnz for weights in task.weights.values())
     rounds = task.method.rounds_per_iteration
-    from veilsum.minimise.engines.numba import compiled_run
+    from veilsum.minimise.engines.numba import compiled_engine_run
 
-    if compiled_run(task) is None:
+    if compiled_engine_run(task) is None:
         # The method's own source: both engines spend the same time on all but products.
         return iterations * rounds * mixing if parties > DENSE_PARTIES else 0.0
-    form = closed_form(task.cost)
+    form = closed_form_of_gradients(task.cost)
     entries = 0 if form is None or form.squares is None else form.squares.size
     return iterations * (rounds * (ROUND + mixing) + ENTRY * entries)
 
 
-def _has_gpu() -> bool:
-    if not _is_there("jax"):
+def _engine_has_gpu() -> bool:
+    if not _engine_is_there("jax"):
         return False
-    from veilsum.minimise.engines.jax import on_gpu
+    from veilsum.minimise.engines.jax import jax_is_on_gpu
 
-    return on_gpu()
+    return jax_is_on_gpu()
 
 
-def _is_there(name: str) -> bool:
+def _engine_is_there(name: str) -> bool:
     return name not in NEEDS or find_spec(NEEDS[name][0]) is not None
 
 
-def _check_name(name: str) -> None:
+def _check_engine_name(name: str) -> None:
     if name in ENGINES:
         return
     raise InvalidInputError(

@@ -19,7 +19,13 @@ from typing import ClassVar
 from veilsum.errors import InvalidInputError
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.base import Given, Made, Traits, Weighting, check_step
+from veilsum.minimise.methods.base import (
+    MethodInputs,
+    MethodOnGraph,
+    MethodTraits,
+    Weighting,
+    check_method_step,
+)
 from veilsum.minimise.methods.certificate import certified_accelerated_rounds
 from veilsum.numbers.arrays import Vectors
 
@@ -54,7 +60,7 @@ class AcceleratedTracking:
     """
 
     name: ClassVar[str] = "accelerated"
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[MethodTraits] = MethodTraits(
         domain=True,
         nonconvex=True,
         bears=frozenset({"quantise"}),
@@ -68,7 +74,9 @@ class AcceleratedTracking:
     mean_convex: float
 
     def __post_init__(self) -> None:
-        check_step(self.name, 1.0 / self.mean_smooth if self.mean_smooth else 0.0)
+        check_method_step(
+            self.name, 1.0 / self.mean_smooth if self.mean_smooth else 0.0
+        )
         if not 0 < self.mean_convex <= self.mean_smooth:
             raise InvalidInputError(
                 "accelerated needs a strongly convex average cost, with mean_convex "
@@ -78,7 +86,7 @@ class AcceleratedTracking:
             )
 
     @classmethod
-    def made(cls, given: Given) -> Made:
+    def made(cls, given: MethodInputs) -> MethodOnGraph:
         """Return the method with the rounds that are certified."""
         bounds = given.need_bounds(cls.name)
         if given.step is not None:
@@ -87,7 +95,7 @@ class AcceleratedTracking:
                 "gradient-tracking",
                 code="step-not-accepted",
             )
-        return Made(
+        return MethodOnGraph(
             method=cls(given.domain, bounds.mean_smooth, bounds.mean_convex),
             patience=4.0 * sqrt(bounds.condition),
             rounds=given.rounds or certified_accelerated_rounds(given.rate, bounds),

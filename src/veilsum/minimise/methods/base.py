@@ -38,7 +38,7 @@ from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.domains import Domain, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.certificate import Bounds, contraction
+from veilsum.minimise.methods.certificate import Bounds, contraction_of_mixing_rounds
 from veilsum.numbers.arrays import FloatArray, Sparse, Vectors
 from veilsum.numbers.shapes import Float
 
@@ -62,7 +62,7 @@ FROM_COSTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Traits:
+class MethodTraits:
     """What a method admits, what it bears, and what it needs.
 
     Attributes:
@@ -106,7 +106,7 @@ class Traits:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Given:
+class MethodInputs:
     """What a method is made from: public facts, and what was asked for.
 
     Attributes:
@@ -170,14 +170,14 @@ class Given:
 
     def held_back(self, step: float) -> float:
         """Return the patience of a method that gradients or mixing may hold back."""
-        mixing = 2.0 / (1.0 - contraction(self.rate, self.rounds or 1))
+        mixing = 2.0 / (1.0 - contraction_of_mixing_rounds(self.rate, self.rounds or 1))
         if self.bounds is None:
             return mixing
         return max(mixing, 1.0 / (step * self.bounds.mean_convex))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Made:
+class MethodOnGraph:
     """A method made for a graph.
 
     Attributes:
@@ -192,7 +192,7 @@ class Made:
 
 
 @runtime_checkable
-class State(Protocol):
+class MethodState(Protocol):
     """Where a party is, or where all of them are."""
 
     @property
@@ -206,11 +206,11 @@ class State(Protocol):
         ...
 
 
-S = TypeVar("S", bound=State)
+S = TypeVar("S", bound=MethodState)
 
 
 @runtime_checkable
-class Described(Protocol):
+class DescribedMethod(Protocol):
     """What carries a method's facts: its class, or a method that was made."""
 
     @property
@@ -219,13 +219,13 @@ class Described(Protocol):
         ...
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> MethodTraits:
         """What it admits, bears and needs."""
         ...
 
 
 @runtime_checkable
-class MethodClass(Described, Protocol):
+class MethodClass(DescribedMethod, Protocol):
     """A class that carries its facts and makes itself."""
 
     @property
@@ -233,13 +233,13 @@ class MethodClass(Described, Protocol):
         """How often neighbours are told something in each iteration."""
         ...
 
-    def made(self, given: Given) -> Made:
+    def made(self, given: MethodInputs) -> MethodOnGraph:
         """Return the method with its step and rounds, from public facts alone."""
         ...
 
 
 @runtime_checkable
-class Method(Described, Protocol[S]):
+class Method(DescribedMethod, Protocol[S]):
     """A way to minimise the sum of effective costs by talking to neighbours."""
 
     @property
@@ -272,7 +272,9 @@ class Method(Described, Protocol[S]):
         ...
 
 
-def mix(weights: Weights, parts: tuple[Weighting, ...], told: Messages) -> Message:
+def mix_method_messages(
+    weights: Weights, parts: tuple[Weighting, ...], told: Messages
+) -> Message:
     """Return sum_j w_ij told_j, every part of the message with its own weights.
 
     For all parties weights are n x n and `told` has a row for each. For one party they
@@ -283,20 +285,20 @@ def mix(weights: Weights, parts: tuple[Weighting, ...], told: Messages) -> Messa
     [3.0, 5.0]
     """
     if len(parts) == 1:
-        return _product(weights[parts[0]], told)
+        return _mixing_weights_product(weights[parts[0]], told)
     pieces = np.split(told, len(parts), axis=-1)
     both = zip(parts, pieces, strict=True)
-    sums = [_product(weights[part], piece) for part, piece in both]
+    sums = [_mixing_weights_product(weights[part], piece) for part, piece in both]
     return np.concatenate(sums, axis=-1)
 
 
-def _product(weights: Any, told: Any) -> Any:
+def _mixing_weights_product(weights: Any, told: Any) -> Any:
     # numpy's `dot` takes half as long as its operator over a few numbers; scipy's takes
     # longer.
     return weights.dot(told) if isinstance(weights, np.ndarray) else weights @ told
 
 
-def iterations(
+def iterations_of_method(
     method: Method[S], weights: Weights, cost: EffectiveCost, start: Vectors
 ) -> Iterator[S]:
     """Yield all parties' states: the first, then one after each iteration, for ever."""
@@ -306,11 +308,11 @@ def iterations(
         done = state.iteration
         while state.iteration == done:
             told = method.outgoing(state)
-            mixed = mix(weights, method.parts(state), told)
+            mixed = mix_method_messages(weights, method.parts(state), told)
             state = method.advance(state, mixed, cost)
 
 
-def check_step(method: str, step: float) -> None:
+def check_method_step(method: str, step: float) -> None:
     """Refuse a step size that is none."""
     if not 0 < step < float("inf"):
         raise InvalidInputError(
@@ -320,7 +322,7 @@ def check_step(method: str, step: float) -> None:
 
 
 @dataclass(frozen=True)
-class Stepped:
+class SteppedMethod:
     """A method with steps of one size, whose rounds mix with symmetric weights.
 
     Attributes:
@@ -334,7 +336,7 @@ class Stepped:
     step: float
 
     def __post_init__(self) -> None:
-        check_step(self.name, self.step)
+        check_method_step(self.name, self.step)
 
     def parts(self, state: Any) -> tuple[Weighting, ...]:
         return ("symmetric",)

@@ -57,20 +57,20 @@ class Bounds:
         return self.mean_smooth / self.mean_convex
 
 
-def contraction(rate: float, rounds: int) -> float:
+def contraction_of_mixing_rounds(rate: float, rounds: int) -> float:
     """Return rho_K = 1 / cosh(K acosh(1 / rho)), what K rounds leave of disagreement.
 
     >>> round(contraction(0.5, 2), 12)
     0.142857142857
     """
-    check_rate(rate)
+    check_method_mixing_rate(rate)
     if rate == 0:
         return 0.0
     exponent = rounds * acosh(1.0 / rate)
     return 1.0 / cosh(exponent) if exponent < 700 else 0.0
 
 
-def tracking_matrix(
+def tracking_certificate_matrix(
     bounds: Bounds, step: float, left: float, *, constrained: bool
 ) -> Square:
     """Return M of projected gradient tracking, or the smaller one without a domain.
@@ -92,7 +92,7 @@ def tracking_matrix(
     return np.array([[shrink, a * lip, 0.0], agree, track])
 
 
-def accelerated_matrix(bounds: Bounds, left: float) -> Square:
+def accelerated_certificate_matrix(bounds: Bounds, left: float) -> Square:
     """Return the like matrix of accelerated tracking without a domain.
 
     Its first quantity is S = sqrt(2n (f(x_bar) - f* + mu_bar/2 ||v - x*||^2)), which an
@@ -112,7 +112,7 @@ def accelerated_matrix(bounds: Bounds, left: float) -> Square:
     return np.array([far, agree, ahead, left * (unit[3] + lip * moved)])
 
 
-def spectral_radius(matrix: Square) -> float:
+def certificate_spectral_radius(matrix: Square) -> float:
     return float(np.abs(np.linalg.eigvals(matrix)).max())
 
 
@@ -130,11 +130,13 @@ def certified_rounds(rate: float, bounds: Bounds, *, constrained: bool) -> int:
     step, target = 1.0 / bounds.mean_smooth, 1.0 - 0.5 / bounds.condition
 
     def holds(rounds: int) -> bool:
-        left = contraction(rate, rounds)
-        matrix = tracking_matrix(bounds, step, left, constrained=constrained)
-        return spectral_radius(matrix) <= target
+        left = contraction_of_mixing_rounds(rate, rounds)
+        matrix = tracking_certificate_matrix(
+            bounds, step, left, constrained=constrained
+        )
+        return certificate_spectral_radius(matrix) <= target
 
-    return fewest(holds)
+    return fewest_mixing_rounds(holds)
 
 
 def certified_accelerated_rounds(rate: float, bounds: Bounds) -> int:
@@ -146,13 +148,15 @@ def certified_accelerated_rounds(rate: float, bounds: Bounds) -> int:
     target = 1.0 - 0.25 / sqrt(bounds.condition)
 
     def holds(rounds: int) -> bool:
-        matrix = accelerated_matrix(bounds, contraction(rate, rounds))
-        return spectral_radius(matrix) <= target
+        matrix = accelerated_certificate_matrix(
+            bounds, contraction_of_mixing_rounds(rate, rounds)
+        )
+        return certificate_spectral_radius(matrix) <= target
 
-    return fewest(holds)
+    return fewest_mixing_rounds(holds)
 
 
-def check_rate(rate: float) -> None:
+def check_method_mixing_rate(rate: float) -> None:
     """Refuse a mixing rate that no connected graph has."""
     if not 0 <= rate < 1:
         raise InvalidInputError(
@@ -162,7 +166,7 @@ def check_rate(rate: float) -> None:
         )
 
 
-def fewest(holds: Callable[[int], bool]) -> int:
+def fewest_mixing_rounds(holds: Callable[[int], bool]) -> int:
     """Return the least K that will do, where more rounds are never worse."""
     most = 1
     while not holds(most):

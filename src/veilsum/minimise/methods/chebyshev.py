@@ -18,9 +18,9 @@ from typing import Generic
 
 from veilsum.errors import InvalidInputError
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.base import Message, Method, S, Traits, Weighting
-from veilsum.minimise.methods.certificate import check_rate
-from veilsum.minimise.methods.recentring import chebyshev_factors
+from veilsum.minimise.methods.base import Message, Method, MethodTraits, S, Weighting
+from veilsum.minimise.methods.certificate import check_method_mixing_rate
+from veilsum.minimise.methods.recentring import chebyshev_factors_of_mixing
 from veilsum.numbers.arrays import Vectors
 
 
@@ -69,14 +69,14 @@ class Chebyshev(Generic[S]):
                 f"mixing takes one round at least, found {self.rounds}",
                 code="rounds-not-positive",
             )
-        check_rate(self.rate)
+        check_method_mixing_rate(self.rate)
 
     @property
     def name(self) -> str:
         return self.method.name
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> MethodTraits:
         return self.method.traits
 
     @property
@@ -86,7 +86,7 @@ class Chebyshev(Generic[S]):
     @cached_property
     def factors(self) -> tuple[float, ...]:
         """Return om_1, ..., om_K."""
-        return tuple(chebyshev_factors(self.rate, self.rounds))
+        return tuple(chebyshev_factors_of_mixing(self.rate, self.rounds))
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> ChebyshevState[S]:
         return self._waiting(self.method.begin(start, cost))

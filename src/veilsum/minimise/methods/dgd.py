@@ -21,7 +21,13 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.minimise.costs.domains import Domain
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.base import EVERY_FAULT, Given, Made, Traits, Weighting
+from veilsum.minimise.methods.base import (
+    EVERY_FAULT,
+    MethodInputs,
+    MethodOnGraph,
+    MethodTraits,
+    Weighting,
+)
 from veilsum.numbers.arrays import Vectors
 
 
@@ -45,7 +51,7 @@ class Dgd:
     """
 
     name: ClassVar[str] = "dgd"
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[MethodTraits] = MethodTraits(
         domain=True,
         compact=True,
         nonconvex=True,
@@ -88,7 +94,7 @@ class Dgd:
             )
 
     @classmethod
-    def made(cls, given: Given) -> Made:
+    def made(cls, given: MethodInputs) -> MethodOnGraph:
         """Return the method; its convergence is proved for weights of this kind."""
         own = given.symmetric.diagonal()
         lowest = int(np.argmin(own))
@@ -101,7 +107,7 @@ class Dgd:
             )
         step = 1.0 if given.step is None else given.step
         method = cls(given.domain, step, given.power, given.gradient_at)
-        return Made(method=method, patience=inf)
+        return MethodOnGraph(method=method, patience=inf)
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> DgdState:
         """Return the start, moved into the domain."""

@@ -23,7 +23,12 @@ import scipy
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import DENSE_PARTIES
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.base import Given, Made, Stepped, Traits
+from veilsum.minimise.methods.base import (
+    MethodInputs,
+    MethodOnGraph,
+    MethodTraits,
+    SteppedMethod,
+)
 from veilsum.numbers.arrays import Sparse, Vectors
 
 # How close to the largest step that is proved the usual one comes.
@@ -40,11 +45,11 @@ class ExtraState:
 
 
 @dataclass(frozen=True)
-class Extra(Stepped):
+class Extra(SteppedMethod):
     """The method; its step is a, below (1 + lambda_min(W)) / L."""
 
     name: ClassVar[str] = "extra"
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[MethodTraits] = MethodTraits(
         domain=True,
         winds_up=True,
         bounds="smooth",
@@ -54,11 +59,11 @@ class Extra(Stepped):
     )
 
     @classmethod
-    def made(cls, given: Given) -> Made:
+    def made(cls, given: MethodInputs) -> MethodOnGraph:
         """Return the method with nearly the largest step that is proved."""
-        least = least_eigenvalue(given.symmetric)
+        least = least_eigenvalue_of_mixing(given.symmetric)
         step = given.step or extra_step(given.need_smooth(cls.name), least)
-        return Made(
+        return MethodOnGraph(
             method=cls(given.domain, step),
             patience=given.held_back(step),
             rounds=given.rounds or 1,
@@ -100,7 +105,7 @@ def extra_step(lipschitz: float, least: float, *, share: float = SHARE) -> float
     return share * (1.0 + least) / lipschitz
 
 
-def least_eigenvalue(weights: Sparse) -> float:
+def least_eigenvalue_of_mixing(weights: Sparse) -> float:
     """Return lambda_min of symmetric weights, exactly or, for many parties, from below.
 
     Rows of weights that add up to one have all eigenvalues within 2 min_i w_ii - 1 of

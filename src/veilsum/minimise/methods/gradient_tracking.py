@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.base import Given, Made, Stepped, Traits
+from veilsum.minimise.methods.base import (
+    MethodInputs,
+    MethodOnGraph,
+    MethodTraits,
+    SteppedMethod,
+)
 from veilsum.minimise.methods.certificate import certified_rounds
 from veilsum.numbers.arrays import Vectors
 
@@ -37,11 +42,11 @@ class TrackingState:
 
 
 @dataclass(frozen=True)
-class GradientTracking(Stepped):
+class GradientTracking(SteppedMethod):
     """The method; its step is a; 1 / L_bar with certified rounds of mixing."""
 
     name: ClassVar[str] = "gradient-tracking"
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[MethodTraits] = MethodTraits(
         domain=True,
         nonconvex=True,
         bears=frozenset({"changing", "quantise"}),
@@ -50,11 +55,11 @@ class GradientTracking(Stepped):
     rounds_per_iteration: ClassVar[int] = 2
 
     @classmethod
-    def made(cls, given: Given) -> Made:
+    def made(cls, given: MethodInputs) -> MethodOnGraph:
         """Return the method with the step and the rounds that are certified."""
         bounds = given.need_bounds(cls.name)
         step = given.step or 1.0 / bounds.mean_smooth
-        return Made(
+        return MethodOnGraph(
             method=cls(given.domain, step),
             patience=2.0 / (step * bounds.mean_convex),
             rounds=given.rounds

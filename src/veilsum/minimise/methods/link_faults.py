@@ -16,7 +16,12 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.minimise.methods.base import Fault, Message
 from veilsum.minimise.methods.stopping import UNSURE
-from veilsum.numbers.arrays import Array, as_whole, is_number, is_whole
+from veilsum.numbers.arrays import (
+    Array,
+    as_whole_number,
+    is_real_number,
+    is_whole_number,
+)
 from veilsum.numbers.shapes import Bool, Int
 
 Takes: TypeAlias = Int[Array[np.int64], " links"]
@@ -57,19 +62,19 @@ class LinkFaults:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_chance("loss", self.loss, "no message would ever arrive")
-        _check_chance("idle", self.idle, "stragglers would never move")
-        _check_chance("changing", self.changing, "no link would ever work")
-        _check_delay(self.delay)
-        _check_stragglers(self.stragglers)
-        as_whole(self.within, what="within", least=1)
-        if not (is_number(self.quantise) and 0 <= self.quantise < float("inf")):
+        _check_link_fault_chance("loss", self.loss, "no message would ever arrive")
+        _check_link_fault_chance("idle", self.idle, "stragglers would never move")
+        _check_link_fault_chance("changing", self.changing, "no link would ever work")
+        _check_link_delay(self.delay)
+        _check_straggler_faults(self.stragglers)
+        as_whole_number(self.within, what="within", least=1)
+        if not (is_real_number(self.quantise) and 0 <= self.quantise < float("inf")):
             raise InvalidInputError(
                 "quantise must be the step of a grid, or 0 for none, found "
                 f"{self.quantise!r}",
                 code="grid-step-negative",
             )
-        as_whole(self.seed, what="a seed", least=0)
+        as_whole_number(self.seed, what="a seed", least=0)
 
     @property
     def kinds(self) -> frozenset[Fault]:
@@ -154,19 +159,19 @@ class LinkFaults:
         return np.random.default_rng((self.seed, *purpose))
 
 
-def _check_chance(what: str, found: object, at_one: str) -> None:
-    if not (is_number(found) and 0 <= found < 1):
+def _check_link_fault_chance(what: str, found: object, at_one: str) -> None:
+    if not (is_real_number(found) and 0 <= found < 1):
         raise InvalidInputError(
             f"{what} is a chance from 0 to below 1, at which {at_one}; found {found!r}",
             code="chance-out-of-range",
         )
 
 
-def _check_stragglers(found: object) -> None:
+def _check_straggler_faults(found: object) -> None:
     if isinstance(found, tuple):
-        fits = all(is_whole(row) for row in found)
+        fits = all(is_whole_number(row) for row in found)
     else:
-        fits = is_number(found) and 0 <= found <= 1
+        fits = is_real_number(found) and 0 <= found <= 1
     if not fits:
         raise InvalidInputError(
             "stragglers must be a part of the parties from 0 to 1, or the parties' row "
@@ -175,9 +180,9 @@ def _check_stragglers(found: object) -> None:
         )
 
 
-def _check_delay(found: object) -> None:
+def _check_link_delay(found: object) -> None:
     match found:
-        case (least, most) if is_whole(least) and is_whole(most):
+        case (least, most) if is_whole_number(least) and is_whole_number(most):
             fits = 0 <= least <= most
         case _:
             fits = False

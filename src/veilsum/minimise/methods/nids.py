@@ -20,7 +20,12 @@ from typing import ClassVar
 
 from veilsum.errors import InvalidInputError
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.base import Given, Made, Stepped, Traits
+from veilsum.minimise.methods.base import (
+    MethodInputs,
+    MethodOnGraph,
+    MethodTraits,
+    SteppedMethod,
+)
 from veilsum.numbers.arrays import Vectors
 
 
@@ -35,11 +40,11 @@ class NidsState:
 
 
 @dataclass(frozen=True)
-class Nids(Stepped):
+class Nids(SteppedMethod):
     """The method; its step is a, below 2 / L."""
 
     name: ClassVar[str] = "nids"
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[MethodTraits] = MethodTraits(
         domain=True,
         winds_up=True,
         bounds="smooth",
@@ -48,10 +53,10 @@ class Nids(Stepped):
     )
 
     @classmethod
-    def made(cls, given: Given) -> Made:
+    def made(cls, given: MethodInputs) -> MethodOnGraph:
         """Return the method with half the largest step that is proved."""
         step = given.step or nids_step(given.need_smooth(cls.name))
-        return Made(
+        return MethodOnGraph(
             method=cls(given.domain, step),
             patience=given.held_back(step),
             rounds=given.rounds or 1,

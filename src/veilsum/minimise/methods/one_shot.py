@@ -15,8 +15,8 @@ from numpy.linalg import norm
 from veilsum.errors import InvalidInputError
 from veilsum.minimise.costs.bases import Basis
 from veilsum.minimise.costs.domains import Domain
-from veilsum.minimise.costs.minimise import Gradient, curvatures, minimise
-from veilsum.minimise.costs.remainders import Remainder, RemainderStack
+from veilsum.minimise.costs.minimise import Gradient, extreme_cost_curvatures, minimise
+from veilsum.minimise.costs.remainders import CostRemainder, RemainderStack
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.shapes import Float
 
@@ -33,7 +33,7 @@ class OneShot:
     name: ClassVar[str] = "one-shot"
 
     basis: Basis
-    remainder: Remainder
+    remainder: CostRemainder
     n_parties: int
     domain: Domain
 
@@ -60,7 +60,7 @@ class OneShot:
         x by that times sum_k |grad phi_k(x)|, over the curvature of the average cost;
         for affine costs in one dimension this is step / (2 mu). None if it is flat.
         """
-        least, greatest = curvatures(self.gradient(total), x)
+        least, greatest = extreme_cost_curvatures(self.gradient(total), x)
         if not least > FLAT * greatest:
             return None
         # One term of the basis after the other: all at once would be p matrices.
@@ -73,7 +73,7 @@ class OneShot:
 
 
 def gradient_of_sum(
-    basis: Basis, total: Total, remainder: Remainder, n_parties: int
+    basis: Basis, total: Total, remainder: CostRemainder, n_parties: int
 ) -> Gradient:
     """Return the gradient of a sum of costs: coefficients are added up once."""
     if isinstance(remainder, RemainderStack):

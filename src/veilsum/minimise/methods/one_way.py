@@ -23,28 +23,28 @@ from veilsum.numbers.shapes import Float
 Shares = Float[FloatArray, " n"]
 
 
-def row_weights(topology: Topology) -> Sparse:
+def one_way_row_weights(topology: Topology) -> Sparse:
     """Return R: a receiver gives itself and all it hears equal weights.
 
     >>> arcs = Topology.from_edges([(0, 1), (1, 2), (2, 0), (0, 2)], directed=True)
-    >>> row_weights(arcs).toarray()[2].round(3).tolist()
+    >>> one_way_row_weights(arcs).toarray()[2].round(3).tolist()
     [0.333, 0.333, 0.333]
     """
-    heard = who_hears(topology)
+    heard = one_way_hearing_matrix(topology)
     return scipy.sparse.csr_array(
         scipy.sparse.diags_array(1.0 / heard.sum(axis=1)) @ heard
     )
 
 
-def column_weights(topology: Topology) -> Sparse:
+def one_way_column_weights(topology: Topology) -> Sparse:
     """Return C: a sender gives itself and all that hear it equal shares."""
-    heard = who_hears(topology)
+    heard = one_way_hearing_matrix(topology)
     return scipy.sparse.csr_array(
         heard @ scipy.sparse.diags_array(1.0 / heard.sum(axis=0))
     )
 
 
-def who_hears(topology: Topology) -> Sparse:
+def one_way_hearing_matrix(topology: Topology) -> Sparse:
     """Return who hears whom, and everyone itself: row i, column j if j tells i."""
     sender, receiver = topology.edges.T
     ones, shape = np.ones(len(sender)), (topology.n_parties, topology.n_parties)
@@ -72,7 +72,7 @@ class OneWayMixing:
     @classmethod
     def of(cls, topology: Topology) -> OneWayMixing:
         """Return the mixing of a graph in which everybody can be heard by everybody."""
-        heard = who_hears(topology)
+        heard = one_way_hearing_matrix(topology)
         pieces, _ = scipy.sparse.csgraph.connected_components(
             heard, connection="strong"
         )
@@ -83,9 +83,14 @@ class OneWayMixing:
                 "both ways; add links back",
                 code="not-strongly-connected",
             )
-        row = row_weights(topology).toarray()
-        column = column_weights(topology).toarray()
-        return cls(row, column, _stationary(row.T), _stationary(column))
+        row = one_way_row_weights(topology).toarray()
+        column = one_way_column_weights(topology).toarray()
+        return cls(
+            row,
+            column,
+            _stationary_mixing_vector(row.T),
+            _stationary_mixing_vector(column),
+        )
 
     @property
     def gain(self) -> float:
@@ -97,7 +102,9 @@ class OneWayMixing:
         here, there = np.sqrt(self.left), 1.0 / np.sqrt(self.right)
         row = np.linalg.matrix_power(self.row, rounds) - self.left
         column = np.linalg.matrix_power(self.column, rounds) - self.right[:, None]
-        return _weighted_norm(row, here), _weighted_norm(column, there)
+        return _weighted_norm_of_mixing(row, here), _weighted_norm_of_mixing(
+            column, there
+        )
 
     def matrix(self, bounds: Bounds, step: float, rounds: int) -> Square:
         """Return M, by which an iteration on the whole space multiplies errors at most.
@@ -123,7 +130,7 @@ class OneWayMixing:
         return np.array([far, on_row * agree, on_column * track])
 
 
-def _stationary(columns: Matrix) -> Vector:
+def _stationary_mixing_vector(columns: Matrix) -> Vector:
     """Return the v >= 0 of sum one with Cv = v, for columns that add up to one."""
     n = len(columns)
     system = np.vstack([columns - np.eye(n), np.ones((1, n))])
@@ -132,6 +139,6 @@ def _stationary(columns: Matrix) -> Vector:
     return np.asarray(np.linalg.lstsq(system, target, rcond=None)[0], dtype=np.float64)
 
 
-def _weighted_norm(matrix: Matrix, scale: Shares) -> float:
+def _weighted_norm_of_mixing(matrix: Matrix, scale: Shares) -> float:
     """Return ||D A D^-1||_2."""
     return float(np.linalg.norm(scale[:, None] * matrix / scale, 2))

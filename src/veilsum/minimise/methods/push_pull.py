@@ -13,8 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from veilsum.minimise.methods.base import Given, Made, Traits, Weighting
-from veilsum.minimise.methods.certificate import Bounds, fewest, spectral_radius
+from veilsum.minimise.methods.base import (
+    MethodInputs,
+    MethodOnGraph,
+    MethodTraits,
+    Weighting,
+)
+from veilsum.minimise.methods.certificate import (
+    Bounds,
+    certificate_spectral_radius,
+    fewest_mixing_rounds,
+)
 from veilsum.minimise.methods.gradient_tracking import GradientTracking, TrackingState
 from veilsum.minimise.methods.one_way import OneWayMixing
 
@@ -24,7 +33,7 @@ class PushPull(GradientTracking):
     """Gradient tracking with R for estimates and C for trackers."""
 
     name: ClassVar[str] = "push-pull"
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[MethodTraits] = MethodTraits(
         nonconvex=True,
         directed=True,
         symmetric=False,
@@ -33,12 +42,12 @@ class PushPull(GradientTracking):
     )
 
     @classmethod
-    def made(cls, given: Given) -> Made:
+    def made(cls, given: MethodInputs) -> MethodOnGraph:
         """Return the method with the step and the plain rounds that are certified."""
         bounds, mixing = given.need_bounds(cls.name), OneWayMixing.of(given.topology)
         certified, rounds = certified_push_pull(mixing, bounds)
         step = given.step or certified
-        return Made(
+        return MethodOnGraph(
             method=cls(given.domain, step),
             patience=2.0 / (step * mixing.gain * bounds.mean_convex),
             rounds=given.rounds or rounds,
@@ -58,6 +67,8 @@ def certified_push_pull(mixing: OneWayMixing, bounds: Bounds) -> tuple[float, in
     target = 1.0 - 0.5 / bounds.condition
 
     def holds(rounds: int) -> bool:
-        return spectral_radius(mixing.matrix(bounds, step, rounds)) <= target
+        return (
+            certificate_spectral_radius(mixing.matrix(bounds, step, rounds)) <= target
+        )
 
-    return step, fewest(holds)
+    return step, fewest_mixing_rounds(holds)

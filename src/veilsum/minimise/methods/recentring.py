@@ -25,12 +25,12 @@ from veilsum.graphs.topology import Topology
 from veilsum.masks.fixed_point import Integers, as_python_integers
 from veilsum.numbers.arrays import Array, FloatArray, Sparse
 from veilsum.numbers.limbs import (
-    add,
-    combine,
-    from_integers,
-    is_wide,
-    subtract,
-    to_integers,
+    add_wide_integers,
+    combine_wide_integers,
+    is_wide_integer_type,
+    limbs_from_integers,
+    limbs_to_integers,
+    subtract_wide_integers,
 )
 from veilsum.numbers.shapes import Float
 
@@ -59,33 +59,42 @@ def recentre(
     topology: Topology, weights: Sparse, masked: Integers, *, rounds: int
 ) -> Integers:
     """Return every party's integers after some rounds; their sum is untouched."""
-    (i, j), along = topology.edges.T, edge_weights(topology, weights)
+    (i, j), along = topology.edges.T, recentring_edge_weights(topology, weights)
     flow = np.zeros((topology.n_edges, masked.shape[1]))
     y = masked
-    for omega in chebyshev_factors(mixing_rate(weights), rounds):
-        flow = next_flow(flow, differences(y[j], y[i]), along, omega)
-        y = add(y, combine(topology.incidence, moved(flow, y.dtype)))
+    for omega in chebyshev_factors_of_mixing(mixing_rate(weights), rounds):
+        flow = next_recentring_flow(
+            flow, recentred_differences(y[j], y[i]), along, omega
+        )
+        y = add_wide_integers(
+            y,
+            combine_wide_integers(
+                topology.incidence, recentring_flow_as_integers(flow, y.dtype)
+            ),
+        )
     return y
 
 
-def differences(one: Integers, other: Array[Any]) -> FloatArray:
+def recentred_differences(one: Integers, other: Array[Any]) -> FloatArray:
     """Return one - other, each number rounded to float64."""
-    return to_integers(subtract(one, other)).astype(np.float64)
+    return limbs_to_integers(subtract_wide_integers(one, other)).astype(np.float64)
 
 
-def moved(flow: Flow, kind: np.dtype[Any]) -> Integers:
+def recentring_flow_as_integers(flow: Flow, kind: np.dtype[Any]) -> Integers:
     """Return whole numbers in float64 as int64, or as limbs."""
-    if not is_wide(kind):
+    if not is_wide_integer_type(kind):
         return flow.astype(kind)
-    return from_integers(as_python_integers(flow), kind.itemsize // 8)
+    return limbs_from_integers(as_python_integers(flow), kind.itemsize // 8)
 
 
-def next_flow(flow: Flow, difference: Flow, weights: EdgeWeights, omega: float) -> Flow:
+def next_recentring_flow(
+    flow: Flow, difference: Flow, weights: EdgeWeights, omega: float
+) -> Flow:
     """Return F_ij of the next round from y_j - y_i; odd in both arguments."""
     return np.rint((omega - 1.0) * flow + omega * (weights[:, None] * difference))
 
 
-def chebyshev_factors(rho: float, rounds: int) -> Iterator[float]:
+def chebyshev_factors_of_mixing(rho: float, rounds: int) -> Iterator[float]:
     """Yield om_1 = 1, om_2 = 1 / (1 - rho^2 / 2), om_k+1 = 1 / (1 - rho^2 om_k / 4)."""
     omega = 1.0
     for k in range(rounds):
@@ -96,7 +105,7 @@ def chebyshev_factors(rho: float, rounds: int) -> Iterator[float]:
         yield omega
 
 
-def edge_weights(topology: Topology, weights: Sparse) -> EdgeWeights:
+def recentring_edge_weights(topology: Topology, weights: Sparse) -> EdgeWeights:
     """Return w_ij of every link, in the order of the links."""
     i, j = topology.edges.T
     return np.asarray(weights.tocsr()[i, j], dtype=np.float64).ravel()

@@ -15,10 +15,10 @@ from veilsum.errors import InvalidInputError
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
 from veilsum.minimise.methods.base import (
     FROM_COSTS,
-    Described,
+    DescribedMethod,
     Fault,
     MethodClass,
-    Traits,
+    MethodTraits,
 )
 from veilsum.minimise.methods.dgd import Dgd
 from veilsum.minimise.methods.extra import Extra
@@ -75,7 +75,7 @@ UNBORNE: dict[Fault, str] = {
     "quantise": "needs messages that are not rounded",
 }
 
-Clash = Callable[[MethodNeeds, Traits], bool]
+Clash = Callable[[MethodNeeds, MethodTraits], bool]
 
 # In the order in which they are said: what cannot be changed comes first.
 CLASHES: tuple[tuple[Clash, str], ...] = (
@@ -124,7 +124,7 @@ def method_named(name: str) -> MethodClass:
     return known[name]
 
 
-def method_objection(method: Described, needs: MethodNeeds) -> str | None:
+def method_objection(method: DescribedMethod, needs: MethodNeeds) -> str | None:
     """Return why a method does not do what a problem asks, in words; None if it does.
 
     All faults that it does not bear, or else the first clash with its traits.
@@ -166,7 +166,7 @@ def choose_method(needs: MethodNeeds) -> MethodClass:
     return found[0]
 
 
-def check_method_fits(method: Described, needs: MethodNeeds) -> None:
+def check_method_fits(method: DescribedMethod, needs: MethodNeeds) -> None:
     """Refuse a method that does not do what a problem asks, and say which one does."""
     said = method_objection(method, needs)
     if said is not None:

@@ -24,14 +24,14 @@ import numpy as np
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.methods.base import (
     EVERY_FAULT,
-    Given,
-    Made,
     Message,
-    Stepped,
-    Traits,
+    MethodInputs,
+    MethodOnGraph,
+    MethodTraits,
+    SteppedMethod,
     Weighting,
 )
-from veilsum.minimise.methods.certificate import check_rate
+from veilsum.minimise.methods.certificate import check_method_mixing_rate
 from veilsum.minimise.methods.one_way import OneWayMixing
 from veilsum.numbers.arrays import Vectors
 
@@ -56,11 +56,11 @@ class RunningSumState:
 
 
 @dataclass(frozen=True)
-class RunningSums(Stepped):
+class RunningSums(SteppedMethod):
     """The method; its step is a."""
 
     name: ClassVar[str] = "running-sums"
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[MethodTraits] = MethodTraits(
         nonconvex=True,
         directed=True,
         symmetric=False,
@@ -69,7 +69,7 @@ class RunningSums(Stepped):
     )
 
     @classmethod
-    def made(cls, given: Given) -> Made:
+    def made(cls, given: MethodInputs) -> MethodOnGraph:
         """Return the method with a step that does well in trials."""
         bounds, mixing = given.need_bounds(cls.name), OneWayMixing.of(given.topology)
         rate = min(max(mixing.rates(1)), 1.0 - 1e-9)
@@ -78,7 +78,7 @@ class RunningSums(Stepped):
         step = given.step or usual
         # Where mixing is what is slow, moves shrink several times slower than it mixes.
         patience = max(2.0 / (step * bounds.mean_convex), 10.0 / (1.0 - rate))
-        return Made(method=cls(given.domain, step), patience=patience)
+        return MethodOnGraph(method=cls(given.domain, step), patience=patience)
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> RunningSumState:
         x = self.domain.project(start)
@@ -118,7 +118,7 @@ def running_sums_step(rate: float, smooth: float, *, directed: bool = False) -> 
     one-way it is 2 (1 - rho)^1.5 / L at most, since rings diverge beyond; divide it by
     the gain n u'v of their weights.
     """
-    check_rate(rate)
+    check_method_mixing_rate(rate)
     usual = sqrt(1.0 - rate)
     if directed:
         usual = min(usual, 2.0 * (1.0 - rate) ** 1.5)

@@ -17,10 +17,16 @@ from veilsum.graphs.mixing import DENSE_PARTIES
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.bases import Affine, Basis, Quadratic
 from veilsum.minimise.costs.domains import Domain, WholeSpace
-from veilsum.minimise.methods.base import Fault, Given, Method, MethodClass, Weighting
+from veilsum.minimise.methods.base import (
+    Fault,
+    Method,
+    MethodClass,
+    MethodInputs,
+    Weighting,
+)
 from veilsum.minimise.methods.certificate import Bounds
 from veilsum.minimise.methods.chebyshev import Chebyshev
-from veilsum.minimise.methods.one_way import column_weights, row_weights
+from veilsum.minimise.methods.one_way import one_way_column_weights, one_way_row_weights
 from veilsum.minimise.methods.recentring import recentring_rounds
 from veilsum.minimise.methods.registry import (
     MethodNeeds,
@@ -29,7 +35,7 @@ from veilsum.minimise.methods.registry import (
     method_named,
 )
 from veilsum.minimise.methods.settings import Settings
-from veilsum.minimise.methods.stopping import UNSURE, Stopping
+from veilsum.minimise.methods.stopping import UNSURE, StoppingRule
 from veilsum.numbers.arrays import Sparse
 
 FLOAT_BYTES = 8
@@ -40,7 +46,7 @@ RESIDUAL_CURVATURE = 0.05
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Facts:
+class ScheduleFacts:
     """What everybody knows of a problem, the graph aside.
 
     Attributes:
@@ -77,7 +83,7 @@ class Facts:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Schedule:
+class MethodSchedule:
     """How a method runs on one graph.
 
     Attributes:
@@ -94,7 +100,7 @@ class Schedule:
     recentring_weights: Sparse | None
     iterations: int
     limit: str
-    stopping: Stopping | None
+    stopping: StoppingRule | None
     bounds: Bounds | None
 
     @property
@@ -112,7 +118,9 @@ class Schedule:
         return self.recentring + self.iterations * self.method.rounds_per_iteration
 
 
-def needs(settings: Settings, facts: Facts, topology: Topology) -> MethodNeeds:
+def needs_of_method(
+    settings: Settings, facts: ScheduleFacts, topology: Topology
+) -> MethodNeeds:
     bounds = facts.bounds(settings)
     return MethodNeeds(
         constrained=not isinstance(facts.domain, WholeSpace),
@@ -129,14 +137,16 @@ def needs(settings: Settings, facts: Facts, topology: Topology) -> MethodNeeds:
     )
 
 
-def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
+def schedule_of_method(
+    settings: Settings, facts: ScheduleFacts, topology: Topology
+) -> MethodSchedule:
     """Return how the method that the settings name runs on a graph.
 
     Raises:
         InvalidInputError: it cannot do what the problem asks; the message says why and
             which method can.
     """
-    asked = needs(settings, facts, topology)
+    asked = needs_of_method(settings, facts, topology)
     if settings.method == "auto":
         kind = choose_method(asked)
     else:
@@ -148,11 +158,13 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
             "one-way links: leave recentre out, or use an undirected graph",
             code="directed-graph",
         )
-    bounds = _bounds_of(kind, settings, facts, topology, recentred=asked.recentred)
+    bounds = _bounds_for_method_schedule(
+        kind, settings, facts, topology, recentred=asked.recentred
+    )
     mixing = kind.traits.mixing
     if mixing == "best-constant" and topology.n_parties > DENSE_PARTIES:
         mixing = "metropolis"  # which needs no eigenvalues
-    given = Given(
+    given = MethodInputs(
         domain=facts.domain,
         topology=topology,
         mixing=settings.mixing or mixing,
@@ -175,24 +187,27 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
             given.symmetric,
             sigma=facts.sigma,
             size=facts.basis.size,
-            residual=_residual(settings, facts),
+            residual=_mask_residual_of_method(settings, facts),
         )
     stopping = None
     can_stop = kind.traits.settles and not facts.faults & UNSURE
     if settings.tolerance is not None and can_stop:
-        _check_precision(settings, facts, topology, bounds, recentring)
-        stopping = Stopping.on(
+        _check_method_precision(settings, facts, topology, bounds, recentring)
+        stopping = StoppingRule.on(
             topology,
             tolerance=settings.tolerance,
             patience=made.patience,
             rounds_per_iteration=method.rounds_per_iteration,
         )
-    plan = Schedule(
+    plan = MethodSchedule(
         method=method,
         weights=(
             {"symmetric": given.symmetric}
             if symmetric
-            else {"row": row_weights(topology), "column": column_weights(topology)}
+            else {
+                "row": one_way_row_weights(topology),
+                "column": one_way_column_weights(topology),
+            }
         ),
         recentring=recentring,
         recentring_weights=given.symmetric if recentring else None,
@@ -201,13 +216,13 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
         stopping=stopping,
         bounds=bounds,
     )
-    return _within_budget(plan, settings, facts, topology)
+    return _schedule_within_byte_budget(plan, settings, facts, topology)
 
 
-def _bounds_of(
+def _bounds_for_method_schedule(
     kind: MethodClass,
     settings: Settings,
-    facts: Facts,
+    facts: ScheduleFacts,
     topology: Topology,
     *,
     recentred: bool,
@@ -227,7 +242,7 @@ def _bounds_of(
             "known for affine and quadratic masks only: use dgd or one-shot",
             code="curvature-of-masks-unknown",
         )
-    bent = _residual(settings, facts)
+    bent = _mask_residual_of_method(settings, facts)
     if not recentred:
         n, p = topology.n_parties, facts.basis.size
         variance = 2.0 * facts.sigma**2 * float(topology.degrees.max())
@@ -238,16 +253,16 @@ def _bounds_of(
     return replace(found, smooth=found.smooth + bent)
 
 
-def _residual(settings: Settings, facts: Facts) -> float:
+def _mask_residual_of_method(settings: Settings, facts: ScheduleFacts) -> float:
     """Return about how large masks are once they are drawn together."""
     if isinstance(facts.basis, Affine) or settings.bounds is None:
         return RESIDUAL_MASK
     return RESIDUAL_CURVATURE * settings.bounds.mean_convex
 
 
-def _check_precision(
+def _check_method_precision(
     settings: Settings,
-    facts: Facts,
+    facts: ScheduleFacts,
     topology: Topology,
     bounds: Bounds | None,
     recentring: int,
@@ -284,9 +299,9 @@ def _check_precision(
     )
 
 
-def _within_budget(
-    plan: Schedule, settings: Settings, facts: Facts, topology: Topology
-) -> Schedule:
+def _schedule_within_byte_budget(
+    plan: MethodSchedule, settings: Settings, facts: ScheduleFacts, topology: Topology
+) -> MethodSchedule:
     """Return the schedule with as many iterations as the byte budget affords.
 
     Before the method, shares are exchanged and masked numbers drawn together.

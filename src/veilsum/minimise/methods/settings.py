@@ -12,7 +12,7 @@ from veilsum.graphs.spreading import choose_spread
 from veilsum.minimise.methods.certificate import Bounds
 from veilsum.minimise.methods.one_shot import OneShot
 from veilsum.minimise.methods.registry import ITERATIVE
-from veilsum.numbers.arrays import as_whole, is_number
+from veilsum.numbers.arrays import as_whole_number, is_real_number
 
 # The usual one, which is the paper's, before those that ask for more.
 METHODS = ("auto", OneShot.name, *(method.name for method in reversed(ITERATIVE)))
@@ -78,16 +78,16 @@ class Settings:
     history: int | None = None
 
     def __post_init__(self) -> None:
-        _check_choice("method", self.method, METHODS)
-        _check_choice("engine", self.engine, ENGINES)
-        _check_choice("precision", self.precision, PRECISIONS)
-        _check_choice("gradient_at", self.gradient_at, ("mixed", "own"))
+        _check_method_setting("method", self.method, METHODS)
+        _check_method_setting("engine", self.engine, ENGINES)
+        _check_method_setting("precision", self.precision, PRECISIONS)
+        _check_method_setting("gradient_at", self.gradient_at, ("mixed", "own"))
         for name in POSITIVE:
-            _check_positive(name, getattr(self, name))
+            _check_positive_method_setting(name, getattr(self, name))
         for name in ("iterations", "rounds", "byte_budget", "history"):
             found = getattr(self, name)
             if found is not None:
-                whole = as_whole(found, what=name, least=1)
+                whole = as_whole_number(found, what=name, least=1)
                 object.__setattr__(self, name, whole)
         choose_spread(self.spread, n_parties=1, vector_bytes=0)
 
@@ -110,7 +110,7 @@ class Settings:
         return self.tolerance or (0.05 if iterative else 1e-6)
 
 
-def _check_choice(what: str, found: str, known: tuple[str, ...]) -> None:
+def _check_method_setting(what: str, found: str, known: tuple[str, ...]) -> None:
     if found not in known:
         raise InvalidInputError(
             f"no {what} is called {found!r}; choose from {', '.join(known)}",
@@ -118,8 +118,8 @@ def _check_choice(what: str, found: str, known: tuple[str, ...]) -> None:
         )
 
 
-def _check_positive(what: str, found: object) -> None:
-    if found is not None and not (is_number(found) and 0 < found < float("inf")):
+def _check_positive_method_setting(what: str, found: object) -> None:
+    if found is not None and not (is_real_number(found) and 0 < found < float("inf")):
         raise InvalidInputError(
             f"{what} must be positive and finite, found {found!r}", code="not-positive"
         )

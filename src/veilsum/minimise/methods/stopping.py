@@ -17,7 +17,7 @@ import scipy
 
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.methods.base import Fault
-from veilsum.minimise.methods.one_way import who_hears
+from veilsum.minimise.methods.one_way import one_way_hearing_matrix
 from veilsum.numbers.arrays import FloatArray, Sparse, Vectors
 from veilsum.numbers.shapes import Float
 
@@ -33,7 +33,7 @@ Moves = Float[FloatArray, "*batch"]
 
 
 @dataclass(frozen=True)
-class Stopping:
+class StoppingRule:
     """The rule, the same for all.
 
     Attributes:
@@ -55,9 +55,9 @@ class Stopping:
         tolerance: float,
         patience: float,
         rounds_per_iteration: int,
-    ) -> Stopping:
+    ) -> StoppingRule:
         """Return the rule for a graph and for a method that talks so often."""
-        lag = ceil(width(topology) / rounds_per_iteration)
+        lag = ceil(rounds_to_reach_everybody(topology) / rounds_per_iteration)
         return cls(tolerance, patience, max(LOOK_EVERY, lag), lag)
 
     def looks_at(self, iteration: int) -> bool:
@@ -74,14 +74,16 @@ class Stopping:
         return largest <= self.tolerance
 
 
-def width(topology: Topology) -> int:
+def rounds_to_reach_everybody(topology: Topology) -> int:
     """Return how many rounds any word takes to reach everybody, or a few more."""
-    links = who_hears(topology)
+    links = one_way_hearing_matrix(topology)
     if topology.n_parties <= EXACT_PARTIES:
-        return _farthest(links, None)
-    return _farthest(links, [0]) + _farthest(scipy.sparse.csr_array(links.T), [0])
+        return _farthest_from_stopping_source(links, None)
+    return _farthest_from_stopping_source(links, [0]) + _farthest_from_stopping_source(
+        scipy.sparse.csr_array(links.T), [0]
+    )
 
 
-def _farthest(links: Sparse, sources: list[int] | None) -> int:
+def _farthest_from_stopping_source(links: Sparse, sources: list[int] | None) -> int:
     steps = scipy.sparse.csgraph.shortest_path(links, unweighted=True, indices=sources)
     return int(steps.max())

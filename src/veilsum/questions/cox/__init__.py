@@ -17,8 +17,8 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.formula_job import inferred_schema
-from veilsum.fits.timed import response_formula
+from veilsum.fits.formula_job import inferred_fit_schema
+from veilsum.fits.timed import timed_fit_response_formula
 from veilsum.models.cox import (
     Ties,
     baseline_not_stratified,
@@ -26,8 +26,8 @@ from veilsum.models.cox import (
 from veilsum.questions.cox.binned import BinnedCoxJob, BinnedCoxResult
 from veilsum.questions.cox.stratified import CoxJob, CoxResult
 from veilsum.sums.table_job import is_simulated_sum, run_on_frames
-from veilsum.sums.terms import Options
-from veilsum.tables.formula.reader import read_surv
+from veilsum.sums.terms import SumOptions
+from veilsum.tables.formula.reader import read_surv_formula
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
@@ -98,7 +98,7 @@ def cox(
     minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> AnyCoxResult:
     """Return a Cox regression of several parties' tables; only sums leave a party.
 
@@ -118,9 +118,9 @@ def cox(
         rules: what every party keeps to; those of the schema about row counts hold in
             any case.
         compare: whether to fit without masks as well, as only a simulation can.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
-    read = read_surv(formula)
+    read = read_surv_formula(formula)
 
     def job_of(agreed: Schema) -> AnyCoxJob:
         if is_simulated_sum(options) and strata == "none" and times is None:
@@ -134,8 +134,8 @@ def cox(
         job_of,
         data,
         made,
-        inferred=lambda frames: inferred_schema(
-            response_formula(read),
+        inferred=lambda frames: inferred_fit_schema(
+            timed_fit_response_formula(read),
             (read.time,),
             frames,
             minimum_rows,

@@ -18,37 +18,37 @@ from typing import Any, cast
 import numpy as np
 import scipy
 
-from veilsum.errors import InvalidInputError, naming_party
+from veilsum.errors import InvalidInputError, naming_party_in_error
 from veilsum.fits.fitted import fits_in_order
-from veilsum.fits.fitting import LEFT_OUT, NewtonRecipe, sums_about_fit_columns
-from veilsum.fits.model import Model
-from veilsum.fits.timed import TimedJob, TimedRows
-from veilsum.fits.wrappers import score_statistic
+from veilsum.fits.fitting import LEFT_OUT, NewtonFitRecipe, sums_about_fit_columns
+from veilsum.fits.model import FitModel
+from veilsum.fits.timed import TimedFitJob, TimedRows
+from veilsum.fits.wrappers import score_statistic_of_fit
 from veilsum.models import glm
 from veilsum.models.families import Poisson
-from veilsum.models.glm import FirstStatistics, GlmFit, Request
-from veilsum.models.hypotheses import TestOfFit, likelihood_ratio
+from veilsum.models.glm import FirstStatistics, GlmFit, GlmRequest
+from veilsum.models.hypotheses import TestOfFit, likelihood_ratio_of_models
 from veilsum.models.inference import Inference
 from veilsum.models.newton import Newton
-from veilsum.models.periods import Periods
+from veilsum.models.periods import BaselinePeriods
 from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.models.weights import note_weights_of_people
 from veilsum.numbers.arrays import Array, FloatArray, Vector
-from veilsum.numbers.layout import Layout, array, padding
-from veilsum.numbers.units import Integers, Measure
+from veilsum.numbers.layout import NumberLayout, layout_array, layout_padding
+from veilsum.numbers.units import Integers, UnitMeasure
 from veilsum.questions.cox.hazards import HazardResult, hazard_tables
-from veilsum.showing import Block, Cell, Rendering, Table, number
-from veilsum.sums.presence import Group, Look
+from veilsum.showing import Block, Cell, Rendering, ShownTable, shown_number
+from veilsum.sums.presence import Look, PresenceGroup
 from veilsum.sums.recipes import SumRecipe, Sums
-from veilsum.sums.releases import REBUILT, PossibleRound, Release, ReleaseLimit
-from veilsum.tables.asked import Question
+from veilsum.sums.releases import REBUILT, PossibleRound, SumRelease, SumReleaseLimit
+from veilsum.tables.asked import TableQuestion
 from veilsum.tables.frames import as_frame, load_pandas
-from veilsum.tables.rules import AtHome
+from veilsum.tables.rules import TableRulesAtHome
 from veilsum.tables.schema import CheckedTable, Schema
 
-FLAG = Measure(Fraction(1), 0, 1)
+FLAG = UnitMeasure(Fraction(1), 0, 1)
 # The last number of a sum.
-ROWS = Layout((array("rows_before_cuts", ()),))
+ROWS = NumberLayout((layout_array("rows_before_cuts", ()),))
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class BinnedRequest:
     """
 
     check: bool
-    inner: Request
+    inner: GlmRequest
 
 
 @dataclass(frozen=True, eq=False)
-class BinnedRecipe(SumRecipe):
+class BinnedCoxRecipe(SumRecipe):
     """A Poisson regression of pieces, and one more sum if hazards are checked.
 
     Attributes:
@@ -75,33 +75,33 @@ class BinnedRecipe(SumRecipe):
 
     left_open = (REBUILT,)
 
-    base: NewtonRecipe
+    base: NewtonFitRecipe
     wide: Newton | None = None
 
     @property
-    def limit(self) -> ReleaseLimit | None:
+    def limit(self) -> SumReleaseLimit | None:
         return self.base.limit
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         if self.wide is None:
             return self.base.layout + ROWS
-        return self.wide.scales.positions + Layout((padding(1),)) + ROWS
+        return self.wide.scales.positions + NumberLayout((layout_padding(1),)) + ROWS
 
     @cached_property
-    def first(self) -> Layout:
+    def first(self) -> NumberLayout:
         """The first sum of the regression, and rows before they are cut."""
         base = self.base.newton.scales.layout("first") + LEFT_OUT
         return base.padded(self.layout.size - ROWS.size) + ROWS
 
     @cached_property
-    def checked(self) -> Layout:
+    def checked(self) -> NumberLayout:
         """The sum that checks hazards; empty if they are not checked."""
         if self.wide is None:
-            return Layout(())
+            return NumberLayout(())
         matrix, score, *unused = self.wide.scales.layout("score").statistics
         matrix = replace(matrix, key="binned_information")
-        return Layout((matrix, replace(score, key="binned_score"), *unused))
+        return NumberLayout((matrix, replace(score, key="binned_score"), *unused))
 
     @property
     def answer_size(self) -> int:
@@ -150,10 +150,10 @@ class BinnedRecipe(SumRecipe):
         if self.wide is None:
             return None
         # Where the last round was: no row is outside there, as everybody knows.
-        last = cast("Request", self.base.request(own[:-1])).point
+        last = cast("GlmRequest", self.base.request(own[:-1])).point
         nothing = np.zeros(self._more(self.wide))
         point = np.concatenate([last[:-1], nothing, last[-1:]])
-        return BinnedRequest(check=True, inner=Request("score", point))
+        return BinnedRequest(check=True, inner=GlmRequest("score", point))
 
     def answer(self, sums: Sums) -> Vector:
         return self.fit(sums).coefficients
@@ -173,19 +173,19 @@ class BinnedRecipe(SumRecipe):
         assert self.wide is not None
         assert found is not None
         chosen = [*range(self.answer_size), *places]
-        return score_statistic(self.wide, found[: self.checked.size], chosen)
+        return score_statistic_of_fit(self.wide, found[: self.checked.size], chosen)
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         own, _ = self._parts(sums)
         if own and self.base.request(own) is None:
             before = self.base.release(own[:-1])
             nothing = (0.0,) * (0 if self.wide is None else self._more(self.wide))
             point = (*before.point[:-1], *nothing, before.point[-1])
-            return Release.from_layout(before.job, self.checked, point)
+            return SumRelease.from_layout(before.job, self.checked, point)
         found = self.base.release(own)
         if sums:
             return found
-        return Release.from_layout(found.job, self.first, found.point)
+        return SumRelease.from_layout(found.job, self.first, found.point)
 
     def _more(self, wide: Newton) -> int:
         return wide.n_columns - self.answer_size
@@ -204,7 +204,7 @@ class BinnedRecipe(SumRecipe):
 class EndBins:
     """The bins in which rows end, with the event or without, and beyond the last."""
 
-    periods: Periods
+    periods: BaselinePeriods
     time: str
     event: str
 
@@ -226,7 +226,7 @@ class EndBins:
 
 
 def cox_row_ends(
-    periods: Periods, time: FloatArray, event: Array[Any]
+    periods: BaselinePeriods, time: FloatArray, event: Array[Any]
 ) -> tuple[Array[Any], Array[Any]]:
     """Return where rows end, and whether with an event; beyond the last none is."""
     bins = periods.places(time)
@@ -243,7 +243,7 @@ class CutRows(TimedRows):
 
 
 @dataclass(frozen=True)
-class BinnedCoxJob(TimedJob[CutRows]):
+class BinnedCoxJob(TimedFitJob[CutRows]):
     """A Cox regression with one baseline over agreed times.
 
     Attributes:
@@ -276,14 +276,14 @@ class BinnedCoxJob(TimedJob[CutRows]):
         return job
 
     @cached_property
-    def periods(self) -> Periods:
-        return Periods.of(self.times, self.time_measure)
+    def periods(self) -> BaselinePeriods:
+        return BaselinePeriods.of(self.times, self.time_measure)
 
     @cached_property
-    def model(self) -> Model:
+    def model(self) -> FitModel:
         """The regression of pieces: ones, bins but the first, and columns."""
         own, bins = self.measures, self.periods.labels[1:]
-        return Model(
+        return FitModel(
             response=self.base.formula.response,
             names=("Intercept", *bins, *self.names),
             intercept=0,
@@ -298,13 +298,13 @@ class BinnedCoxJob(TimedJob[CutRows]):
         )
 
     @cached_property
-    def wide(self) -> Model | None:
+    def wide(self) -> FitModel | None:
         """The same with each column times the number of the bin, from 0."""
         if not self.with_check:
             return None
         model, most = self.model, self.periods.n_bins - 1
         more = tuple(
-            Measure(
+            UnitMeasure(
                 one.unit,
                 min(0, one.least * most),
                 max(0, one.most * most),
@@ -345,33 +345,35 @@ class BinnedCoxJob(TimedJob[CutRows]):
         }
 
     @property
-    def question(self) -> Question:
+    def question(self) -> TableQuestion:
         edges = tuple(self.periods.edges.tolist())
-        return Question(
+        return TableQuestion(
             schema=self.asked_about,
             formula=self.base.formula.text,
             histograms={self.time: edges},
         )
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         ends = EndBins(self.periods, self.time, self.base.formula.response)
         return (*super().groups, ends)
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> BinnedRecipe:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> BinnedCoxRecipe:
         wide = None if self.wide is None else self.wide.newton
         if limit is not None:
             more = ROWS.size + (0 if wide is None else wide.scales.size)
             limit = replace(limit, before=limit.before + more)
-        return BinnedRecipe(NewtonRecipe(self.model.newton, self.words, limit), wide)
+        return BinnedCoxRecipe(
+            NewtonFitRecipe(self.model.newton, self.words, limit), wide
+        )
 
     def check(self, party: str, own: CutRows) -> None:
         """Refuse rows that go beyond ranges, or have no exposure."""
         super().check(party, own)
-        with naming_party(party):
+        with naming_party_in_error(party):
             self.periods.check(own.time)
 
-    def check_at_home(self, home: AtHome, own: CutRows) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: CutRows) -> None:
         """Refuse a table of which rows few end in a bin, or bins point at few rows."""
         super().check_at_home(home, own)
         periods = self.periods
@@ -401,7 +403,7 @@ class BinnedCoxJob(TimedJob[CutRows]):
             more = pieces.design[:, first:] * own.bins[:, None]
             pieces = replace(pieces, design=np.hstack([pieces.design, more]))
         with note_weights_of_people(own.people):
-            found = glm.statistics(model.newton.scales, pieces, request.inner)
+            found = glm.glm_statistics(model.newton.scales, pieces, request.inner)
         vector, places = np.full(self._first.size, 0, dtype=object), self._first.places
         vector[: len(found)] = found
         if not request.check:
@@ -411,7 +413,7 @@ class BinnedCoxJob(TimedJob[CutRows]):
         return vector
 
     @cached_property
-    def _first(self) -> Layout:
+    def _first(self) -> NumberLayout:
         return self.recipe().first
 
     def pooled(self, own: Mapping[str, CutRows]) -> Vector:
@@ -450,8 +452,8 @@ class BinnedCoxResult(HazardResult[GlmFit]):
     job: BinnedCoxJob
 
     @property
-    def _recipe(self) -> BinnedRecipe:
-        return cast("BinnedRecipe", self.inner[0])
+    def _recipe(self) -> BinnedCoxRecipe:
+        return cast("BinnedCoxRecipe", self.inner[0])
 
     @property
     def inference(self) -> Inference:
@@ -499,7 +501,7 @@ class BinnedCoxResult(HazardResult[GlmFit]):
         model with a baseline that is constant between these times.
         """
         large, small = fits_in_order(self, other)
-        return likelihood_ratio(large.fit, small.fit)
+        return likelihood_ratio_of_models(large.fit, small.fit)
 
     def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:
         """Return what tells which rows a fit is of, by its name."""
@@ -625,7 +627,7 @@ class BinnedCoxResult(HazardResult[GlmFit]):
         yield from hazard_tables(self.inference, level)
         percent = f"{level:g}".removeprefix("0")
         rows = [
-            [label, *(number(one[key]) for key in ("hazard", "low", "high"))]
+            [label, *(shown_number(one[key]) for key in ("hazard", "low", "high"))]
             for label, one in zip(
                 self.job.periods.labels,
                 self.baseline(level).to_dict("records"),
@@ -633,17 +635,24 @@ class BinnedCoxResult(HazardResult[GlmFit]):
             )
         ]
         head = [self.job.time, "hazard", f"lower {percent}", f"upper {percent}"]
-        yield Table(head, rows, "Baseline hazard, where all columns are 0:", "<...")
+        yield ShownTable(
+            head, rows, "Baseline hazard, where all columns are 0:", "<..."
+        )
         if self.job.with_check:
             title = "Proportional hazards, score tests of each column times bin:"
             tests: list[list[Cell]] = [
-                [one.name, number(one.statistic), one.degrees, number(one.p_value, 3)]
+                [
+                    one.name,
+                    shown_number(one.statistic),
+                    one.degrees,
+                    shown_number(one.p_value, 3),
+                ]
                 for one in self.proportional
             ]
-            yield Table(["", "chisq", "df", "p"], tests, title, "<.>.")
+            yield ShownTable(["", "chisq", "df", "p"], tests, title, "<.>.")
         yield (
-            f"Log-likelihood (Poisson) = {number(fit.log_likelihood, 7)}, "
-            f"AIC = {number(fit.aic, 7)}",
+            f"Log-likelihood (Poisson) = {shown_number(fit.log_likelihood, 7)}, "
+            f"AIC = {shown_number(fit.aic, 7)}",
             f"Released: {len(self.inner[1])} sums over all parties of "
             f"{self.recipe.size} numbers.",
         )

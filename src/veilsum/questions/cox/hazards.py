@@ -10,7 +10,7 @@ import numpy as np
 
 from veilsum.fits.fitted import F, Fitted
 from veilsum.models.inference import Inference, coefficient_table
-from veilsum.showing import Rendering, Table, number
+from veilsum.showing import Rendering, ShownTable, shown_number
 from veilsum.tables.frames import load_pandas
 
 
@@ -54,32 +54,32 @@ class HazardResult(Fitted[F]):
         }
 
 
-def hazard_tables(fit: Inference, level: float) -> tuple[Table, Table]:
+def hazard_tables(fit: Inference, level: float) -> tuple[ShownTable, ShownTable]:
     """Return two tables as R has them: coefficients, and hazard ratios."""
     lines = coefficient_table(fit, level)
     percent = f"{level:g}".removeprefix("0")
     first = [
         {
             "": one.name,
-            "coef": number(one.coefficient),
-            "exp(coef)": number(exp(one.coefficient)),
-            "se(coef)": number(one.standard_error),
-            "z": number(one.statistic, 4),
-            "Pr(>|z|)": number(one.p_value, 3),
+            "coef": shown_number(one.coefficient),
+            "exp(coef)": shown_number(exp(one.coefficient)),
+            "se(coef)": shown_number(one.standard_error),
+            "z": shown_number(one.statistic, 4),
+            "Pr(>|z|)": shown_number(one.p_value, 3),
         }
         for one in lines
     ]
     second = [
         {
             "": one.name,
-            "exp(coef)": number(exp(one.coefficient)),
-            "exp(-coef)": number(exp(-one.coefficient)),
-            f"lower {percent}": number(exp(one.low)),
-            f"upper {percent}": number(exp(one.high)),
+            "exp(coef)": shown_number(exp(one.coefficient)),
+            "exp(-coef)": shown_number(exp(-one.coefficient)),
+            f"lower {percent}": shown_number(exp(one.low)),
+            f"upper {percent}": shown_number(exp(one.high)),
         }
         for one in lines
     ]
     return (
-        Table([*first[0]], first, align="<....."),
-        Table([*second[0]], second, align="<...."),
+        ShownTable([*first[0]], first, align="<....."),
+        ShownTable([*second[0]], second, align="<...."),
     )

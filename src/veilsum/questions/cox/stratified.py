@@ -12,28 +12,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from veilsum.fits.fitting import LEFT_OUT, InRounds
-from veilsum.fits.timed import TimedJob, TimedRows
+from veilsum.fits.fitting import LEFT_OUT, FitInRounds
+from veilsum.fits.timed import TimedFitJob, TimedRows
 from veilsum.models.cox import (
     AtRisk,
     CoxFit,
     CoxSearch,
     CoxState,
     Ties,
-    hazard_met,
+    cox_hazard_met,
     statistics,
 )
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.layout import Layout
+from veilsum.numbers.layout import NumberLayout
 from veilsum.numbers.units import Integers
 from veilsum.questions.cox.hazards import HazardResult, hazard_tables
-from veilsum.showing import Both, Rendering, counted, number
-from veilsum.sums.presence import Varying
+from veilsum.showing import Rendering, ShownBothWays, counted_words, shown_number
+from veilsum.sums.presence import PresenceVaryingColumns
 from veilsum.sums.recipes import Sums
-from veilsum.sums.releases import BY_PARTY, Release, ReleaseLimit
-from veilsum.tables.asked import Question
-from veilsum.tables.rules import AtHome
+from veilsum.sums.releases import BY_PARTY, SumRelease, SumReleaseLimit
+from veilsum.tables.asked import TableQuestion
+from veilsum.tables.rules import TableRulesAtHome
 from veilsum.tables.schema import CheckedTable
 
 
@@ -51,7 +51,7 @@ class CoxRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class CoxRecipe(InRounds[CoxState]):
+class CoxRecipe(FitInRounds[CoxState]):
     """A Cox regression with a baseline for each party: one sum for each round.
 
     The last number of each sum counts rows that were left out, in the first of them.
@@ -66,15 +66,15 @@ class CoxRecipe(InRounds[CoxState]):
 
     search: CoxSearch
     what: str
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """The first sum; later ones have 0 for rows, events and rows left out."""
         return self.search.scales.layout + LEFT_OUT
 
     @property
-    def first_layout(self) -> Layout:
+    def first_layout(self) -> NumberLayout:
         return self.layout
 
     @property
@@ -82,7 +82,7 @@ class CoxRecipe(InRounds[CoxState]):
         return len(self.search.names)
 
     @property
-    def round_layout(self) -> Layout:
+    def round_layout(self) -> NumberLayout:
         return self.search.scales.terms
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
@@ -93,12 +93,12 @@ class CoxRecipe(InRounds[CoxState]):
     def asked(self, state: CoxState, sums: Sums) -> CoxRequest:
         return CoxRequest(not sums, self.search.propose(state))
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         point = self.search.propose(self.state(sums)).tolist()
         design = self.search.scales.design
         real = (float(one / of.unit) for one, of in zip(point, design, strict=True))
         shown = self.round_layout if sums else self.first_layout
-        return Release.from_layout(self.what, shown, tuple(real))
+        return SumRelease.from_layout(self.what, shown, tuple(real))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,7 +109,7 @@ class CoxRows(TimedRows):
 
 
 @dataclass(frozen=True)
-class CoxJob(TimedJob[CoxRows]):
+class CoxJob(TimedFitJob[CoxRows]):
     """A Cox regression, each party a stratum.
 
     Attributes:
@@ -150,24 +150,24 @@ class CoxJob(TimedJob[CoxRows]):
         }
 
     @property
-    def question(self) -> Question:
-        return Question(
+    def question(self) -> TableQuestion:
+        return TableQuestion(
             schema=self.asked_about,
             formula=self.base.formula.text,
             columns=(self.time,),
         )
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> CoxRecipe:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> CoxRecipe:
         return CoxRecipe(self.search, self.words, limit)
 
-    def check_at_home(self, home: AtHome, own: CoxRows) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: CoxRows) -> None:
         """Refuse what columns show, of those rows too that count: at risk at events.
 
         Whoever asks chooses which column is the time: rows before the first event have
         no part in any sum, and others as much as the hazard that they have met.
         """
         super().check_at_home(home, own)
-        met = hazard_met(own.time, own.event)
+        met = cox_hazard_met(own.time, own.event)
         there = met > 0.0
         if not there.any():  # nothing of this table is in any sum
             return
@@ -177,8 +177,8 @@ class CoxJob(TimedJob[CoxRows]):
 
     def look(self, own: CoxRows, at: Any) -> Array[Any]:
         """Return a column; rows that are at risk at no event have no part in a sum."""
-        if isinstance(at, Varying):
-            return self.base.vary(at, own, hazard_met(own.time, own.event) > 0.0)
+        if isinstance(at, PresenceVaryingColumns):
+            return self.base.vary(at, own, cox_hazard_met(own.time, own.event) > 0.0)
         return super().look(own, at)
 
     def bring(self, table: CheckedTable) -> CoxRows:
@@ -229,12 +229,12 @@ class CoxResult(HazardResult[CoxFit]):
             ("Score (logrank) test", fit.score_test),
         )
         about = [
-            f"Log partial likelihood = {number(fit.log_likelihood, 7)}; with all "
-            f"coefficients 0 {number(fit.null_log_likelihood, 7)}",
-            f"AIC                    = {number(fit.aic, 7)}",
+            f"Log partial likelihood = {shown_number(fit.log_likelihood, 7)}; with all "
+            f"coefficients 0 {shown_number(fit.null_log_likelihood, 7)}",
+            f"AIC                    = {shown_number(fit.aic, 7)}",
             *(
-                f"{name:<23}= {number(value)} on {fit.degrees} df, "
-                f"p = {number(fit.chance(value), 3)}"
+                f"{name:<23}= {shown_number(value)} on {fit.degrees} df, "
+                f"p = {shown_number(fit.chance(value), 3)}"
                 for name, value in tests
             ),
         ]
@@ -243,9 +243,9 @@ class CoxResult(HazardResult[CoxFit]):
             [
                 (self.job.text, self.size_sentence),
                 *hazard_tables(fit, level),
-                Both.letters("\n".join(about)),
+                ShownBothWays.letters("\n".join(about)),
                 (
-                    f"Released: {counted(sums, 'sum')} over all parties of "
+                    f"Released: {counted_words(sums, 'sum')} over all parties of "
                     f"{self.recipe.size} numbers.",
                     "Concordance and baselines take more sums, and are not known.",
                 ),

@@ -22,23 +22,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.formula_job import FormulaJob, inferred_schema
-from veilsum.fits.timed import response_formula
-from veilsum.models.evaluation import Predictor, family_with_link
-from veilsum.models.families import Binomial, Gaussian
-from veilsum.questions.evaluate.bins import TENTHS, BinsJob, ChanceEvaluation
-from veilsum.questions.evaluate.concordance import ConcordanceEvaluation, ConcordanceJob
-from veilsum.questions.evaluate.errors import ErrorsJob, NumberEvaluation
-from veilsum.questions.evaluate.folds import FoldsJob
-from veilsum.questions.evaluate.refits import FoldsEvaluation, RefitsJob
+from veilsum.fits.formula_job import FormulaJob, inferred_fit_schema
+from veilsum.fits.timed import timed_fit_response_formula
+from veilsum.models.evaluation import ModelPredictor, family_with_link
+from veilsum.models.families import Binomial, GaussianFamily
+from veilsum.questions.evaluate.bins import TENTHS, ChanceEvaluation, EvaluateBinsJob
+from veilsum.questions.evaluate.concordance import (
+    ConcordanceEvaluation,
+    EvaluateConcordanceJob,
+)
+from veilsum.questions.evaluate.errors import EvaluateErrorsJob, NumberEvaluation
+from veilsum.questions.evaluate.folds import EvaluateFoldsJob
+from veilsum.questions.evaluate.refits import EvaluateRefitsJob, FoldsEvaluation
 from veilsum.sums.table_job import run_on_frames
-from veilsum.sums.terms import Options
-from veilsum.tables.formula.reader import read_surv
+from veilsum.sums.terms import SumOptions
+from veilsum.tables.formula.reader import read_surv_formula
 from veilsum.tables.frames import Frame
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
 
-AnyEvaluation = BinsJob | ErrorsJob | ConcordanceJob | FoldsJob
+AnyEvaluation = (
+    EvaluateBinsJob | EvaluateErrorsJob | EvaluateConcordanceJob | EvaluateFoldsJob
+)
 
 
 def evaluate_job(
@@ -84,9 +89,9 @@ def evaluate_job(
                 code="folds-with-coefficients",
             )
         base = FormulaJob.of(formula, schema, family_with_link(family))
-        once = isinstance(base.family, Gaussian)
+        once = isinstance(base.family, GaussianFamily)
         dealt = 0 if split is None else split
-        return (FoldsJob if once else RefitsJob)(base, folds, dealt)
+        return (EvaluateFoldsJob if once else EvaluateRefitsJob)(base, folds, dealt)
     if not coefficients:
         raise InvalidInputError(
             "give the coefficients of the model that is evaluated, by column; or "
@@ -103,7 +108,7 @@ def evaluate_job(
                     f"{example}",
                     code="times-missing",
                 )
-        return ConcordanceJob.of(
+        return EvaluateConcordanceJob.of(
             formula,
             schema,
             given=tuple((name, float(one)) for name, one in coefficients.items()),
@@ -112,7 +117,7 @@ def evaluate_job(
         )
     kind = family_with_link(family)
     base = FormulaJob.of(formula, schema, kind)
-    known = Predictor.of(
+    known = ModelPredictor.of(
         kind,
         base.model.measures,
         names=base.formula.columns,
@@ -121,9 +126,9 @@ def evaluate_job(
     )
     if not isinstance(kind, Binomial):
         only(of=f"the {kind.name} family")
-        return ErrorsJob(base, known)
+        return EvaluateErrorsJob(base, known)
     only("edges", "calibration", of="chances")
-    return BinsJob(
+    return EvaluateBinsJob(
         base,
         known,
         edges=TENTHS if edges is None else tuple(map(float, edges)),
@@ -135,11 +140,11 @@ AnyEvaluationResult = (
     ChanceEvaluation | NumberEvaluation | FoldsEvaluation | ConcordanceEvaluation
 )
 RESULTS: Mapping[type, type[AnyEvaluationResult]] = {
-    BinsJob: ChanceEvaluation,
-    ErrorsJob: NumberEvaluation,
-    ConcordanceJob: ConcordanceEvaluation,
-    FoldsJob: NumberEvaluation,
-    RefitsJob: FoldsEvaluation,
+    EvaluateBinsJob: ChanceEvaluation,
+    EvaluateErrorsJob: NumberEvaluation,
+    EvaluateConcordanceJob: ConcordanceEvaluation,
+    EvaluateFoldsJob: NumberEvaluation,
+    EvaluateRefitsJob: FoldsEvaluation,
 }
 
 
@@ -158,7 +163,7 @@ def evaluate(
     minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> AnyEvaluationResult:
     """Return how well known coefficients predict several parties' rows.
 
@@ -182,16 +187,16 @@ def evaluate(
             any case.
         compare: whether to evaluate the pooled rows themselves as well, without bins,
             as only a simulation can.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
 
     def inferred(frames: Mapping[str, Frame]) -> Schema:
         plain, used = formula, tuple[str, ...]()
         if formula.lstrip().startswith("Surv"):
-            found = read_surv(formula)
-            plain, used = response_formula(found), (found.time,)
+            found = read_surv_formula(formula)
+            plain, used = timed_fit_response_formula(found), (found.time,)
         derived = options.get("derived")
-        return inferred_schema(plain, used, frames, minimum_rows, derived=derived)
+        return inferred_fit_schema(plain, used, frames, minimum_rows, derived=derived)
 
     def job_of(agreed: Schema) -> AnyEvaluation:
         return evaluate_job(

@@ -12,44 +12,49 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitting import NewtonRecipe
-from veilsum.fits.model import Model
+from veilsum.fits.fitting import NewtonFitRecipe
+from veilsum.fits.model import FitModel
 from veilsum.models import glm
 from veilsum.models.evaluation import (
     CHANCE_BITS,
-    Bounded,
+    BinBoundedNumber,
+    CalibrationOfModel,
     Discrimination,
-    Fitting,
     Places,
-    bin_edges,
-    bin_labels,
     bins_of_values,
+    predictor_bin_edges,
+    predictor_bin_labels,
     sums_by_bin,
 )
 from veilsum.models.families import Binomial, QuasiBinomial
-from veilsum.models.glm import GlmFit, Request
-from veilsum.models.plausible import check_total
+from veilsum.models.glm import GlmFit, GlmRequest
+from veilsum.models.plausible import check_plausible_total
 from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.layout import Layout, array, number as scalar, range_within_bits
-from veilsum.numbers.units import Counts, Integers, sum_bits
+from veilsum.numbers.layout import (
+    NumberLayout,
+    layout_array,
+    layout_number as scalar,
+    range_within_bits,
+)
+from veilsum.numbers.units import Integers, UnitCounts, sum_bits
 from veilsum.questions.evaluate.common import (
     BINS,
-    Judged,
-    Predicted,
-    PredictingJob,
+    EvaluatedRows,
+    EvaluateJob,
+    EvaluationResult,
     RowBins,
     evaluated_responses,
     evaluation_bounds_in_words,
     plain_evaluation_bounds,
 )
-from veilsum.showing import Rendering, Table, number
-from veilsum.sums.presence import Group
+from veilsum.showing import Rendering, ShownTable, shown_number
+from veilsum.sums.presence import PresenceGroup
 from veilsum.sums.recipes import SumRecipe, Sums, row_counts_by_cell
-from veilsum.sums.releases import PossibleRound, Release, ReleaseLimit
+from veilsum.sums.releases import PossibleRound, SumRelease, SumReleaseLimit
 from veilsum.sums.running import plain_result_values
 from veilsum.tables.frames import Frame, load_pandas
-from veilsum.tables.rules import AtHome
+from veilsum.tables.rules import TableRulesAtHome
 
 # Bins of a chance where nobody has said others.
 TENTHS = tuple(k / 10 for k in range(1, 10))
@@ -58,7 +63,7 @@ CHANCE = Fraction(1, 2**CHANCE_BITS)
 
 
 @dataclass(frozen=True, eq=False)
-class BinsRecipe(SumRecipe):
+class EvaluateBinsRecipe(SumRecipe):
     """One sum of counts by bin; then, if asked for, a fit of linear predictors.
 
     Attributes:
@@ -69,33 +74,33 @@ class BinsRecipe(SumRecipe):
 
     words: str
     n_bins: int
-    refit: NewtonRecipe | None
-    limit: ReleaseLimit | None = None
+    refit: NewtonFitRecipe | None
+    limit: SumReleaseLimit | None = None
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Rows and predictions by bin, squared errors, and rows left out."""
         n, bits = self.n_bins, sum_bits([CHANCE_BITS + 1])
         chance = range_within_bits(CHANCE_BITS + 1)
-        return Layout(
+        return NumberLayout(
             (
-                array("bin_events", n),
-                array("bin_non_events", n),
-                array("bin_predictions", n, CHANCE, bits, chance),
+                layout_array("bin_events", n),
+                layout_array("bin_non_events", n),
+                layout_array("bin_predictions", n, CHANCE, bits, chance),
                 scalar("squared_errors", CHANCE, bits, chance),
                 scalar("left_out"),
             )
         )
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> UnitCounts:
         """Units of the first sum; beyond its numbers, those of the fit."""
         own = self.layout.counts
         if self.refit is None:
             return own
         fit = self.refit.counts
         units = (*own.units, *fit.units[self.layout.size :])
-        return Counts(units, max(own.bits, fit.bits))
+        return UnitCounts(units, max(own.bits, fit.bits))
 
     def parts(self, sums: Sums) -> dict[str, Any]:
         return self.layout.unpack(sums[0][: self.layout.size])
@@ -132,10 +137,10 @@ class BinsRecipe(SumRecipe):
         rows = (parts["bin_events"] + parts["bin_non_events"]).astype(object) * chance
         pairs = zip(parts["bin_predictions"], rows, strict=True)
         for k, (one, most) in enumerate(pairs, start=1):
-            check_total(f"predictions in bin {k}", int(one), 0, most)
-        check_total("squared errors", parts["squared_errors"], 0, rows.sum())
+            check_plausible_total(f"predictions in bin {k}", int(one), 0, most)
+        check_plausible_total("squared errors", parts["squared_errors"], 0, rows.sum())
 
-    def request(self, sums: Sums) -> str | Request | None:
+    def request(self, sums: Sums) -> str | GlmRequest | None:
         if not sums:
             if self.limit is not None:
                 self.limit.check(self.layout.size)
@@ -165,9 +170,9 @@ class BinsRecipe(SumRecipe):
         """Return the regression on linear predictors, if there was one."""
         return None if self.refit is None else self.refit.fit(self._further(sums))
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         if not sums:
-            return Release.from_layout(self.words, self.layout)
+            return SumRelease.from_layout(self.words, self.layout)
         assert self.refit is not None
         return self.refit.release(self._further(sums))
 
@@ -182,7 +187,7 @@ class BinsRecipe(SumRecipe):
 
 
 @dataclass(frozen=True)
-class BinsJob(PredictingJob):
+class EvaluateBinsJob(EvaluateJob):
     """Chances of an event, by agreed bins.
 
     Attributes:
@@ -214,19 +219,19 @@ class BinsJob(PredictingJob):
 
     @cached_property
     def thresholds(self) -> Vector:
-        return bin_edges(self.edges, 0.0, 1.0)
+        return predictor_bin_edges(self.edges, 0.0, 1.0)
 
     @cached_property
     def bins(self) -> RowBins:
-        return RowBins("bins of the prediction", bin_labels(self.thresholds))
+        return RowBins("bins of the prediction", predictor_bin_labels(self.thresholds))
 
     @cached_property
-    def refit(self) -> Model | None:
+    def refit(self) -> FitModel | None:
         """Responses on linear predictors: 0 and 1 where a model is calibrated."""
         if not self.calibrated:
             return None
         family, own = self.known.family, self.base.model.measures
-        return Model(
+        return FitModel(
             response=self.base.formula.response,
             names=("Intercept", "linear predictor"),
             intercept=0,
@@ -247,20 +252,22 @@ class BinsJob(PredictingJob):
         return f"{super().words}, in bins at {list(self.edges)}{more}"
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         return (*super().groups, self.bins)
 
     def places(self, mean: PerRow) -> Places:
         return bins_of_values(self.thresholds, mean)
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> BinsRecipe:
-        alone = BinsRecipe(self.words, len(self.edges) + 1, None, limit)
+    def recipe(self, limit: SumReleaseLimit | None = None) -> EvaluateBinsRecipe:
+        alone = EvaluateBinsRecipe(self.words, len(self.edges) + 1, None, limit)
         if self.refit is None:
             return alone
         room = limit and replace(limit, before=limit.before + alone.size)
-        return replace(alone, refit=NewtonRecipe(self.refit.newton, self.words, room))
+        return replace(
+            alone, refit=NewtonFitRecipe(self.refit.newton, self.words, room)
+        )
 
-    def check_at_home(self, home: AtHome, own: Predicted) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: EvaluatedRows) -> None:
         """Refuse a table of which a bin, or the prediction, would point at few rows.
 
         Bins are looked at with and without the event together: whoever asks chooses
@@ -294,13 +301,13 @@ class BinsJob(PredictingJob):
             rows = Rows(line, own.rows.response)
             home.design(rows, self.refit.names, intercept=0)
 
-    def answer(self, own: Predicted, request: str | Request) -> Integers:
+    def answer(self, own: EvaluatedRows, request: str | GlmRequest) -> Integers:
         recipe = self.recipe()
-        if isinstance(request, Request):
+        if isinstance(request, GlmRequest):
             assert self.refit is not None
             line = np.column_stack([np.ones(len(own.mean)), own.predictor])
             rows = Rows(line, own.rows.response)
-            found = glm.statistics(self.refit.newton.scales, rows, request)
+            found = glm.glm_statistics(self.refit.newton.scales, rows, request)
         else:
             n, happened = recipe.n_bins, self.known.responses(own.rows) > 0.5
             away = np.where(happened, 1.0, 0.0) - own.mean
@@ -315,7 +322,7 @@ class BinsJob(PredictingJob):
             )
         return np.append(found, np.zeros(recipe.size - len(found), dtype=object))
 
-    def pooled(self, own: Mapping[str, Predicted]) -> dict[str, float]:
+    def pooled(self, own: Mapping[str, EvaluatedRows]) -> dict[str, float]:
         """Return the area and Brier's score of all rows, without bins."""
         mean = np.concatenate([one.mean for one in own.values()])
         response = evaluated_responses(own)
@@ -329,14 +336,14 @@ class BinsJob(PredictingJob):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ChanceEvaluation(Judged):
+class ChanceEvaluation(EvaluationResult):
     """How well chances of an event are predicted.
 
     Attributes:
         job: what was asked.
     """
 
-    job: BinsJob
+    job: EvaluateBinsJob
 
     @cached_property
     def found(self) -> Discrimination:
@@ -356,7 +363,7 @@ class ChanceEvaluation(Judged):
         return self.found.n_rows
 
     @property
-    def auc(self) -> Bounded:
+    def auc(self) -> BinBoundedNumber:
         """The area under the curve, with bounds and standard error."""
         return self.found.auc
 
@@ -373,7 +380,7 @@ class ChanceEvaluation(Judged):
         intercept, slope = self.refit.coefficients.tolist()
         return intercept, slope
 
-    def hosmer_lemeshow(self, *, fitted: bool = False) -> Fitting:
+    def hosmer_lemeshow(self, *, fitted: bool = False) -> CalibrationOfModel:
         """Return the test over the bins; `fitted` if to these same rows."""
         return self.found.hosmer_lemeshow(fitted=fitted)
 
@@ -416,7 +423,7 @@ class ChanceEvaluation(Judged):
             errors = self.refit.standard_errors.tolist()
             pairs = zip(self.refit.coefficients.tolist(), errors, strict=True)
             first, second = (
-                f"{number(one)} (standard error {number(error)})"
+                f"{shown_number(one)} (standard error {shown_number(error)})"
                 for one, error in pairs
             )
             lines.append(f"calibration: intercept {first}, slope {second}")
@@ -448,8 +455,8 @@ class ChanceEvaluation(Judged):
             self.formula,
             [
                 tuple(lines),
-                Table(heads, tenths, align="<>>>>>>"),
-                Table(above, edges, align=">>>>>"),
+                ShownTable(heads, tenths, align="<>>>>>>"),
+                ShownTable(above, edges, align=">>>>>"),
                 note,
                 self.rows_sentence,
             ],

@@ -8,14 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from veilsum.fits.formula_job import FormulaRows, OnFormula
-from veilsum.models.evaluation import Bounded, Places, Predictor, link_name
+from veilsum.fits.formula_job import FormulaRows, FormulaRowsJob
+from veilsum.models.evaluation import (
+    BinBoundedNumber,
+    ModelPredictor,
+    Places,
+    link_name_of_family,
+)
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array
 from veilsum.sums.presence import Look, has_few_values
 from veilsum.sums.running import plain_result_values
-from veilsum.sums.table_job import TableResult
-from veilsum.tables.asked import Question
+from veilsum.sums.table_job import TableJobResult
+from veilsum.tables.asked import TableQuestion
 from veilsum.tables.schema import CheckedTable
 
 # What is asked for: the rest follows from the agreement.
@@ -34,7 +39,7 @@ class RowBins:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Predicted(FormulaRows):
+class EvaluatedRows(FormulaRows):
     """One party's table, its rows, and what is predicted of each.
 
     Attributes:
@@ -48,7 +53,7 @@ class Predicted(FormulaRows):
 
 
 @dataclass(frozen=True)
-class PredictingJob(OnFormula[Predicted]):
+class EvaluateJob(FormulaRowsJob[EvaluatedRows]):
     """Known coefficients on tables with an agreed schema.
 
     Attributes:
@@ -58,7 +63,7 @@ class PredictingJob(OnFormula[Predicted]):
 
     n_columns = 0  # nothing is fitted
 
-    known: Predictor
+    known: ModelPredictor
     edges: tuple[float, ...] | None = None
 
     @property
@@ -69,15 +74,15 @@ class PredictingJob(OnFormula[Predicted]):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        return agreed_terms(self, self.base.formula.text)
+        return agreed_evaluate_terms(self, self.base.formula.text)
 
     @property
-    def question(self) -> Question:
+    def question(self) -> TableQuestion:
         names = self.base.formula.columns
-        return Question(
+        return TableQuestion(
             schema=self.asked_about,
             predicted=self.base.formula.text,
-            family=link_name(self.known.family),
+            family=link_name_of_family(self.known.family),
             coefficients=dict(zip(names, self.known.coefficients, strict=True)),
             edges=self.edges,
         )
@@ -94,21 +99,21 @@ class PredictingJob(OnFormula[Predicted]):
         few = (one.is_category or has_few_values(one.measure) for one in columns)
         return all(few) or self.known.ends[0] == self.known.ends[1]
 
-    def look(self, own: Predicted, at: Any) -> Array[Any]:
+    def look(self, own: EvaluatedRows, at: Any) -> Array[Any]:
         """Return a party's column of its table or design, or the bins of its rows."""
         return own.places if isinstance(at, RowBins) else self.base.look(own, at)
 
-    def bring(self, table: CheckedTable) -> Predicted:
+    def bring(self, table: CheckedTable) -> EvaluatedRows:
         rows = self.base.rows(table)
         predictor = self.known.predictors(rows)
         mean = self.known.means(predictor)
-        return Predicted(table, rows, predictor, mean, self.places(mean))
+        return EvaluatedRows(table, rows, predictor, mean, self.places(mean))
 
     def places(self, mean: PerRow) -> Places:
         return np.zeros(len(mean), dtype=np.int64)
 
 
-def agreed_terms(job: Any, formula: str) -> dict[str, Any]:
+def agreed_evaluate_terms(job: Any, formula: str) -> dict[str, Any]:
     """Return what parties compare beside how they sum."""
     return {
         "evaluate": job.words,
@@ -134,7 +139,7 @@ def evaluated_shares(response: PerRow, mean: PerRow) -> dict[str, float]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Judged(TableResult):
+class EvaluationResult(TableJobResult):
     """What is alike in all evaluations; the reference is by name, without bins."""
 
     compared_with: ClassVar[str] = "the pooled rows' own, without bins"
@@ -171,13 +176,13 @@ class Judged(TableResult):
         }
 
 
-def plain_evaluation_bounds(found: Bounded) -> dict[str, float | None]:
+def plain_evaluation_bounds(found: BinBoundedNumber) -> dict[str, float | None]:
     low, high = found.interval()
     return plain_result_values({**found._asdict(), "low": low, "high": high})
 
 
 def evaluation_bounds_in_words(
-    name: str, found: Bounded, level: float
+    name: str, found: BinBoundedNumber, level: float
 ) -> tuple[str, str]:
     """Return a number, what bins leave open, and what chance does, in words."""
     low, high = found.interval(level)

@@ -11,36 +11,36 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.timed import TimedJob, TimedRows
+from veilsum.fits.timed import TimedFitJob, TimedRows
 from veilsum.models.evaluation import (
-    Bounded,
+    BinBoundedNumber,
     Concordance,
+    ModelPredictor,
     Places,
-    Predictor,
-    bin_edges,
-    bin_labels,
     bins_of_values,
+    predictor_bin_edges,
+    predictor_bin_labels,
 )
 from veilsum.models.families import Binomial
-from veilsum.models.periods import Periods
+from veilsum.models.periods import BaselinePeriods
 from veilsum.models.rows import PerRow, Rows
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.units import Integers
 from veilsum.questions.evaluate.common import (
     BINS,
-    Judged,
+    EvaluationResult,
     RowBins,
-    agreed_terms,
+    agreed_evaluate_terms,
     evaluated_responses,
     evaluation_bounds_in_words,
     plain_evaluation_bounds,
 )
-from veilsum.showing import Rendering, Table
-from veilsum.sums.presence import Group
+from veilsum.showing import Rendering, ShownTable
+from veilsum.sums.presence import PresenceGroup
 from veilsum.sums.recipes import EndsRecipe, Sums
-from veilsum.sums.releases import ReleaseLimit
-from veilsum.tables.asked import Question
-from veilsum.tables.rules import AtHome
+from veilsum.sums.releases import SumReleaseLimit
+from veilsum.tables.asked import TableQuestion
+from veilsum.tables.rules import TableRulesAtHome
 from veilsum.tables.schema import CheckedTable
 
 
@@ -66,7 +66,7 @@ class ConcordanceRecipe(EndsRecipe):
 
 
 @dataclass(frozen=True)
-class ConcordanceJob(TimedJob[RiskRows]):
+class EvaluateConcordanceJob(TimedFitJob[RiskRows]):
     """Whether rows with a higher predicted risk end sooner.
 
     Attributes:
@@ -82,11 +82,11 @@ class ConcordanceJob(TimedJob[RiskRows]):
     times: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        bin_edges(self.edges)
+        predictor_bin_edges(self.edges)
         _ = self.periods, self.known
 
     @cached_property
-    def known(self) -> Predictor:
+    def known(self) -> ModelPredictor:
         """The coefficients; a baseline takes the intercept's place."""
         values, columns = dict(self.given), self.base.formula.columns
         if columns[self.ones] in values:
@@ -95,7 +95,7 @@ class ConcordanceJob(TimedJob[RiskRows]):
                 "coefficient out",
                 code="coefficient-of-intercept",
             )
-        return Predictor.of(
+        return ModelPredictor.of(
             Binomial(),  # no link is taken: its predictors may be as far as any
             self.base.model.measures,
             names=columns,
@@ -104,15 +104,19 @@ class ConcordanceJob(TimedJob[RiskRows]):
         )
 
     @cached_property
-    def periods(self) -> Periods:
-        return Periods.of(self.times, self.time_measure)
+    def periods(self) -> BaselinePeriods:
+        return BaselinePeriods.of(self.times, self.time_measure)
 
     def pooled(self, own: Mapping[str, RiskRows]) -> dict[str, float]:
         """Return Harrell's concordance of all rows, without bins."""
         risk = np.concatenate([self.known.predictors(one.rows) for one in own.values()])
         time = np.concatenate([one.time for one in own.values()])
         last = self.periods.edges[-1]
-        return {"concordance": _harrell(time, evaluated_responses(own), risk, last)}
+        return {
+            "concordance": _harrell_concordance(
+                time, evaluated_responses(own), risk, last
+            )
+        }
 
     @property
     def words(self) -> str:
@@ -124,11 +128,11 @@ class ConcordanceJob(TimedJob[RiskRows]):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        return agreed_terms(self, self.text)
+        return agreed_evaluate_terms(self, self.text)
 
     @property
-    def question(self) -> Question:
-        return Question(
+    def question(self) -> TableQuestion:
+        return TableQuestion(
             schema=self.asked_about,
             predicted=self.text,
             coefficients=dict(self.given),
@@ -141,15 +145,15 @@ class ConcordanceJob(TimedJob[RiskRows]):
         """Intervals in which rows end, crossed with bins of their risk."""
         last = self.periods.edges[-1]
         times = (*self.periods.labels, f"beyond {last:g}")
-        risks = bin_labels(np.array(self.edges))
+        risks = predictor_bin_labels(np.array(self.edges))
         crossed = tuple(" x ".join(one) for one in product(times, risks))
         return RowBins("cells of time x risk", crossed)
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         return (*super().groups, self.cells)
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> ConcordanceRecipe:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> ConcordanceRecipe:
         n_bins = len(self.edges) + 1
         return ConcordanceRecipe(self.words, self.periods.n_bins, n_bins, limit)
 
@@ -166,7 +170,7 @@ class ConcordanceJob(TimedJob[RiskRows]):
             return super().look(own, at)
         return own.ends * (len(self.edges) + 1) + own.places
 
-    def check_at_home(self, home: AtHome, own: RiskRows) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: RiskRows) -> None:
         """Refuse a table of which a cell would point at few rows.
 
         Each is looked at with events and other ends together, as in survival.
@@ -195,14 +199,14 @@ class ConcordanceJob(TimedJob[RiskRows]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ConcordanceEvaluation(Judged):
+class ConcordanceEvaluation(EvaluationResult):
     """Whether rows with a higher predicted risk end sooner.
 
     Attributes:
         job: what was asked.
     """
 
-    job: ConcordanceJob
+    job: EvaluateConcordanceJob
 
     @cached_property
     def found(self) -> Concordance:
@@ -216,7 +220,7 @@ class ConcordanceEvaluation(Judged):
         return self.job.text
 
     @property
-    def concordance(self) -> Bounded:
+    def concordance(self) -> BinBoundedNumber:
         """Harrell's, with bounds and standard error."""
         return self.found.index
 
@@ -237,7 +241,7 @@ class ConcordanceEvaluation(Judged):
     def answered(self, level: float = 0.95) -> Rendering:
         """Return all of it, to be seen."""
         last = self.job.periods.edges[-1]
-        risks = bin_labels(np.array(self.job.edges))
+        risks = predictor_bin_labels(np.array(self.job.edges))
         rows = self.found.events + self.found.censored
         lines: list[list[Any]] = [
             [label, int(rows[:, k].sum()), int(self.found.events[:, k].sum())]
@@ -253,7 +257,7 @@ class ConcordanceEvaluation(Judged):
             self.formula,
             [
                 evaluation_bounds_in_words("concordance", self.concordance, level),
-                Table(heads, lines, align="<>>"),
+                ShownTable(heads, lines, align="<>>"),
                 note,
                 self.rows_sentence,
             ],
@@ -271,7 +275,9 @@ class ConcordanceEvaluation(Judged):
         }
 
 
-def _harrell(time: PerRow, event: PerRow, risk: PerRow, until: float) -> float:
+def _harrell_concordance(
+    time: PerRow, event: PerRow, risk: PerRow, until: float
+) -> float:
     """Return Harrell's concordance of rows up to a time, pair by pair."""
     seen = (event > 0.5) & (time <= until)
     good = same = pairs = 0

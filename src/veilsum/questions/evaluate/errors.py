@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.models.evaluation import Errors, ErrorSums, joined_errors
+from veilsum.models.evaluation import ModelErrors, ModelErrorSums, join_model_errors
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.models.rows import Rows
-from veilsum.numbers.layout import Layout, number as scalar
+from veilsum.numbers.layout import NumberLayout, layout_number as scalar
 from veilsum.numbers.units import Integers
 from veilsum.questions.evaluate.common import (
-    Judged,
-    Predicted,
-    PredictingJob,
+    EvaluatedRows,
+    EvaluateJob,
+    EvaluationResult,
     evaluated_responses,
     evaluated_shares,
 )
-from veilsum.showing import Block, Rendering, Table, number
-from veilsum.sums.recipes import OneRound, Sums
-from veilsum.sums.releases import ReleaseLimit
+from veilsum.showing import Block, Rendering, ShownTable, shown_number
+from veilsum.sums.recipes import OneRoundRecipe, Sums
+from veilsum.sums.releases import SumReleaseLimit
 from veilsum.sums.running import plain_result_values
-from veilsum.tables.rules import AtHome
+from veilsum.tables.rules import TableRulesAtHome
 
 NAMES = {
     "r_squared": "R squared on these rows",
@@ -38,7 +38,7 @@ NAMES = {
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorsRecipe(OneRound):
+class ErrorsRecipe(OneRoundRecipe):
     """One sum of responses, predictions and errors.
 
     Attributes:
@@ -50,14 +50,14 @@ class ErrorsRecipe(OneRound):
     asked = "sums of errors"
 
     what: str
-    sums_of: ErrorSums
-    limit: ReleaseLimit | None = None
+    sums_of: ModelErrorSums
+    limit: SumReleaseLimit | None = None
 
     @cached_property
-    def layout(self) -> Layout:
-        return self.sums_of.layout + Layout((scalar("left_out"),))
+    def layout(self) -> NumberLayout:
+        return self.sums_of.layout + NumberLayout((scalar("left_out"),))
 
-    def errors(self, sums: Sums) -> Errors:
+    def errors(self, sums: Sums) -> ModelErrors:
         return self.sums_of.errors(self.layout.unpack(sums[0]))
 
     def row_counts(self, sums: Sums) -> Mapping[str, int]:
@@ -70,7 +70,7 @@ class ErrorsRecipe(OneRound):
 
 
 @dataclass(frozen=True)
-class ErrorsJob(PredictingJob):
+class EvaluateErrorsJob(EvaluateJob):
     """Numbers, and how far predictions are from them."""
 
     follows = (
@@ -79,13 +79,13 @@ class ErrorsJob(PredictingJob):
     )
 
     @cached_property
-    def sums_of(self) -> ErrorSums:
-        return ErrorSums(self.known)
+    def sums_of(self) -> ModelErrorSums:
+        return ModelErrorSums(self.known)
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> ErrorsRecipe:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> ErrorsRecipe:
         return ErrorsRecipe(self.words, self.sums_of, limit)
 
-    def check_at_home(self, home: AtHome, own: Predicted) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: EvaluatedRows) -> None:
         """Refuse a table of which predictions, or errors, would point at few rows.
 
         Squared errors follow from what a fit of the formula sums; absolute ones do not,
@@ -99,11 +99,11 @@ class ErrorsJob(PredictingJob):
         names = ["1", "the prediction", "the absolute error"]
         home.design(Rows(design, response), names, intercept=0, shaped=True)
 
-    def answer(self, own: Predicted, request: str) -> Integers:
+    def answer(self, own: EvaluatedRows, request: str) -> Integers:
         found = self.sums_of.vector(self.known.responses(own.rows), own.mean)
         return np.append(found, own.table.n_dropped)
 
-    def pooled(self, own: Mapping[str, Predicted]) -> dict[str, float]:
+    def pooled(self, own: Mapping[str, EvaluatedRows]) -> dict[str, float]:
         response = evaluated_responses(own)
         mean = np.concatenate([one.mean for one in own.values()])
         mae = float(np.mean(np.abs(response - mean)))
@@ -111,17 +111,17 @@ class ErrorsJob(PredictingJob):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class NumberEvaluation(Judged):
+class NumberEvaluation(EvaluationResult):
     """How far predicted numbers are from those that were seen."""
 
     @cached_property
-    def errors(self) -> Errors:
+    def errors(self) -> ModelErrors:
         """Sums of errors, and what follows from them."""
         recipe, sums = self.inner
-        return joined_errors(self.folds) if self.folds else recipe.errors(sums)
+        return join_model_errors(self.folds) if self.folds else recipe.errors(sums)
 
     @cached_property
-    def folds(self) -> tuple[Errors, ...]:
+    def folds(self) -> tuple[ModelErrors, ...]:
         """The errors of each fold that has rows; nothing without folds."""
         recipe, sums = self.inner
         return () if isinstance(recipe, ErrorsRecipe) else recipe.errors(sums)
@@ -152,16 +152,22 @@ class NumberEvaluation(Judged):
 
     def answered(self) -> Rendering:
         """Return all of it, to be seen."""
-        lines = [[NAMES[key], number(one)] for key, one in self.values.items()]
-        parts: list[Block] = [Table(("", "value"), lines, align="<.")]
+        lines = [[NAMES[key], shown_number(one)] for key, one in self.values.items()]
+        parts: list[Block] = [ShownTable(("", "value"), lines, align="<.")]
         if self.fit is not None:
             each: list[list[Any]] = [
-                [f"fold {k}", one.n_rows, number(one.r_squared), number(one.rmse)]
+                [
+                    f"fold {k}",
+                    one.n_rows,
+                    shown_number(one.r_squared),
+                    shown_number(one.rmse),
+                ]
                 for k, one in enumerate(self.folds, start=1)
             ]
             parts += [
-                Table(("", "rows", "R squared", "RMSE"), each, align="<>.."),
-                f"R squared of the fit of all rows is {number(self.fit.r_squared)}. "
+                ShownTable(("", "rows", "R squared", "RMSE"), each, align="<>.."),
+                "R squared of the fit of all rows is "
+                f"{shown_number(self.fit.r_squared)}. "
                 "Each fold is predicted by a fit of all others. Rows with equal "
                 "predictors are in one fold.",
             ]

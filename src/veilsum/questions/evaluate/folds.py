@@ -11,43 +11,47 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.formula_job import FormulaRows, OnFormula
-from veilsum.fits.model import Model
+from veilsum.fits.formula_job import FormulaRows, FormulaRowsJob
+from veilsum.fits.model import FitModel
 from veilsum.models import least_squares
 from veilsum.models.evaluation import (
     MOST_FOLDS,
-    Errors,
+    ModelErrors,
     Places,
     errors_of_fold,
-    folds_of,
+    folds_of_model_rows,
 )
-from veilsum.models.least_squares import Counting, LeastSquaresFit
+from veilsum.models.least_squares import LeastSquaresCounting, LeastSquaresFit
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.layout import Layout, Statistic, number as scalar
+from veilsum.numbers.layout import (
+    LayoutStatistic,
+    NumberLayout,
+    layout_number as scalar,
+)
 from veilsum.numbers.units import Integers
 from veilsum.questions.evaluate.common import (
     RowBins,
     evaluated_responses,
     evaluated_shares,
 )
-from veilsum.sums.presence import Group, Look, has_few_values
-from veilsum.sums.recipes import OneRound, Sums, sums_as_key
-from veilsum.sums.releases import ReleaseLimit
-from veilsum.tables.asked import Question
-from veilsum.tables.rules import AtHome
+from veilsum.sums.presence import Look, PresenceGroup, has_few_values
+from veilsum.sums.recipes import OneRoundRecipe, Sums, sums_as_key
+from veilsum.sums.releases import SumReleaseLimit
+from veilsum.tables.asked import TableQuestion
+from veilsum.tables.rules import TableRulesAtHome
 from veilsum.tables.schema import CheckedTable
 
 
 @dataclass(frozen=True)
-class Fold:
+class EvaluatedFold:
     """What a group has of the rows of a fold.
 
     Attributes:
         group: of the whole table.
     """
 
-    group: Group
+    group: PresenceGroup
     place: int
 
     @property
@@ -64,7 +68,7 @@ class Fold:
 
 
 @dataclass(frozen=True, eq=False)
-class FoldsRecipe(OneRound):
+class EvaluateFoldsRecipe(OneRoundRecipe):
     """One sum: what least squares sums, for each fold by itself; and rows left out.
 
     Attributes:
@@ -74,23 +78,25 @@ class FoldsRecipe(OneRound):
 
     asked = "statistics of each fold"
 
-    model: Model
+    model: FitModel
     n_folds: int
     what: str
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
 
     @cached_property
-    def fold(self) -> Layout:
-        return Counting(self.model.measures).layout
+    def fold(self) -> NumberLayout:
+        return LeastSquaresCounting(self.model.measures).layout
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Sums of least squares for each fold, and rows left out."""
         n, units = self.n_folds, self.fold.counts.units
         ranges = tuple(k for one in self.fold.statistics for k in one.row_ranges()) * n
         bits = self.fold.bits
-        sums = Statistic("fold_sums", (n, len(units)), units * n, bits, ranges=ranges)
-        return Layout((sums, scalar("left_out")))
+        sums = LayoutStatistic(
+            "fold_sums", (n, len(units)), units * n, bits, ranges=ranges
+        )
+        return NumberLayout((sums, scalar("left_out")))
 
     @property
     def answer_size(self) -> int:
@@ -134,7 +140,7 @@ class FoldsRecipe(OneRound):
     def answer(self, sums: Sums) -> Vector:
         return np.concatenate([one.coefficients for one in self.fits(sums)[1:]])
 
-    def errors(self, sums: Sums) -> tuple[Errors, ...]:
+    def errors(self, sums: Sums) -> tuple[ModelErrors, ...]:
         measures = self.model.measures
         fits = self.fits(sums)[1:]
         parts = zip(self._parts(sums), fits, self.rows(sums), strict=True)
@@ -146,7 +152,7 @@ class FoldsRecipe(OneRound):
 
 
 @dataclass(frozen=True)
-class FoldsJob(OnFormula[FormulaRows]):
+class EvaluateFoldsJob(FormulaRowsJob[FormulaRows]):
     """Least squares, fitted without each fold and tried on it.
 
     Attributes:
@@ -192,8 +198,8 @@ class FoldsJob(OnFormula[FormulaRows]):
         return {**self.base.agreed, "folds": self.n_folds, "split": self.split}
 
     @property
-    def question(self) -> Question:
-        return Question(
+    def question(self) -> TableQuestion:
+        return TableQuestion(
             schema=self.asked_about,
             formula=self.base.formula.text,
             folds=self.n_folds,
@@ -201,29 +207,29 @@ class FoldsJob(OnFormula[FormulaRows]):
         )
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         folds = range(self.n_folds)
         names = tuple(f"fold {k + 1}" for k in folds)
         within = product(self.base.groups, folds)
-        return (RowBins("folds", names), *(Fold(one, k) for one, k in within))
+        return (RowBins("folds", names), *(EvaluatedFold(one, k) for one, k in within))
 
     def folds(self, own: FormulaRows) -> Places:
         measures = self.base.model.measures
-        return folds_of(measures, own.rows, self.n_folds, self.split)
+        return folds_of_model_rows(measures, own.rows, self.n_folds, self.split)
 
     def look(self, own: FormulaRows, at: Any) -> Array[Any]:
         """Return a party's column of its table or design, or the folds of its rows."""
-        found = isinstance(at, Fold | RowBins)
+        found = isinstance(at, EvaluatedFold | RowBins)
         return self.folds(own) if found else self.base.look(own, at)
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> Any:
-        return FoldsRecipe(self.base.model, self.n_folds, self.words, limit)
+    def recipe(self, limit: SumReleaseLimit | None = None) -> Any:
+        return EvaluateFoldsRecipe(self.base.model, self.n_folds, self.words, limit)
 
     def parts(self, own: FormulaRows) -> list[Rows]:
         folds = self.folds(own)
-        return [rows_where(own.rows, folds == k) for k in range(self.n_folds)]
+        return [evaluated_rows_where(own.rows, folds == k) for k in range(self.n_folds)]
 
-    def check_at_home(self, home: AtHome, own: FormulaRows) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: FormulaRows) -> None:
         """Refuse a table of which a fold, or the rest, would show too much.
 
         Sums of either follow from those of the other: each is a table. What varies in
@@ -235,7 +241,7 @@ class FoldsJob(OnFormula[FormulaRows]):
         formula = self.base.formula
         for k in np.unique(folds):
             for chosen, words in ((folds == k, "in"), (folds != k, "outside")):
-                rows = rows_where(own.rows, chosen)
+                rows = evaluated_rows_where(own.rows, chosen)
                 if not rows.n_rows:
                     continue
                 home.column(
@@ -273,5 +279,5 @@ class FoldsJob(OnFormula[FormulaRows]):
         return evaluated_shares(response, mean)
 
 
-def rows_where(rows: Rows, chosen: Array[Any]) -> Rows:
+def evaluated_rows_where(rows: Rows, chosen: Array[Any]) -> Rows:
     return Rows(rows.design[chosen], rows.response[chosen])

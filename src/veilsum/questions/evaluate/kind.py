@@ -64,16 +64,16 @@ class EvaluateKind(TableKind[EvaluateSpec, AnyEvaluation]):
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         import numpy as np
 
-        from veilsum.models.evaluation import bin_labels
-        from veilsum.questions.evaluate.concordance import ConcordanceJob
-        from veilsum.questions.evaluate.errors import ErrorsJob
-        from veilsum.questions.evaluate.folds import FoldsJob
-        from veilsum.questions.evaluate.refits import RefitsJob
+        from veilsum.models.evaluation import predictor_bin_labels
+        from veilsum.questions.evaluate.concordance import EvaluateConcordanceJob
+        from veilsum.questions.evaluate.errors import EvaluateErrorsJob
+        from veilsum.questions.evaluate.folds import EvaluateFoldsJob
+        from veilsum.questions.evaluate.refits import EvaluateRefitsJob
 
         question, job = self.parts(asked)
-        if isinstance(job, FoldsJob):
+        if isinstance(job, EvaluateFoldsJob):
             kind = "least squares"
-            if isinstance(job, RefitsJob):
+            if isinstance(job, EvaluateRefitsJob):
                 kind = job.base.family.name
             yield (
                 f"question: how well a {kind} fit predicts rows that it was not "
@@ -84,7 +84,7 @@ class EvaluateKind(TableKind[EvaluateSpec, AnyEvaluation]):
                 "question: how well a model with known coefficients predicts your rows"
             )
         yield f"formula, as written: {quoted_for_release(question.formula)}"
-        if isinstance(job, FoldsJob):
+        if isinstance(job, EvaluateFoldsJob):
             yield (
                 f"folds: {job.n_folds}, dealt by the number {job.split} and by the "
                 "predictors of a row alone; what a fit sums becomes known of each "
@@ -99,12 +99,14 @@ class EvaluateKind(TableKind[EvaluateSpec, AnyEvaluation]):
             for name, one in pairs
         ]
         yield f"coefficients, public: {room.names('coefficients', told)}"
-        if isinstance(job, ErrorsJob):
+        if isinstance(job, EvaluateErrorsJob):
             yield "errors: sums of squared and of absolute ones, over all rows"
             return
-        bins = room.names("bins of the prediction", bin_labels(np.array(job.edges)))
+        bins = room.names(
+            "bins of the prediction", predictor_bin_labels(np.array(job.edges))
+        )
         yield f"bins of the prediction: {len(job.edges) + 1}: {bins}"
-        if isinstance(job, ConcordanceJob):
+        if isinstance(job, EvaluateConcordanceJob):
             yield f"bins of time: {room.names('bins of time', job.periods.labels)}"
         else:
             more = "responses are fitted to linear predictors, in further rounds"

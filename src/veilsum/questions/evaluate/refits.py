@@ -14,29 +14,29 @@ from veilsum.fits.fitting import LEFT_OUT, fading_fit_columns
 from veilsum.fits.formula_job import FormulaRows
 from veilsum.locale import WITHOUT_FOLD
 from veilsum.models.refits import (
-    Losses,
     MeanLoss,
+    RefitLosses,
     Refits,
-    Refitting,
+    RefitsState,
     Stage,
-    deviance_explained,
+    deviance_explained_by_refits,
 )
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Vector, listed_names
-from veilsum.numbers.layout import Layout
+from veilsum.numbers.layout import NumberLayout
 from veilsum.numbers.units import Integers
-from veilsum.questions.evaluate.common import Judged
-from veilsum.questions.evaluate.folds import FoldsJob, rows_where
-from veilsum.showing import Rendering, Table, number
+from veilsum.questions.evaluate.common import EvaluationResult
+from veilsum.questions.evaluate.folds import EvaluateFoldsJob, evaluated_rows_where
+from veilsum.showing import Rendering, ShownTable, shown_number
 from veilsum.sums.recipes import IterativeRecipe, Sums
-from veilsum.sums.releases import PossibleRound, Release, ReleaseLimit
+from veilsum.sums.releases import PossibleRound, SumRelease, SumReleaseLimit
 from veilsum.sums.running import plain_result_values
 from veilsum.tables.frames import Frame, load_pandas
-from veilsum.tables.rules import MORE_SUMS, AtHome
+from veilsum.tables.rules import MORE_SUMS, TableRulesAtHome
 
 
 @dataclass(frozen=True, eq=False)
-class RefitsRecipe(IterativeRecipe[Refitting]):
+class EvaluateRefitsRecipe(IterativeRecipe[RefitsState]):
     """Rounds of a fit without each fold, side by side, and then one on the folds.
 
     Attributes:
@@ -46,10 +46,10 @@ class RefitsRecipe(IterativeRecipe[Refitting]):
 
     search: Refits
     what: str
-    limit: ReleaseLimit | None = None
+    limit: SumReleaseLimit | None = None
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         return self.search.layout + LEFT_OUT
 
     @property
@@ -62,7 +62,7 @@ class RefitsRecipe(IterativeRecipe[Refitting]):
         """Those too that ask for rows outside, and the two about folds."""
         return 2 * self.search.newton.max_rounds + 2
 
-    def unfinished(self, state: Refitting) -> str:
+    def unfinished(self, state: RefitsState) -> str:
         """Return what to say of searches for which no room is left."""
         told = (
             f"the fits without each fold have not all converged in {self.most_rounds} "
@@ -86,7 +86,7 @@ class RefitsRecipe(IterativeRecipe[Refitting]):
         )
         return next(filter(None, found), "")
 
-    def losses(self, sums: Sums) -> tuple[Losses, ...]:
+    def losses(self, sums: Sums) -> tuple[RefitLosses, ...]:
         """Return how far each fit is from the fold that it was made without."""
         found = self.state(sums).losses
         assert found is not None
@@ -111,10 +111,10 @@ class RefitsRecipe(IterativeRecipe[Refitting]):
             shown = {WITHOUT_FOLD + key: k * count for key, count in each}
         return shown | {"left_out": 1}
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         request = self.search.propose(self.state(sums))
         point = self.search.real_points(request)
-        return Release(self.what, self._shown(request.stage), point)
+        return SumRelease(self.what, self._shown(request.stage), point)
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
@@ -132,7 +132,7 @@ class RefitsRecipe(IterativeRecipe[Refitting]):
         )
 
 
-class RefitsJob(FoldsJob):
+class EvaluateRefitsJob(EvaluateFoldsJob):
     """Another family, fitted without each fold in rounds and tried on it."""
 
     follows = (
@@ -149,7 +149,7 @@ class RefitsJob(FoldsJob):
         """Whether responses are 0 and 1, and nothing in between."""
         return bool(self.base.family.levels)
 
-    def check_at_home(self, home: AtHome, own: FormulaRows) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: FormulaRows) -> None:
         """Refuse as other folds do; and folds of what has no largest value at all.
 
         A fit without a fold may miss one of its rows by more than all others together,
@@ -158,8 +158,8 @@ class RefitsJob(FoldsJob):
         home.bounded(self.base.model.response, bounded=self.is_chance)
         super().check_at_home(home, own)
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> RefitsRecipe:
-        return RefitsRecipe(self.refits, self.words, limit)
+    def recipe(self, limit: SumReleaseLimit | None = None) -> EvaluateRefitsRecipe:
+        return EvaluateRefitsRecipe(self.refits, self.words, limit)
 
     def answer(self, own: FormulaRows, request: Any) -> Integers:
         found = self.refits.statistics(self.parts(own), request)
@@ -176,7 +176,7 @@ class RefitsJob(FoldsJob):
         rows, family = Rows(design, response), self.base.family
         eta, null = np.empty(len(folds)), np.empty(len(folds))
         for k in np.unique(folds):
-            here, others = folds == k, rows_where(rows, folds != k)
+            here, others = folds == k, evaluated_rows_where(rows, folds != k)
             fitted = self.base.model.pooled({"": others})
             eta[here] = np.asarray(design[here], float) @ fitted
             mean = np.asarray(others.response, float).mean()
@@ -193,17 +193,17 @@ class RefitsJob(FoldsJob):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FoldsEvaluation(Judged):
+class FoldsEvaluation(EvaluationResult):
     """How well a fit in rounds predicts rows that it was made without.
 
     Attributes:
         job: what was asked.
     """
 
-    job: RefitsJob
+    job: EvaluateRefitsJob
 
     @cached_property
-    def folds(self) -> tuple[Losses, ...]:
+    def folds(self) -> tuple[RefitLosses, ...]:
         """What was lost in each fold, by the fit without it."""
         recipe, sums = self.inner
         return recipe.losses(sums)
@@ -220,7 +220,7 @@ class FoldsEvaluation(Judged):
         """Rows of all parties."""
         return sum(one.n_rows for one in self.folds)
 
-    def _mean(self, loss: Callable[[Losses], Fraction]) -> MeanLoss:
+    def _mean(self, loss: Callable[[RefitLosses], Fraction]) -> MeanLoss:
         rows = [one.n_rows for one in self.folds]
         return MeanLoss.of(rows, [loss(one) for one in self.folds])
 
@@ -242,7 +242,7 @@ class FoldsEvaluation(Judged):
     @property
     def explained_deviance(self) -> float:
         """How much of the deviance of fits with an intercept alone is gone."""
-        return deviance_explained(self.folds)
+        return deviance_explained_by_refits(self.folds)
 
     @property
     def values(self) -> dict[str, float]:
@@ -263,7 +263,7 @@ class FoldsEvaluation(Judged):
     def answered(self) -> Rendering:
         """Return all of it, to be seen."""
         means: list[list[Any]] = [
-            [name, number(one.value), number(one.standard_error)]
+            [name, shown_number(one.value), shown_number(one.standard_error)]
             for name, one in self._told.items()
         ]
         halves = 2 if self.job.is_chance else 1
@@ -272,7 +272,7 @@ class FoldsEvaluation(Judged):
             if n:
                 means_of_fold = deviance / halves / n, squared / n
                 each.append(
-                    [f"fold {k}", n, *(number(float(x)) for x in means_of_fold)]
+                    [f"fold {k}", n, *(shown_number(float(x)) for x in means_of_fold)]
                 )
         told = (
             f"{self.explained_deviance:.1%} of the deviance of fits with an intercept "
@@ -283,8 +283,8 @@ class FoldsEvaluation(Judged):
         return Rendering(
             f"{self.formula}, {self.job.base.family.name}",
             [
-                Table(("", "mean", "std err"), means, align="<.."),
-                Table(("", "rows", *self._told), each, align="<>.."),
+                ShownTable(("", "mean", "std err"), means, align="<.."),
+                ShownTable(("", "rows", *self._told), each, align="<>.."),
                 told,
                 self.rows_sentence,
             ],

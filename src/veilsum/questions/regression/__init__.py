@@ -3,7 +3,7 @@
     result = fit("y ~ age + C(sex)", {"north": frame, "south": other, ...})
     print(result.summary())
 
-A `Model` is the regression as all parties know it, and has a strategy to fit it; a
+A `FitModel` is the regression as all parties know it, and has a strategy to fit it; a
 `FormulaJob` turns a table into rows.
 """
 
@@ -16,26 +16,26 @@ from typing import Any, Unpack
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.formula_job import FormulaJob, inferred_schema
-from veilsum.fits.model import Model, RowsJob, family_of
+from veilsum.fits.formula_job import FormulaJob, inferred_fit_schema
+from veilsum.fits.model import FitModel, FitRowsJob, family_of_fit
 from veilsum.models.families import (
     Family,
 )
 from veilsum.models.fineness import DIGITS
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.sandwich import robust_errors_named
-from veilsum.models.systems import check_intercept, column_names
+from veilsum.models.systems import check_model_intercept, model_column_names
 from veilsum.numbers.units import BITS
 from veilsum.questions.regression.result import FitResult
 from veilsum.sums.table_job import run_on_frames, run_on_rows
-from veilsum.sums.terms import Options, parties_data_by_name
+from veilsum.sums.terms import SumOptions, parties_data_by_name
 from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.propensity import Propensity
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 
-def formula_job(
+def regression_formula_job(
     schema: Schema,
     *,
     formula: str,
@@ -45,8 +45,8 @@ def formula_job(
     **given: Any,
 ) -> FormulaJob:
     """Return a regression as a file asks for it; refuse a formula beside the schema."""
-    kind = family_of(family, alpha=alpha)
-    given["digits"] = _digits_of(kind, digits)
+    kind = family_of_fit(family, alpha=alpha)
+    given["digits"] = _digits_of_regression(kind, digits)
     job = FormulaJob.of(formula, schema, kind, **given)
     for column in (job.weights, job.offset):
         if isinstance(column, str):
@@ -73,7 +73,7 @@ def fit(
     minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> FitResult:
     """Return the pooled fit of several parties' tables; only sums leave a party.
 
@@ -108,16 +108,16 @@ def fit(
         rules: what every party keeps to; those of the schema about row counts hold in
             any case.
         compare: whether to fit the pooled rows as well, as only a simulation can.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
-    kind = family_of(family, alpha=alpha)
+    kind = family_of_fit(family, alpha=alpha)
 
     def job_of(agreed: Schema) -> FormulaJob:
         return FormulaJob.of(
             *(formula, agreed, kind, weights, offset, ridge, bits, errors),
             absorb=absorb,
             further=further,
-            digits=_digits_of(kind, digits),
+            digits=_digits_of_regression(kind, digits),
         )
 
     return run_on_frames(
@@ -125,7 +125,7 @@ def fit(
         data,
         FitResult,
         inferred=lambda frames: _with_level_order(
-            inferred_schema(
+            inferred_fit_schema(
                 formula if further is None else f"{formula} + {further}",
                 (weights if isinstance(weights, str) else None, offset),
                 frames,
@@ -159,7 +159,7 @@ def fit_arrays(
     measures: RowMeasures | None = None,
     rules: Rules | None = None,
     compare: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> FitResult:
     """Return the pooled fit of several parties' arrays.
 
@@ -178,7 +178,7 @@ def fit_arrays(
             together, which only a simulation can do.
         rules: what every party keeps to.
         compare: as for `fit`.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
     weighing, shifting = (
         parties_data_by_name(weights or {}),
@@ -188,16 +188,16 @@ def fit_arrays(
         party: Rows.of(*arrays, weights=weighing.get(party), offset=shifting.get(party))
         for party, arrays in parties_data_by_name(data).items()
     }
-    labels = column_names(names, _n_columns(rows))
-    check_intercept(intercept, len(labels))
-    kind = family_of(family, alpha=alpha)
+    labels = model_column_names(names, _n_regression_columns(rows))
+    check_model_intercept(intercept, len(labels))
+    kind = family_of_fit(family, alpha=alpha)
     if kind.is_choice:
         raise InvalidInputError(
             f'family = "{kind.name}" is a choice among the levels of a category, and '
             "arrays have none: use fit, with tables",
             code="choice-of-arrays",
         )
-    model = Model(
+    model = FitModel(
         response="y",
         names=labels,
         intercept=intercept,
@@ -206,9 +206,9 @@ def fit_arrays(
         or RowMeasures.inferred(rows, intercept, positive=kind.positive),
         ridge=ridge,
         errors=robust_errors_named(errors),
-        digits=_digits_of(kind, digits),
+        digits=_digits_of_regression(kind, digits),
     )
-    job = RowsJob(model)
+    job = FitRowsJob(model)
     asked = run_on_rows(
         job,
         rows,
@@ -219,12 +219,12 @@ def fit_arrays(
     return asked.made(FitResult, job, rows if compare else None)
 
 
-def _digits_of(family: Family, given: int | None) -> int | None:
+def _digits_of_regression(family: Family, given: int | None) -> int | None:
     """Return the digits of a fit; None where the family has none."""
     return DIGITS if given is None and family.slope else given
 
 
-def _n_columns(rows: Mapping[str, Rows]) -> int:
+def _n_regression_columns(rows: Mapping[str, Rows]) -> int:
     found = {part.n_columns for part in rows.values()}
     if len(found) != 1:
         raise InvalidInputError(

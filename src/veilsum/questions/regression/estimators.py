@@ -21,13 +21,13 @@ import scipy
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import GraphLike
 from veilsum.masks.laws import LawName
-from veilsum.models.families import Binomial, Family, Gamma, Gaussian, Poisson
+from veilsum.models.families import Binomial, Family, Gamma, GaussianFamily, Poisson
 from veilsum.models.fineness import MOST_DIGITS
 from veilsum.models.rows import Design, PerRow
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.questions.regression import fit_arrays
 from veilsum.questions.regression.result import FitResult
-from veilsum.sums.terms import Options
+from veilsum.sums.terms import SumOptions
 from veilsum.tables.frames import load_table_package
 from veilsum.tables.rules import Rules
 
@@ -145,8 +145,10 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         design, response = _validation.validate_data(
             self, X, y, y_numeric=numeric, dtype=np.float64, ensure_min_samples=2
         )
-        owners = None if parties is None else _owners(parties, len(design))
-        weights = _weights(sample_weight, design)
+        owners = (
+            None if parties is None else _estimator_row_owners(parties, len(design))
+        )
+        weights = _estimator_sample_weights(sample_weight, design)
         counting = slice(None) if weights is None else weights > 0.0
         self.result_ = self._fitted(
             design[counting],
@@ -168,7 +170,11 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         if self.fit_intercept:
             design = np.column_stack([np.ones(len(design)), design])
         n_rows, alone = len(design), owners is None
-        held = _dealt(n_rows, self.n_parties) if owners is None else _held_by(owners)
+        held = (
+            _deal_estimator_rows(n_rows, self.n_parties)
+            if owners is None
+            else _estimator_rows_by_owner(owners)
+        )
         weighed = weights if weights is None else {k: weights[held[k]] for k in held}
         digits = self.digits
         if alone and digits is None and self._family.slope:
@@ -185,8 +191,8 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
             **self._options(one_holder=alone),
         )
 
-    def _options(self, *, one_holder: bool) -> Options:
-        return Options(
+    def _options(self, *, one_holder: bool) -> SumOptions:
+        return SumOptions(
             topology=self.topology,
             law=self.law,
             sigma=self.sigma,
@@ -221,7 +227,7 @@ class PrivateLinearRegression(_base.RegressorMixin, PrivateRegression):  # type:
     them. Its parameters are those of `PrivateRegression`.
     """
 
-    _family = Gaussian()
+    _family = GaussianFamily()
 
     def predict(self, X: Any) -> PerRow:  # noqa: N803
         """Return the expected responses."""
@@ -333,7 +339,7 @@ class PrivateLogisticRegression(_base.ClassifierMixin, PrivateRegression):  # ty
         return tags
 
 
-def _weights(given: Any, design: Design) -> PerRow | None:
+def _estimator_sample_weights(given: Any, design: Design) -> PerRow | None:
     """Return one weight for each row, none below zero."""
     if given is None:
         return None
@@ -343,7 +349,7 @@ def _weights(given: Any, design: Design) -> PerRow | None:
     return weights
 
 
-def _owners(parties: Any, n_rows: int) -> Array[np.str_]:
+def _estimator_row_owners(parties: Any, n_rows: int) -> Array[np.str_]:
     """Return each row's owner; refuse what is no name, such as a weight."""
     given = np.asarray(parties, dtype=object)
     if given.shape != (n_rows,):
@@ -362,13 +368,13 @@ def _owners(parties: Any, n_rows: int) -> Array[np.str_]:
     return given.astype(str)
 
 
-def _held_by(owners: Array[np.str_]) -> Held:
+def _estimator_rows_by_owner(owners: Array[np.str_]) -> Held:
     """Return which rows each party has, in the order of names."""
     names, numbers = np.unique(owners, return_inverse=True)
     return {str(one): np.flatnonzero(numbers == k) for k, one in enumerate(names)}
 
 
-def _dealt(n_rows: int, n_parties: int) -> Held:
+def _deal_estimator_rows(n_rows: int, n_parties: int) -> Held:
     """Return a stretch of rows for each party, all about as long."""
     count = min(n_parties, n_rows)
     if count < 2:

@@ -11,8 +11,8 @@ from veilsum.consortium.kinds import QuestionSpec
 from veilsum.errors import InvalidScenarioError
 from veilsum.fits.formula_job import FormulaJob
 from veilsum.models.family_names import canonical_family_name
-from veilsum.questions.regression import fit, formula_job
-from veilsum.reading import Flag, Number, Text, Whole, about, read
+from veilsum.questions.regression import fit, regression_formula_job
+from veilsum.reading import Flag, Number, Text, Whole, about_read_section, read_section
 from veilsum.sums.kinds import Asked, TableKind
 from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
 
@@ -63,13 +63,15 @@ class ModelSpec(QuestionSpec, frozen=True, kw_only=True):
             return found
         from veilsum.tables.propensity import Propensity
 
-        with about("model.propensity"):
-            return found | {"weights": read(table, Propensity, "[model.propensity]")}
+        with about_read_section("model.propensity"):
+            return found | {
+                "weights": read_section(table, Propensity, "[model.propensity]")
+            }
 
 
 class RegressionKind(TableKind[ModelSpec, FormulaJob]):
     spec = ModelSpec
-    make_job = staticmethod(formula_job)
+    make_job = staticmethod(regression_formula_job)
     function = staticmethod(fit)
     unused_rules = ("dominance",)
     level_sums = True
@@ -105,7 +107,7 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
         for key, none in (("weights", "every row counts once"), ("offset", "0")):
             column = getattr(fit, key)
             if isinstance(column, Propensity):
-                yield from _weighing(fit, room)
+                yield from _describe_regression_weights(fit, room)
                 continue
             yield f"{key}: " + (
                 f"none; {none}"
@@ -139,7 +141,7 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
 
     def consequences(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         """Yield counts and totals that people would recognise among the sums."""
-        from veilsum.models.families import Gaussian
+        from veilsum.models.families import GaussianFamily
 
         _, fit = self.parts(asked)
         if fit.absorb:
@@ -193,14 +195,14 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
             + (", or over the rows of each of its levels" if fit.model.levels else "")
             + (
                 ""
-                if isinstance(fit.family, Gaussian)
+                if isinstance(fit.family, GaussianFamily)
                 else "; in every round anew, each row weighted by the coefficients "
                 "tried"
             )
         )
 
 
-def _weighing(fit: FormulaJob, room: PageRoom) -> Iterator[str]:
+def _describe_regression_weights(fit: FormulaJob, room: PageRoom) -> Iterator[str]:
     weighing = fit.weighing
     assert weighing is not None
     asked = weighing.asked

@@ -17,7 +17,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.models.families import Family
 from veilsum.models.inference import Inference
 from veilsum.numbers.arrays import FloatArray, Vector, listed_names, nearest_name
-from veilsum.showing import Renderable, Rendering, Table
+from veilsum.showing import Renderable, Rendering, ShownTable
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import Frame, load_pandas
 
@@ -135,7 +135,7 @@ class MarginalMeans(Renderable):
             | {head: float(self.columns[key][k]) for key, head in heads.items()}
             for k, level in enumerate(self.levels)
         ]
-        return Rendering(f"Means by {self.category}", [Table.of(rows), self.used])
+        return Rendering(f"Means by {self.category}", [ShownTable.of(rows), self.used])
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +243,7 @@ class ReferenceGrid:
             yield f"Levels of {name} count alike, however many rows have them."
 
 
-def marginal_means(
+def regression_marginal_means(
     fit: Inference,
     family: Family,
     grid: ReferenceGrid,

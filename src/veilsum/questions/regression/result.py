@@ -9,23 +9,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.fits.fitted import Fitted, fits_in_order, table_rows
-from veilsum.fits.fitting import Strategy
+from veilsum.fits.fitted import Fitted, fits_in_order, fitted_table_rows
+from veilsum.fits.fitting import FitStrategy
 from veilsum.fits.formula_job import FormulaJob
-from veilsum.fits.model import Model, RowsJob
-from veilsum.fits.wrappers import ScoreRecipe
-from veilsum.locale import limit
+from veilsum.fits.model import FitModel, FitRowsJob
+from veilsum.fits.wrappers import ScoreFitRecipe
+from veilsum.locale import limit_phrase
 from veilsum.models.choices import (
-    Choice,
     ChoiceFit,
+    ChoiceModel,
 )
 from veilsum.models.glm import GlmFit
 from veilsum.models.hypotheses import (
     Fit,
     TestOfFit,
-    f_test,
-    likelihood_ratio,
-    score_test,
+    f_test_of_models,
+    likelihood_ratio_of_models,
+    score_test_of_models,
 )
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.numbers.arrays import FloatArray, listed_names
@@ -34,11 +34,15 @@ from veilsum.questions.regression.predictions import (
     MarginalMeans,
     ReferenceGrid,
     Scale,
-    marginal_means,
     predicted_means,
+    regression_marginal_means,
 )
-from veilsum.questions.regression.summary import ratio_rows, summary_html, summary_text
-from veilsum.showing import Both, Rendering
+from veilsum.questions.regression.summary import (
+    regression_ratio_rows,
+    summary_html,
+    summary_text,
+)
+from veilsum.showing import Rendering, ShownBothWays
 from veilsum.sums.recipes import Sums
 from veilsum.sums.running import finite_or_none
 from veilsum.tables.formula import (
@@ -57,7 +61,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     compared_with: ClassVar[str] = "the pooled fit"
 
-    job: FormulaJob | RowsJob
+    job: FormulaJob | FitRowsJob
 
     @property
     def compared_by(self) -> str:  # type: ignore[override]
@@ -65,7 +69,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         return self.model.strategy.compared_by
 
     @property
-    def model(self) -> Model:
+    def model(self) -> FitModel:
         """What was fitted."""
         return self.job.model
 
@@ -73,7 +77,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
     def further_limits(self) -> tuple[str, ...]:
         """What the rules about rows leave open."""
         words = self.model.weighed_by
-        more = () if words is None else (limit("weighed", by=words),)
+        more = () if words is None else (limit_phrase("weighed", by=words),)
         return (*super().further_limits, *more)
 
     @property
@@ -147,20 +151,20 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     def ratios(self, level: float = 0.95) -> Frame:
         """Return exp of coefficients, such as odds ratios, with their intervals."""
-        rows = ratio_rows(self.fit, level)
+        rows = regression_ratio_rows(self.fit, level)
         return load_pandas().DataFrame(rows).set_index("name")
 
     def compare_lr(self, other: FitResult) -> TestOfFit:
         """Return the likelihood-ratio test of two nested fits, in any order."""
-        return likelihood_ratio(*self._nested(other))
+        return likelihood_ratio_of_models(*self._nested(other))
 
     def compare_f(self, other: FitResult) -> TestOfFit:
         """Return the F test of two nested fits with an estimated dispersion."""
-        return f_test(*self._nested(other))
+        return f_test_of_models(*self._nested(other))
 
     def compare_score(self, other: FitResult) -> TestOfFit:
         """Return the score test of two nested least squares fits."""
-        return score_test(*self._nested(other))
+        return score_test_of_models(*self._nested(other))
 
     def score_test(self, columns: Sequence[str] | None = None) -> TestOfFit:
         """Return the score test of the columns that `further` named, as R's Rao.
@@ -169,7 +173,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             columns: some of them, by name; all by default.
         """
         recipe, sums = self.inner
-        if not isinstance(recipe, ScoreRecipe):
+        if not isinstance(recipe, ScoreFitRecipe):
             raise InvalidInputError(
                 "a score test is of columns beside the fit, and takes one more sum: "
                 'fit with further="..."',
@@ -185,7 +189,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         return recipe.test(sums, columns)
 
     @property
-    def _fitting(self) -> tuple[Strategy, Sums]:
+    def _fitting(self) -> tuple[FitStrategy, Sums]:
         """The strategy of the fit itself, and its sums; one for errors may follow."""
         recipe, sums = self.inner
         return recipe.fitting, sums
@@ -242,7 +246,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         """
         offset: Any = 0.0
         pandas = load_pandas()
-        if isinstance(self.job, RowsJob):
+        if isinstance(self.job, FitRowsJob):
             design = np.asarray(new_data, dtype=np.float64)
             if design.ndim != 2 or design.shape[1] != len(self.model.names):
                 raise InvalidInputError(
@@ -273,7 +277,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
                     code="interval-of-choice",
                 )
             assert self.model.intercept is not None
-            return _chances(fit, design, self.model.intercept, index)
+            return _predicted_level_chances(fit, design, self.model.intercept, index)
         weighted = self.model.measures.weights is not None
         if isinstance(fit, LeastSquaresFit) and fit.errors == "model" and not weighted:
             variance = fit.residual_variance
@@ -311,7 +315,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             level: of the intervals.
             scale: "response", or "link" for the sum over columns.
         """
-        if isinstance(self.job, RowsJob):
+        if isinstance(self.job, FitRowsJob):
             raise InvalidInputError(
                 "marginal means are those of a category in a formula, and this fit is "
                 "of arrays: use predict",
@@ -333,7 +337,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         means = {} if found is None else dict(zip(self.columns, found, strict=True))
         grid = ReferenceGrid.of(self.job.formula, term, at, means)
         notes = ("The offset is 0.",) if self.job.offset is not None else ()
-        return marginal_means(
+        return regression_marginal_means(
             self.fit, self.model.family, grid, scale=scale, level=level, notes=notes
         )
 
@@ -345,7 +349,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         """Return the same, to be seen."""
         asked = {"level": level, "exponentiate": exponentiate, **self._labels()}
         text, html = (make(self.fit, **asked) for make in (summary_text, summary_html))
-        return Rendering("", [Both(text, html)])
+        return Rendering("", [ShownBothWays(text, html)])
 
     def _labels(self) -> dict[str, Any]:
         sums = len(self.released.sums)
@@ -378,7 +382,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             levels = {"levels": dict(counted)}
         return {
             **super().to_dict(),
-            "table": table_rows(fit),
+            "table": fitted_table_rows(fit),
             "n_rows": fit.n_rows,
             "dropped": self.dropped,
             "rounding_bound": (
@@ -400,9 +404,11 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         }
 
 
-def _chances(fit: ChoiceFit, design: FloatArray, ones: int, index: Any) -> Frame:
+def _predicted_level_chances(
+    fit: ChoiceFit, design: FloatArray, ones: int, index: Any
+) -> Frame:
     family = fit.family
-    assert isinstance(family, Choice)
+    assert isinstance(family, ChoiceModel)
     shape = len(fit.levels) - 1, design.shape[1]
     lines = family.spread(fit.coefficients, shape, ones)
     found = family.probabilities(np.asarray(design, np.float64) @ lines.T)

@@ -25,11 +25,11 @@ from veilsum.showing import (
     GAP,
     LEAST_ROOM,
     Rendering,
-    Table,
+    ShownTable,
     fill_to_width,
-    number,
-    padded_column,
-    table_lines,
+    padded_shown_column,
+    shown_number,
+    shown_table_lines,
     terminal_width,
     wrapped_lines,
 )
@@ -72,13 +72,21 @@ def summary_text(
             f"width must be {LEAST_WIDTH} or more, found {width}",
             code="width-too-small",
         )
-    rows = _coefficient_lines(fit, level, exponentiate=exponentiate, width=width)
+    rows = _regression_coefficient_lines(
+        fit, level, exponentiate=exponentiate, width=width
+    )
     breadth = max(width, *map(terminal_width, rows))
-    facts = _facts(fit, response=response, n_parties=n_parties, law=law)
-    blocks = [_centred(title, breadth), _fact_lines(*facts, breadth), rows]
+    facts = _regression_summary_facts(
+        fit, response=response, n_parties=n_parties, law=law
+    )
+    blocks = [
+        _centred_summary_lines(title, breadth),
+        _regression_fact_lines(*facts, breadth),
+        rows,
+    ]
     lines = [line for block in blocks for line in (*block, "=" * breadth)]
-    remarks = [*notes, *_remarks(fit, exponentiate=exponentiate)]
-    return "\n".join([*lines, *_note_lines(remarks, breadth)])
+    remarks = [*notes, *_regression_summary_remarks(fit, exponentiate=exponentiate)]
+    return "\n".join([*lines, *_regression_note_lines(remarks, breadth)])
 
 
 def summary_html(
@@ -93,26 +101,28 @@ def summary_html(
     exponentiate: bool = False,
 ) -> str:
     """Return the summary of a fit for a notebook; arguments as in `summary_text`."""
-    figures = _figures(fit, level, exponentiate=exponentiate)
-    facts = _facts(fit, response=response, n_parties=n_parties, law=law)
-    remarks = [*notes, *_remarks(fit, exponentiate=exponentiate)]
+    figures = _regression_summary_columns(fit, level, exponentiate=exponentiate)
+    facts = _regression_summary_facts(
+        fit, response=response, n_parties=n_parties, law=law
+    )
+    remarks = [*notes, *_regression_summary_remarks(fit, exponentiate=exponentiate)]
     rows = [*zip(fit.names, *figures.values(), strict=True)]
     return Rendering(
         title,
         [
-            Table(["", *figures], rows, align="<" + ">" * len(figures)),
-            Table([""] * 4, [(*a, *b) for a, b in zip(*facts, strict=True)]),
+            ShownTable(["", *figures], rows, align="<" + ">" * len(figures)),
+            ShownTable([""] * 4, [(*a, *b) for a, b in zip(*facts, strict=True)]),
             *remarks,
         ],
     ).html()
 
 
-def ratio_rows(fit: Fit, level: float = 0.95) -> list[dict[str, Any]]:
+def regression_ratio_rows(fit: Fit, level: float = 0.95) -> list[dict[str, Any]]:
     """Return exp of coefficients with intervals on that scale.
 
     Keys: name, then what the ratio is called, low and high.
     """
-    called = ratio_name(fit).split(" (")[0].split(" ", 1)[1]
+    called = regression_ratio_name(fit).split(" (")[0].split(" ", 1)[1]
     ends = fit.confidence_intervals(level).T
     with np.errstate(over="ignore"):
         columns = np.exp([fit.coefficients, *ends]).T.tolist()
@@ -122,67 +132,69 @@ def ratio_rows(fit: Fit, level: float = 0.95) -> list[dict[str, Any]]:
     ]
 
 
-def _facts(fit: Fit, *, response: str, n_parties: int, law: str) -> tuple[Facts, Facts]:
+def _regression_summary_facts(
+    fit: Fit, *, response: str, n_parties: int, law: str
+) -> tuple[Facts, Facts]:
     """Return what stands above the table: of the run, and as much of the fit."""
     run = [
-        ("Model", _model(fit)),
+        ("Model", _regression_model_words(fit)),
         ("Response", printable(response)),
         ("Observations", str(fit.n_rows)),
         ("Parties", str(n_parties)),
-        ("Residual degrees", _degrees(fit.residual_degrees)),
-        ("Coefficients", _degrees(fit.model_degrees)),
+        ("Residual degrees", _regression_degrees_words(fit.residual_degrees)),
+        ("Coefficients", _regression_degrees_words(fit.model_degrees)),
         ("Errors", ERRORS.get(fit.errors, f"robust ({fit.errors})")),
         ("Method", f"sum under masks ({law})" if LAWS[law].hides else "sum, no masks"),
     ]
     likelihood = [
-        ("Log-likelihood", number(fit.log_likelihood, LIKELIHOOD_DIGITS)),
-        ("AIC", number(fit.aic, LIKELIHOOD_DIGITS)),
-        ("BIC", number(fit.bic, LIKELIHOOD_DIGITS)),
+        ("Log-likelihood", shown_number(fit.log_likelihood, LIKELIHOOD_DIGITS)),
+        ("AIC", shown_number(fit.aic, LIKELIHOOD_DIGITS)),
+        ("BIC", shown_number(fit.bic, LIKELIHOOD_DIGITS)),
     ]
     if isnan(fit.log_likelihood):  # a mean and a variance are no law
         likelihood = [(name, "none") for name, _ in likelihood]
     steps = "1" if isinstance(fit, LeastSquaresFit) else str(fit.rounds)
     likelihood.append(("Iterations", steps))
-    return run, [*_quality(fit), *likelihood]
+    return run, [*_regression_fit_quality(fit), *likelihood]
 
 
-def _quality(fit: Fit) -> Facts:
+def _regression_fit_quality(fit: Fit) -> Facts:
     if isinstance(fit, ChoiceFit):
         return [
-            ("Deviance", number(fit.deviance)),
-            ("Null deviance", number(fit.null_deviance)),
-            ("McFadden R-squared", number(fit.mcfadden)),
+            ("Deviance", shown_number(fit.deviance)),
+            ("Null deviance", shown_number(fit.null_deviance)),
+            ("McFadden R-squared", shown_number(fit.mcfadden)),
             ("Levels", str(len(fit.levels))),
         ]
     if isinstance(fit, GlmFit):
-        pearson = "not released" if isnan(fit.pearson) else number(fit.pearson)
+        pearson = "not released" if isnan(fit.pearson) else shown_number(fit.pearson)
         return [
-            ("Deviance", number(fit.deviance)),
-            ("Null deviance", number(fit.null_deviance)),
-            ("Dispersion", number(fit.dispersion)),
+            ("Deviance", shown_number(fit.deviance)),
+            ("Null deviance", shown_number(fit.null_deviance)),
+            ("Dispersion", shown_number(fit.dispersion)),
             ("Pearson chi-squared", pearson),
         ]
     return [
-        (f"R-squared{fit.about}", number(fit.r_squared)),
-        (f"Adj. R-squared{fit.about}", number(fit.adjusted_r_squared)),
-        ("Residual std. error", number(fit.residual_variance**0.5)),
+        (f"R-squared{fit.about}", shown_number(fit.r_squared)),
+        (f"Adj. R-squared{fit.about}", shown_number(fit.adjusted_r_squared)),
+        ("Residual std. error", shown_number(fit.residual_variance**0.5)),
         ("Condition number", f"{fit.condition:.1e}"),
     ]
 
 
-def _model(fit: Fit) -> str:
+def _regression_model_words(fit: Fit) -> str:
     if isinstance(fit, LeastSquaresFit):
         return "least squares"
     return fit.family.label
 
 
-def _degrees(value: float) -> str:
+def _regression_degrees_words(value: float) -> str:
     # Not whole under a ridge, nor, by a little, if masks were rounded.
     whole = abs(value - round(value)) < 1e-6
-    return str(round(value)) if whole else number(value)
+    return str(round(value)) if whole else shown_number(value)
 
 
-def _figures(
+def _regression_summary_columns(
     fit: Fit, level: float, *, exponentiate: bool, digits: int = DIGITS
 ) -> dict[str, list[str]]:
     """Return the columns of the table of coefficients by their headers."""
@@ -191,33 +203,36 @@ def _figures(
     test = "z" if fit.t_degrees is None else "t"
     columns = {"coef": fit.coefficients, "std err": fit.standard_errors}
     columns |= {test: fit.statistics, f"P>|{test}|": fit.p_values}
-    if exponentiate and ratio_name(fit):
+    if exponentiate and regression_ratio_name(fit):
         with np.errstate(over="ignore"):
             columns["exp(coef)"], low, high = np.exp([fit.coefficients, low, high])
     columns |= {f"[{tail.normalize():f}": low, f"{(1 - tail).normalize():f}]": high}
     return {
-        header: [number(x, P_DIGITS if header[0] == "P" else digits) for x in column]
+        header: [
+            shown_number(x, P_DIGITS if header[0] == "P" else digits) for x in column
+        ]
         for header, column in columns.items()
     }
 
 
-def ratio_name(fit: Fit) -> str:
+def regression_ratio_name(fit: Fit) -> str:
     """Return what exp(coefficient) is called; refuse where it means nothing."""
     if isinstance(fit, GlmFit) and (ratio := fit.family.ratio):
         return ratio
     raise InvalidInputError(
         "exp(coefficient) is a ratio in logistic regressions and those with a log "
-        f"link only, found {_model(fit)}: leave out exponentiate",
+        f"link only, found {_regression_model_words(fit)}: leave out exponentiate",
         code="not-a-ratio",
     )
 
 
-def _remarks(fit: Fit, *, exponentiate: bool) -> list[str]:
+def _regression_summary_remarks(fit: Fit, *, exponentiate: bool) -> list[str]:
     """Return what the numbers themselves give reason to say."""
     remarks = []
     if exponentiate:
         remarks.append(
-            f"exp(coef) is {ratio_name(fit)}, and the interval is that of exp(coef); "
+            f"exp(coef) is {regression_ratio_name(fit)}, and the interval is that of "
+            "exp(coef); "
             f"std err and {'z' if fit.t_degrees is None else 't'} are those of coef."
         )
     if fit.condition > NEARLY_DEPENDENT:
@@ -244,23 +259,25 @@ def _remarks(fit: Fit, *, exponentiate: bool) -> list[str]:
     return remarks
 
 
-def _coefficient_lines(
+def _regression_coefficient_lines(
     fit: Fit, level: float, *, exponentiate: bool, width: int
 ) -> list[str]:
     """Return the table in the first style that leaves room for names."""
-    names = padded_column("", list(map(printable, fit.names)), "<")
+    names = padded_shown_column("", list(map(printable, fit.names)), "<")
     room = min(terminal_width(names[0]), LEAST_ROOM)
     for digits, way in STYLES:
-        figures = _figures(fit, level, exponentiate=exponentiate, digits=digits)
+        figures = _regression_summary_columns(
+            fit, level, exponentiate=exponentiate, digits=digits
+        )
         columns = [
-            padded_column(header, cells, way) for header, cells in figures.items()
+            padded_shown_column(header, cells, way) for header, cells in figures.items()
         ]
         if room + sum(len(GAP + column[0]) for column in columns) <= width:
             break
-    return table_lines([names, *columns], width)
+    return shown_table_lines([names, *columns], width)
 
 
-def _fact_lines(run: Facts, quality: Facts, width: int) -> list[str]:
+def _regression_fact_lines(run: Facts, quality: Facts, width: int) -> list[str]:
     """Return two columns of facts; a pair that does not fit gets lines of its own."""
     half = (width - len(GAP)) // 2
     lines: list[str] = []
@@ -274,11 +291,11 @@ def _fact_lines(run: Facts, quality: Facts, width: int) -> list[str]:
     return lines
 
 
-def _centred(title: str, width: int) -> list[str]:
+def _centred_summary_lines(title: str, width: int) -> list[str]:
     return [line.center(width).rstrip() for line in wrapped_lines(title, width)]
 
 
-def _note_lines(notes: Sequence[str], width: int) -> list[str]:
+def _regression_note_lines(notes: Sequence[str], width: int) -> list[str]:
     texts = [f"[{k}] {note}" for k, note in enumerate(notes, start=1)]
     lines = [
         line for text in texts for line in wrapped_lines(text, width, indent="    ")

@@ -20,11 +20,11 @@ from numpy.typing import ArrayLike
 
 from veilsum.disclosure.merging import Merging
 from veilsum.errors import InvalidInputError
-from veilsum.models.moments import Marginals, Moments
-from veilsum.models.plausible import check_total
-from veilsum.models.tallies import Cells, CrossTable, Histogram, Quantile
+from veilsum.models.moments import MarginalMoments, Moments
+from veilsum.models.plausible import check_plausible_total
+from veilsum.models.tallies import Cells, CrossTable, TallyHistogram, TallyQuantile
 from veilsum.numbers.arrays import Array, FloatArray, Vector
-from veilsum.numbers.layout import Layout
+from veilsum.numbers.layout import NumberLayout
 from veilsum.numbers.units import ROW_BITS, Integers
 from veilsum.questions.statistics.populations import (
     CountDifferences,
@@ -33,32 +33,37 @@ from veilsum.questions.statistics.populations import (
 )
 from veilsum.questions.statistics.table_one import (
     WIDTH,
-    Grouped,
-    quantile_blocks,
+    GroupedStatistics,
+    table_one_quantile_blocks,
 )
 from veilsum.questions.statistics.wishes import (
     GROUP_MOMENTS,
     Missing,
     StatisticsWishes,
-    group_marginals,
     parse_statistics,
+    statistics_group_marginals,
 )
-from veilsum.showing import Block, Rendering, Table
-from veilsum.sums.presence import Group, Lacking, merged_lines, merged_names
-from veilsum.sums.recipes import OneRound, Sums
-from veilsum.sums.releases import SCREENED, PossibleRound, Release, ReleaseLimit
+from veilsum.showing import Block, Rendering, ShownTable
+from veilsum.sums.presence import (
+    PresenceGroup,
+    PresenceLackingRows,
+    presence_merged_lines,
+    presence_merged_names,
+)
+from veilsum.sums.recipes import OneRoundRecipe, Sums
+from veilsum.sums.releases import SCREENED, PossibleRound, SumRelease, SumReleaseLimit
 from veilsum.sums.running import plain_result_values
-from veilsum.sums.table_job import SchemaJob, TableResult, run_on_frames
-from veilsum.sums.terms import Options
-from veilsum.tables.asked import Question
-from veilsum.tables.axes import Axis, n_table_cells
+from veilsum.sums.table_job import SchemaTableJob, TableJobResult, run_on_frames
+from veilsum.sums.terms import SumOptions
+from veilsum.tables.asked import TableQuestion
+from veilsum.tables.axes import TableAxis, n_table_cells
 from veilsum.tables.frames import Frame, load_pandas
-from veilsum.tables.rules import AtHome, Rules, how_table_rows_are_agreed
+from veilsum.tables.rules import Rules, TableRulesAtHome, how_table_rows_are_agreed
 from veilsum.tables.schema import CheckedTable, Schema
 
 
 @dataclass(frozen=True)
-class Describe:
+class StatisticsDescription:
     """The last request: statistics, with the variables that are on their own rows."""
 
     asked: str
@@ -66,7 +71,7 @@ class Describe:
 
 
 @dataclass(frozen=True)
-class StatisticsRecipe(OneRound):
+class StatisticsRecipe(OneRoundRecipe):
     """Row counts, moments, cells, and the number of rows left out, in one sum.
 
     By group, if rows may have missing values, a first sum decides for each variable
@@ -74,10 +79,10 @@ class StatisticsRecipe(OneRound):
     """
 
     wishes: StatisticsWishes
-    limit: ReleaseLimit | None
+    limit: SumReleaseLimit | None
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """The statistics, padded to the longest sum under any rules."""
         found, populations = self.wishes.layout, self.wishes.populations
         first = 0 if populations is None else populations.layout(None).size
@@ -98,13 +103,13 @@ class StatisticsRecipe(OneRound):
         return found or Rules()
 
     @cached_property
-    def first(self) -> Layout:
+    def first(self) -> NumberLayout:
         """The first of two sums; empty if there is only one."""
         if self.wishes.populations is None:
-            return Layout(())
+            return NumberLayout(())
         found = self.wishes.populations.layout(self._rules)
         fits = self.limit is None or self.limit.allows(self.answer_size + found.size)
-        return found if fits else Layout(())
+        return found if fits else NumberLayout(())
 
     @property
     def n_first(self) -> int:
@@ -131,16 +136,16 @@ class StatisticsRecipe(OneRound):
         """Say whether the next sum has the statistics, and not counts of parties."""
         return len(sums) == bool(self.n_first)
 
-    def release(self, sums: Sums) -> Release:
+    def release(self, sums: Sums) -> SumRelease:
         layout = self.first if self.n_first and not sums else self.layout
-        return Release.from_layout(self.what, layout)
+        return SumRelease.from_layout(self.what, layout)
 
     def choice(self, sums: Sums) -> RowChoice:
         populations = self.wishes.populations
         if populations is None:
             return RowChoice(frozenset(), {})
         if self.n_first:
-            limit = self.limit or ReleaseLimit(honest=0, columns=0, minimum_rows=0)
+            limit = self.limit or SumReleaseLimit(honest=0, columns=0, minimum_rows=0)
             return populations.choose(sums[0][: self.n_first], limit)
         assert self.limit is not None
         wanted = populations.layout(self._rules).size
@@ -151,7 +156,9 @@ class StatisticsRecipe(OneRound):
         )
         return RowChoice(frozenset(), dict.fromkeys(populations.variables, why))
 
-    def request(self, sums: Sums) -> str | CountDifferences | Describe | None:
+    def request(
+        self, sums: Sums
+    ) -> str | CountDifferences | StatisticsDescription | None:
         """Ask where variables differ, if that matters, and then for the statistics."""
         if len(sums) > bool(self.n_first):
             return None
@@ -163,7 +170,9 @@ class StatisticsRecipe(OneRound):
             return CountDifferences(self.asked, self._rules)
         own = self.choice(sums).own
         each = self.wishes.populations.variables
-        return Describe(self.asked, tuple(one for one in each if one in own))
+        return StatisticsDescription(
+            self.asked, tuple(one for one in each if one in own)
+        )
 
     def answer(self, sums: Sums) -> Vector:
         """Return the last total in float64: parties compare and sign it."""
@@ -192,12 +201,12 @@ class StatisticsRecipe(OneRound):
         if self.n_first and len(sums) == 1:
             if self.limit is not None and self.limit.parties is not None:
                 for number in sums[0][: self.n_first].tolist():
-                    check_total("parties", int(number), 0, self.limit.parties)
+                    check_plausible_total("parties", int(number), 0, self.limit.parties)
             return
         wishes, parts = self.wishes, self.parts(sums)
         counts = (parts["missing"], parts["group_missing"].ravel())
         for count in (*np.concatenate(counts).tolist(), parts["left_out"]):
-            check_total(
+            check_plausible_total(
                 "missing values and rows left out", int(count), 0, 1 << ROW_BITS
             )
         names = wishes.columns
@@ -206,15 +215,15 @@ class StatisticsRecipe(OneRound):
         if wishes.by is None:
             Moments.from_parts(parts, wishes.measures).check(names)
             return
-        groups = group_marginals(parts, wishes.measures)
+        groups = statistics_group_marginals(parts, wishes.measures)
         for label, own in zip(wishes.by.labels, groups, strict=True):
             own.check(names, f" where {wishes.by.column} = {label}")
             for name, rows in zip(names, own.rows, strict=True):
-                check_total(f"rows that have {name}", rows, 0, self.most_rows)
+                check_plausible_total(f"rows that have {name}", rows, 0, self.most_rows)
 
 
 @dataclass(frozen=True)
-class StatisticsJob(SchemaJob[CheckedTable]):
+class StatisticsJob(SchemaTableJob[CheckedTable]):
     """Statistics of tables with an agreed schema.
 
     Attributes:
@@ -248,7 +257,7 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         return cls(wishes, schema.only(wishes.used))
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         """Groups, bins, cells and values that few parties might hold."""
         return self.wishes.groups()
 
@@ -281,10 +290,10 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         return {"schema": self.schema.to_table(), "statistics": self.wishes.words}
 
     @property
-    def question(self) -> Question:
+    def question(self) -> TableQuestion:
         wishes = self.wishes
         edges = {name: bins.edges.tolist() for name, bins in wishes.histograms.items()}
-        return Question(
+        return TableQuestion(
             schema=self.asked_about,
             columns=wishes.columns,
             histograms={name: tuple(one) for name, one in edges.items()},
@@ -293,7 +302,7 @@ class StatisticsJob(SchemaJob[CheckedTable]):
             missing="groups" if wishes.gapped else None,
         )
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> StatisticsRecipe:
+    def recipe(self, limit: SumReleaseLimit | None = None) -> StatisticsRecipe:
         return StatisticsRecipe(self.wishes, limit)
 
     def bring(self, table: CheckedTable) -> CheckedTable:
@@ -308,26 +317,26 @@ class StatisticsJob(SchemaJob[CheckedTable]):
     def n_rows(self, own: CheckedTable) -> int:
         return own.n_rows
 
-    def check_at_home(self, home: AtHome, own: CheckedTable) -> None:
+    def check_at_home(self, home: TableRulesAtHome, own: CheckedTable) -> None:
         """Refuse a table of which the statistics would show too much."""
         self.wishes.check_at_home(home, own)
 
-    def look(self, own: CheckedTable, at: str | Lacking) -> Array[Any]:
+    def look(self, own: CheckedTable, at: str | PresenceLackingRows) -> Array[Any]:
         """Return a column of the table, or in which groups one is missing."""
-        if isinstance(at, Lacking):
+        if isinstance(at, PresenceLackingRows):
             return self.wishes.lacking(at.column, own)
         return own.look(at)
 
     def answer(
-        self, own: CheckedTable, request: str | CountDifferences | Describe
+        self, own: CheckedTable, request: str | CountDifferences | StatisticsDescription
     ) -> Integers:
         if isinstance(request, CountDifferences):
             populations = self.wishes.populations
-            home = AtHome(own.party, request.rules)
+            home = TableRulesAtHome(own.party, request.rules)
             assert populations is not None
             refused = self.wishes.refused(home, own)
             return self._filled(populations.counts(request, own, refused))
-        chosen = request.own if isinstance(request, Describe) else ()
+        chosen = request.own if isinstance(request, StatisticsDescription) else ()
         return self._filled(self.wishes.vector(own, chosen))
 
     def _filled(self, vector: Integers) -> Integers:
@@ -356,7 +365,7 @@ class StatisticsJob(SchemaJob[CheckedTable]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class StatisticsResult(TableResult):
+class StatisticsResult(TableJobResult):
     """Pooled statistics by column, and by group if groups were asked for.
 
     Attributes:
@@ -376,7 +385,7 @@ class StatisticsResult(TableResult):
     @property
     def merged(self) -> dict[str, list[list[str]]]:
         """By column, the bins and levels that were counted together."""
-        return merged_names(self.job.groups, self.merging)
+        return presence_merged_names(self.job.groups, self.merging)
 
     @property
     def schema(self) -> Schema:
@@ -439,7 +448,7 @@ class StatisticsResult(TableResult):
         return self._sums["left_out"]
 
     @cached_property
-    def marginals(self) -> Marginals:
+    def marginals(self) -> MarginalMoments:
         """Sums, means and variances of all rows, column by column."""
         if self.wishes.by is None:
             return self.moments
@@ -447,12 +456,12 @@ class StatisticsResult(TableResult):
         return reduce(operator.add, others, first)
 
     @cached_property
-    def _parts(self) -> tuple[Marginals, ...]:
+    def _parts(self) -> tuple[MarginalMoments, ...]:
         """Sums, means and variances of each group."""
-        return group_marginals(self._sums, self.wishes.measures)
+        return statistics_group_marginals(self._sums, self.wishes.measures)
 
     @cached_property
-    def groups(self) -> Grouped:
+    def groups(self) -> GroupedStatistics:
         """Everything by group, with tests: a "Table 1"."""
         wishes = self.wishes
         if wishes.by is None:
@@ -464,7 +473,7 @@ class StatisticsResult(TableResult):
             name: tuple(map(int, line))
             for name, line in zip(wishes.gapped, gaps, strict=True)
         }
-        return Grouped(
+        return GroupedStatistics(
             by=wishes.by,
             columns=self.columns,
             counts=self._rows,
@@ -552,7 +561,7 @@ class StatisticsResult(TableResult):
         return [one.sum(axis=-1) for one in self._cells]
 
     @cached_property
-    def histograms(self) -> dict[str, Histogram]:
+    def histograms(self) -> dict[str, TallyHistogram]:
         """Counts on the agreed bins, by column."""
         pairs = zip(self.wishes.histograms.items(), self._overall, strict=False)
         return {name: bins.unpack(cells) for (name, bins), cells in pairs}
@@ -564,12 +573,12 @@ class StatisticsResult(TableResult):
         return dict(zip(self.wishes.tables, found, strict=True))
 
     @cached_property
-    def quantiles(self) -> dict[str, tuple[Quantile, ...]]:
+    def quantiles(self) -> dict[str, tuple[TallyQuantile, ...]]:
         """Between which values each quantile lies that was asked for, by column."""
         asked = self.wishes.quantiles
         return {name: self._quantiles(name, self.histograms[name]) for name in asked}
 
-    def _quantiles(self, name: str, found: Histogram) -> tuple[Quantile, ...]:
+    def _quantiles(self, name: str, found: TallyHistogram) -> tuple[TallyQuantile, ...]:
         column, made = self.schema.column(name), []
         for share in self.wishes.quantiles[name]:
             one = found.quantile(share, column.measure)
@@ -611,18 +620,21 @@ class StatisticsResult(TableResult):
             parts += self.groups.blocks()
         elif self.columns:
             head = ["name", "count", "sum", "mean", "sd"]
-            shown = [{**one, "sum": _whole(one["sum"])} for one in self.rows()]
-            parts.append(Table(head, shown, align="<>..."))
+            shown = [
+                {**one, "sum": _whole_statistics_total(one["sum"])}
+                for one in self.rows()
+            ]
+            parts.append(ShownTable(head, shown, align="<>..."))
         # Tables by group stand above, with their shares.
         n = len(self.wishes.histograms) if self.wishes.by is not None else None
         pairs = zip(self.wishes.crossings[:n], self._cells[:n], strict=True)
-        parts += [_counts_table(axes, cells) for axes, cells in pairs]
+        parts += [_statistics_counts_table(axes, cells) for axes, cells in pairs]
         if self.wishes.by is None:
-            parts += quantile_blocks(self.quantiles)
+            parts += table_one_quantile_blocks(self.quantiles)
             if self.missing:
                 lines = [*self.missing.items()]
-                parts.append(Table(["name", "missing"], lines, align="<>"))
-        merged = merged_lines(self.job.groups, self.merging)
+                parts.append(ShownTable(["name", "missing"], lines, align="<>"))
+        merged = presence_merged_lines(self.job.groups, self.merging)
         return Rendering("", [*parts, *merged, self.rows_sentence])
 
     def to_dict(self) -> dict[str, Any]:
@@ -638,8 +650,12 @@ class StatisticsResult(TableResult):
             "missing": self.missing,
             "merged": self.merged,
             "table": self.rows(),
-            "covariance": None if found is None else _plain(found.covariance),
-            "correlation": None if found is None else _plain(found.correlation),
+            "covariance": None
+            if found is None
+            else _plain_statistics_matrix(found.covariance),
+            "correlation": None
+            if found is None
+            else _plain_statistics_matrix(found.correlation),
             "histograms": {
                 name: {key: np.asarray(v).tolist() for key, v in asdict(one).items()}
                 for name, one in self.histograms.items()
@@ -660,16 +676,16 @@ class StatisticsResult(TableResult):
         }
 
 
-def _plain(matrix: Array[np.float64]) -> list[list[float | None]]:
+def _plain_statistics_matrix(matrix: Array[np.float64]) -> list[list[float | None]]:
     return [[None if np.isnan(x) else x for x in row] for row in matrix.tolist()]
 
 
-def _whole(total: float) -> float:
+def _whole_statistics_total(total: float) -> float:
     """Return a total of whole numbers as one: it is exact, so every digit is shown."""
     return int(total) if total.is_integer() and abs(total) < 2.0**53 else total
 
 
-def _counts_table(axes: Sequence[Axis], cells: Cells) -> Table:
+def _statistics_counts_table(axes: Sequence[TableAxis], cells: Cells) -> ShownTable:
     """Return counts, of two axes as a table with the second one across if it fits."""
     if len(axes) == 2:
         down, across = axes
@@ -678,7 +694,7 @@ def _counts_table(axes: Sequence[Axis], cells: Cells) -> Table:
             for label, row in zip(down.labels, cells.astype(int).tolist(), strict=True)
         ]
         head = [f"{down.column} by {across.column}", *across.labels]
-        made = Table(head, lines, align="<" + ">" * across.size)
+        made = ShownTable(head, lines, align="<" + ">" * across.size)
         if max(map(len, made.text().split("\n"))) <= WIDTH:
             return made
     rows = [
@@ -686,7 +702,7 @@ def _counts_table(axes: Sequence[Axis], cells: Cells) -> Table:
         for place in np.ndindex(cells.shape)
     ]
     head = [*(one.column for one in axes), "count"]
-    return Table(head, rows, align="<" * len(axes) + ">")
+    return ShownTable(head, rows, align="<" * len(axes) + ">")
 
 
 def statistics(
@@ -702,7 +718,7 @@ def statistics(
     minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[SumOptions],
 ) -> StatisticsResult:
     """Return counts, means, variances, correlations, histograms and tables.
 
@@ -724,7 +740,7 @@ def statistics(
         rules: what every party keeps to; those of the schema about row counts hold in
             any case.
         compare: whether to average the pooled rows as well, as only a simulation can.
-        options: how to sum; see `Options`.
+        options: how to sum; see `SumOptions`.
     """
     return run_on_frames(
         lambda agreed: StatisticsJob.of(

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from veilsum.consortium.kinds import QuestionSpec
-from veilsum.models.tallies import Bins
+from veilsum.models.tallies import TallyBins
 from veilsum.questions.statistics import StatisticsJob, statistics
 from veilsum.reading import Names, Text
-from veilsum.showing import counted
+from veilsum.showing import counted_words
 from veilsum.sums.kinds import Asked, TableKind
 from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_release
-from veilsum.tables.axes import Axis, n_table_cells
+from veilsum.tables.axes import TableAxis, n_table_cells
 from veilsum.tables.columns import Column
 
 
@@ -78,12 +78,12 @@ class StatisticsKind(TableKind[StatisticsSpec, StatisticsJob]):
             what = "and correlations of" if by is None else "of"
             comma = " " if by is None else ", no correlations, "
             yield (
-                f"means, variances{comma}{what} {counted(len(names), 'column')}: "
+                f"means, variances{comma}{what} {counted_words(len(names), 'column')}: "
                 f"{room.names('columns of numbers', names)}{each}"
             )
         lines = []
         for name, bins in wishes.histograms.items():
-            bounds = list(_bins(bins, schema.column(name)))
+            bounds = list(_describe_statistics_bins(bins, schema.column(name)))
             lines.append(
                 f"- histogram of {quoted_for_release(name)}: how many rows are "
                 f"{room.names(f'bins of {quoted_for_release(name)}', bounds)}"
@@ -91,7 +91,7 @@ class StatisticsKind(TableKind[StatisticsSpec, StatisticsJob]):
         for crossed, axes in wishes.tables.items():
             names = [quoted_for_release(name) for name in crossed]
             of = " x ".join(names)
-            kind = axes[0].kind if len(axes) == 1 else _combined(axes)
+            kind = axes[0].kind if len(axes) == 1 else _describe_crossed_axes(axes)
             lines.append(
                 f"- table of {of}: how many rows have each of the "
                 f"{n_table_cells(axes)} "
@@ -143,7 +143,7 @@ class StatisticsKind(TableKind[StatisticsSpec, StatisticsJob]):
         return found
 
 
-def _bins(bins: Bins, column: Column) -> Iterator[str]:
+def _describe_statistics_bins(bins: TallyBins, column: Column) -> Iterator[str]:
     """Yield every bin with its ends, and whether the agreed range leaves it empty."""
     edges: list[float] = bins.edges.tolist()
     measure = column.measure
@@ -168,7 +168,7 @@ def _bins(bins: Bins, column: Column) -> Iterator[str]:
     )
 
 
-def _combined(axes: Sequence[Axis]) -> str:
+def _describe_crossed_axes(axes: Sequence[TableAxis]) -> str:
     """Return what is crossed, beside levels, in words."""
     kinds = dict.fromkeys(one.kind for one in axes)
     return f"combinations of their {' and '.join(kinds)}"

@@ -23,17 +23,17 @@ from typing import Any
 import numpy as np
 
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.layout import Layout, array
+from veilsum.numbers.layout import NumberLayout, layout_array
 from veilsum.numbers.units import Integers
 from veilsum.sums.presence import (
     FURTHER_HOLDERS,
-    Group,
-    group_shortfall,
+    PresenceGroup,
     places_with_rows,
+    presence_group_shortfall,
     presence_sum_size,
 )
-from veilsum.sums.releases import ReleaseLimit
-from veilsum.tables.axes import Axis
+from veilsum.sums.releases import SumReleaseLimit
+from veilsum.tables.axes import TableAxis
 from veilsum.tables.columns import Flags
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable
@@ -70,7 +70,7 @@ class RowChoice:
 
 
 @dataclass(frozen=True)
-class Populations:
+class StatisticsPopulations:
     """Variables of a table by group, and the counts that choose their rows.
 
     Attributes:
@@ -80,8 +80,8 @@ class Populations:
     """
 
     variables: tuple[Variable, ...]
-    by: Axis
-    groups: tuple[tuple[int, Group], ...]
+    by: TableAxis
+    groups: tuple[tuple[int, PresenceGroup], ...]
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -96,19 +96,19 @@ class Populations:
             (u, v) for u in places for v, need in enumerate(needs) if need - needs[u]
         )
 
-    def layout(self, rules: Rules | None) -> Layout:
+    def layout(self, rules: Rules | None) -> NumberLayout:
         pairs, groups = (len(self.pairs), self.by.size), self._asked(rules)
-        return Layout(
+        return NumberLayout(
             (
-                array("differing_holders", pairs),
-                array("differing_enough", pairs),
-                array("holders", presence_sum_size(groups) - len(groups)),
-                array("holders_of_several", len(groups)),
-                array("refusing_holders", len(self.variables)),
+                layout_array("differing_holders", pairs),
+                layout_array("differing_enough", pairs),
+                layout_array("holders", presence_sum_size(groups) - len(groups)),
+                layout_array("holders_of_several", len(groups)),
+                layout_array("refusing_holders", len(self.variables)),
             )
         )
 
-    def _asked(self, rules: Rules | None) -> tuple[Group, ...]:
+    def _asked(self, rules: Rules | None) -> tuple[PresenceGroup, ...]:
         """Return groups whose holders are counted on own rows.
 
         A cell that is large among complete rows is large among more rows. Where a
@@ -136,7 +136,9 @@ class Populations:
         k = max(1, request.rules.minimum_count)
         lacking = self._lacking(table)
         asked = [
-            places_with_rows([group], _Looking(self, table, self.variables[place]))
+            places_with_rows(
+                [group], _PopulationColumns(self, table, self.variables[place])
+            )
             for place, group in (self.groups if self._asked(request.rules) else ())
         ]
         return self.layout(request.rules).pack(
@@ -165,7 +167,7 @@ class Populations:
 
     # Everybody
 
-    def choose(self, total: Array[Any], limit: ReleaseLimit) -> RowChoice:
+    def choose(self, total: Array[Any], limit: SumReleaseLimit) -> RowChoice:
         """Return the rows of each variable, from the first sum."""
         rules = limit.rules or Rules()
         parts = self.layout(rules).unpack(total)
@@ -182,7 +184,9 @@ class Populations:
         several = parts["holders_of_several"].tolist()
         for n, group in enumerate(self._asked(rules)):
             end = start + len(group.places)
-            if group_shortfall(group, parts["holders"][start:end], several[n], holders):
+            if presence_group_shortfall(
+                group, parts["holders"][start:end], several[n], holders
+            ):
                 reasons[self.groups[n][0]] = FEW_HOLDERS
             start = end
         flags = parts["refusing_holders"]
@@ -216,10 +220,10 @@ class Populations:
 
 
 @dataclass(frozen=True)
-class _Looking:
+class _PopulationColumns:
     """Columns of one party's table, on the own rows of a variable."""
 
-    populations: Populations
+    populations: StatisticsPopulations
     table: CheckedTable
     variable: Variable
 

@@ -25,12 +25,19 @@ from veilsum.models.comparisons import (
     difference_of_means,
     difference_of_shares,
 )
-from veilsum.models.moments import Marginals
-from veilsum.models.tallies import Cells, Quantile
+from veilsum.models.moments import MarginalMoments
+from veilsum.models.tallies import Cells, TallyQuantile
 from veilsum.numbers.arrays import listed_names
-from veilsum.showing import Block, Both, Renderable, Rendering, Table, number
+from veilsum.showing import (
+    Block,
+    Renderable,
+    Rendering,
+    ShownBothWays,
+    ShownTable,
+    shown_number,
+)
 from veilsum.sums.running import finite_or_none, plain_result_values
-from veilsum.tables.axes import Axis
+from veilsum.tables.axes import TableAxis
 
 WIDTH = 79
 # Of a standard deviation, as a page has room; the mean has as many decimals.
@@ -45,7 +52,7 @@ AT_THRESHOLDS = (
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TableOneComparison:
     """How groups differ in one variable.
 
     Attributes:
@@ -97,7 +104,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Grouped(Renderable):
+class GroupedStatistics(Renderable):
     """Pooled statistics of each group.
 
     Attributes:
@@ -111,28 +118,28 @@ class Grouped(Renderable):
         quantiles: by column, those of all rows, and of each group.
     """
 
-    by: Axis
+    by: TableAxis
     columns: tuple[str, ...]
     counts: tuple[int, ...]
-    parts: tuple[Marginals, ...]
-    tables: Mapping[tuple[str, ...], tuple[tuple[Axis, ...], Cells]]
+    parts: tuple[MarginalMoments, ...]
+    tables: Mapping[tuple[str, ...], tuple[tuple[TableAxis, ...], Cells]]
     missing: Mapping[str, int]
     reasons: Mapping[tuple[str, ...], str]
     missing_in_groups: Mapping[str, tuple[int, ...]]
-    quantiles: Mapping[str, tuple[tuple[Quantile, ...], ...]]
+    quantiles: Mapping[str, tuple[tuple[TallyQuantile, ...], ...]]
 
     @property
     def names(self) -> tuple[str, ...]:
         return self.by.labels
 
     @cached_property
-    def overall(self) -> Marginals:
+    def overall(self) -> MarginalMoments:
         return reduce(add, self.parts[1:], self.parts[0])
 
     @cached_property
-    def comparisons(self) -> dict[str, Comparison]:
+    def comparisons(self) -> dict[str, TableOneComparison]:
         found = {
-            name: Comparison(
+            name: TableOneComparison(
                 name,
                 "means",
                 compare_means(self.parts, place),
@@ -153,7 +160,9 @@ class Grouped(Renderable):
             name = " x ".join(names)
             key = f"{name} (counts)" if name in found else name
             tests = compare_counts(flat)
-            found[key] = Comparison(key, "counts", tests, apart, cramers_v(flat))
+            found[key] = TableOneComparison(
+                key, "counts", tests, apart, cramers_v(flat)
+            )
         return found
 
     def _pairs(self, counts: Iterable[float]) -> list[tuple[int, int, tuple[str, str]]]:
@@ -181,7 +190,7 @@ class Grouped(Renderable):
                 )
         for names, (axes, cells) in self.tables.items():
             shown = self._with_all(cells)
-            lines = zip(_labels(axes), shown, strict=True)
+            lines = zip(_table_one_labels(axes), shown, strict=True)
             for (label, row), group in product(lines, range(1 + self.by.size)):
                 whole = shown[:, group].sum()
                 found.append(
@@ -196,7 +205,7 @@ class Grouped(Renderable):
         return found
 
     @property
-    def _all_parts(self) -> tuple[Marginals, ...]:
+    def _all_parts(self) -> tuple[MarginalMoments, ...]:
         return self.overall, *self.parts
 
     def _with_all(self, cells: Cells) -> Cells:
@@ -249,7 +258,7 @@ class Grouped(Renderable):
     def blocks(self) -> Iterator[Block]:
         """Yield the same, to be seen among others."""
         whole = self._table(self._lines, 0, 1 + self.by.size)
-        yield Both(self._text(WIDTH), whole.html())
+        yield ShownBothWays(self._text(WIDTH), whole.html())
         yield from self._notes()
 
     def text(self, width: int = WIDTH) -> str:
@@ -265,24 +274,30 @@ class Grouped(Renderable):
             start = end
         return "\n\n".join(blocks)
 
-    def _fitting(self, lines: Sequence[_Line], start: int, width: int) -> int:
+    def _fitting(self, lines: Sequence[_TableOneLine], start: int, width: int) -> int:
         """Return after which group a table is full; all rows are the first group."""
         end = start + 1
         while end <= self.by.size and self._fits(lines, start, end, width):
             end += 1
         return end
 
-    def _fits(self, lines: Sequence[_Line], start: int, last: int, width: int) -> bool:
+    def _fits(
+        self, lines: Sequence[_TableOneLine], start: int, last: int, width: int
+    ) -> bool:
         block = self._block(lines, start, last + 1, width).split("\n")
         return max(map(len, block)) <= width
 
-    def _block(self, lines: Sequence[_Line], start: int, end: int, width: int) -> str:
+    def _block(
+        self, lines: Sequence[_TableOneLine], start: int, end: int, width: int
+    ) -> str:
         made = self._table(lines, start, end)
         shown = made.text()
         fits = max(map(len, shown.split("\n"))) <= width
         return shown if fits else made.text(width, wide=True)
 
-    def _table(self, lines: Sequence[_Line], start: int, end: int) -> Table:
+    def _table(
+        self, lines: Sequence[_TableOneLine], start: int, end: int
+    ) -> ShownTable:
         last = end > self.by.size
         heads = ("all", *self.names)[start:end]
         gaps = ["rows", "gaps"] if any(self.missing.values()) else []
@@ -296,10 +311,10 @@ class Grouped(Renderable):
             for one in lines
         ]
         way = "<" + ">" * (len(heads) + len(more))
-        return Table([self.by.column, *heads, *more], rows, align=way)
+        return ShownTable([self.by.column, *heads, *more], rows, align=way)
 
     @cached_property
-    def _lines(self) -> list[_Line]:
+    def _lines(self) -> list[_TableOneLine]:
         """All lines, with as many digits wherever they are seen.
 
         Fewer, if these make room for one table of the usual width.
@@ -308,25 +323,27 @@ class Grouped(Renderable):
         fit = (one for one in ways if self._fits(one, 0, self.by.size, WIDTH))
         return next(fit, ways[0])
 
-    def _with_digits(self, digits: int) -> Iterator[_Line]:
+    def _with_digits(self, digits: int) -> Iterator[_TableOneLine]:
         counts = (sum(self.counts), *self.counts)
         gaps = str(self.missing.get(self.by.column, ""))
-        yield _Line("rows", tuple(map(str, counts)), ("", "", "", gaps))
+        yield _TableOneLine("rows", tuple(map(str, counts)), ("", "", "", gaps))
         for place, name in enumerate(self.columns):
-            decimals = _decimals(self.overall.standard_deviation[place], digits)
+            decimals = _table_one_decimals(
+                self.overall.standard_deviation[place], digits
+            )
             shown = tuple(
-                _mean_sd(one.mean[place], one.standard_deviation[place], decimals)
+                _mean_and_sd(one.mean[place], one.standard_deviation[place], decimals)
                 for one in self._all_parts
             )
             n = self.overall.rows[place]
-            yield _Line(name, shown, self._apart(name, name, n))
+            yield _TableOneLine(name, shown, self._apart(name, name, n))
             yield from self._quantile_lines(name)
             yield from self._missing_line(name)
         blank = ("",) * (1 + self.by.size)
         for name in self.quantiles:
             if name not in self.columns:
                 gaps = str(self.missing.get(name, ""))
-                yield _Line(name, blank, ("", "", "", gaps))
+                yield _TableOneLine(name, blank, ("", "", "", gaps))
                 yield from self._quantile_lines(name)
         for names, (axes, cells) in self.tables.items():
             name = " x ".join(names)
@@ -335,21 +352,21 @@ class Grouped(Renderable):
             )
             column, lines = names[0] if len(names) == 1 else "", self._with_all(cells)
             whole = [int(one) for one in lines.sum(axis=0)]
-            yield _Line(name, blank, self._apart(key, column, whole[0]))
-            for label, row in zip(_labels(axes), lines, strict=True):
-                shares = tuple(map(_share, row.tolist(), whole))
-                yield _Line(f"  {label}", shares, NOTHING)
+            yield _TableOneLine(name, blank, self._apart(key, column, whole[0]))
+            for label, row in zip(_table_one_labels(axes), lines, strict=True):
+                shares = tuple(map(_table_one_share, row.tolist(), whole))
+                yield _TableOneLine(f"  {label}", shares, NOTHING)
             yield from self._missing_line(names[0]) if len(names) == 1 else ()
 
-    def _quantile_lines(self, name: str) -> Iterator[_Line]:
+    def _quantile_lines(self, name: str) -> Iterator[_TableOneLine]:
         for same in zip(*self.quantiles.get(name, ()), strict=True):
-            cells = tuple(map(_between, same))
-            yield _Line(f"  {share_name(same[0].share)}", cells, NOTHING)
+            cells = tuple(map(_table_one_interval, same))
+            yield _TableOneLine(f"  {quantile_name(same[0].share)}", cells, NOTHING)
 
-    def _missing_line(self, name: str) -> Iterator[_Line]:
+    def _missing_line(self, name: str) -> Iterator[_TableOneLine]:
         if name in self.missing_in_groups:
             found = map(str, self.missing_in_groups[name])
-            yield _Line("  missing", ("", *found), NOTHING)
+            yield _TableOneLine("  missing", ("", *found), NOTHING)
 
     def _apart(self, key: str, column: str, count: int) -> _Apart:
         found = self.comparisons[key]
@@ -410,7 +427,7 @@ NOTHING: _Apart = ("", "", "", "")
 
 
 @dataclass(frozen=True)
-class _Line:
+class _TableOneLine:
     """One line: its label, a cell for all rows and for each group, the rest."""
 
     label: str
@@ -418,11 +435,13 @@ class _Line:
     apart: _Apart
 
 
-def quantile_blocks(quantiles: Mapping[str, Sequence[Quantile]]) -> list[Block]:
+def table_one_quantile_blocks(
+    quantiles: Mapping[str, Sequence[TallyQuantile]],
+) -> list[Block]:
     tables = [
-        Table(
+        ShownTable(
             [name, "from", "to"],
-            [[share_name(one.share), one.low, one.high] for one in found],
+            [[quantile_name(one.share), one.low, one.high] for one in found],
             align="<..",
         )
         for name, found in quantiles.items()
@@ -430,23 +449,23 @@ def quantile_blocks(quantiles: Mapping[str, Sequence[Quantile]]) -> list[Block]:
     return [*tables, AT_THRESHOLDS] if tables else []
 
 
-def share_name(share: float) -> str:
+def quantile_name(share: float) -> str:
     """Return what people call a quantile.
 
-    >>> share_name(0.5), share_name(0.25), share_name(0.025)
+    >>> quantile_name(0.5), quantile_name(0.25), quantile_name(0.025)
     ('median', '25 %', '2.5 %')
     """
     return "median" if share == 0.5 else f"{100 * share:.10g} %"
 
 
-def _labels(axes: Sequence[Axis]) -> list[str]:
+def _table_one_labels(axes: Sequence[TableAxis]) -> list[str]:
     return [" x ".join(one) for one in product(*(axis.labels for axis in axes))]
 
 
-def _decimals(sd: float, digits: int) -> int | None:
+def _table_one_decimals(sd: float, digits: int) -> int | None:
     """Return the decimals that leave a standard deviation its digits; None: too many.
 
-    >>> [_decimals(sd, 3) for sd in (13.109, 6487.3, 0.0, 1e-9)]
+    >>> [_table_one_decimals(sd, 3) for sd in (13.109, 6487.3, 0.0, 1e-9)]
     [1, 0, None, None]
     """
     if isnan(sd) or sd == 0.0:
@@ -455,24 +474,27 @@ def _decimals(sd: float, digits: int) -> int | None:
     return max(found, 0) if found <= 6 else None
 
 
-def _mean_sd(mean: float, sd: float, decimals: int | None) -> str:
+def _mean_and_sd(mean: float, sd: float, decimals: int | None) -> str:
     """Return both with so many decimals, or as many as they need.
 
-    >>> _mean_sd(48.518, 13.109, 1), _mean_sd(3.0, 0.0, None)
+    >>> _mean_and_sd(48.518, 13.109, 1), _mean_and_sd(3.0, 0.0, None)
     ('48.5 (13.1)', '3.0000 (0)')
     """
     if isnan(mean):
         return "-"
     if decimals is None or max(abs(mean), 0.0 if isnan(sd) else sd) >= 1e7:
-        return f"{number(mean)} ({'-' if isnan(sd) else number(sd, SD_DIGITS[0])})"
+        return (
+            f"{shown_number(mean)} "
+            f"({'-' if isnan(sd) else shown_number(sd, SD_DIGITS[0])})"
+        )
     return f"{mean:.{decimals}f} ({'-' if isnan(sd) else f'{sd:.{decimals}f}'})"
 
 
-def _share(count: float, whole: int) -> str:
+def _table_one_share(count: float, whole: int) -> str:
     return f"{int(count)} ({100 * count / whole:.1f}%)" if whole else "0"
 
 
-def _between(found: Quantile) -> str:
+def _table_one_interval(found: TallyQuantile) -> str:
     if isnan(found.low):
         return "-"
     if found.low == found.high:

@@ -14,34 +14,44 @@ from numpy.typing import ArrayLike
 
 from veilsum.disclosure.merging import Merging, merge_axis_of, merged_axis
 from veilsum.errors import InvalidInputError
-from veilsum.models.moments import Marginals, Moments, marginal_of, moments_of
+from veilsum.models.moments import (
+    MarginalMoments,
+    Moments,
+    marginal_moments_of,
+    moments_of,
+)
 from veilsum.models.rows import Rows
-from veilsum.models.tallies import Bins, CrossTable
+from veilsum.models.tallies import CrossTable, TallyBins
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.layout import (
-    Layout,
+    LayoutStatistic,
+    NumberLayout,
     RowRange,
-    Statistic,
-    array,
-    centred_range,
+    centred_range_of_measure,
     count_range_of_columns,
-    number,
+    layout_array,
+    layout_number,
 )
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import Integers, Measure
+from veilsum.numbers.units import Integers, UnitMeasure
 from veilsum.questions.statistics.populations import (
-    Populations,
+    StatisticsPopulations,
     Variable,
 )
-from veilsum.sums.presence import Crossed, Group, Lacking, has_few_values
+from veilsum.sums.presence import (
+    PresenceCrossedCells,
+    PresenceGroup,
+    PresenceLackingRows,
+    has_few_values,
+)
 from veilsum.tables.axes import (
     MOST_VALUES,
-    Axis,
+    TableAxis,
     n_table_cells,
     rows_per_cell,
 )
 from veilsum.tables.columns import Flags
-from veilsum.tables.rules import AtHome, DisclosureError
+from veilsum.tables.rules import DisclosureError, TableRulesAtHome
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Where missing values are counted: in each column, and there in each group.
@@ -68,14 +78,14 @@ class StatisticsWishes:
     """
 
     columns: tuple[str, ...]
-    histograms: Mapping[str, Bins]
-    tables: Mapping[tuple[str, ...], tuple[Axis, ...]]
-    measures: tuple[Measure, ...] = ()
-    by: Axis | None = None
+    histograms: Mapping[str, TallyBins]
+    tables: Mapping[tuple[str, ...], tuple[TableAxis, ...]]
+    measures: tuple[UnitMeasure, ...] = ()
+    by: TableAxis | None = None
     gaps: tuple[str, ...] = ()
     grouped_gaps: bool = False
     quantiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    on_edges: Mapping[str, Axis] = field(default_factory=dict)
+    on_edges: Mapping[str, TableAxis] = field(default_factory=dict)
 
     @cached_property
     def used(self) -> set[str]:
@@ -89,7 +99,7 @@ class StatisticsWishes:
         return 1 if self.by is None else self.by.size
 
     @cached_property
-    def crossings(self) -> tuple[tuple[Axis, ...], ...]:
+    def crossings(self) -> tuple[tuple[TableAxis, ...], ...]:
         """What is crossed in each histogram and each table: by groups, each of them."""
         bins = [(self.on_edges[name],) for name in self.histograms]
         groups = () if self.by is None else (self.by,)
@@ -117,25 +127,27 @@ class StatisticsWishes:
         parts += ["missing values by group"] if self.gapped else []
         return "; ".join(parts)
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PresenceGroup, ...]:
         """Return groups, bins, cells and values that few parties might hold."""
         if self.by is None:
             return self._crossed
-        lacking = (Lacking(name, self.by) for name in self.gapped)
+        lacking = (PresenceLackingRows(name, self.by) for name in self.gapped)
         alone = (merge_axis_of(self.by, alone=True),)
-        return Crossed((self.by,), alone), *self._crossed, *lacking
+        return PresenceCrossedCells((self.by,), alone), *self._crossed, *lacking
 
     @property
-    def _crossed(self) -> tuple[Crossed, ...]:
+    def _crossed(self) -> tuple[PresenceCrossedCells, ...]:
         """Cells and bins, which merge, and values of columns that have few."""
         pairs = zip(self.columns, self.measures, strict=True)
-        few = [(Axis.of_values(*one),) for one in pairs if has_few_values(one[1])]
+        few = [(TableAxis.of_values(*one),) for one in pairs if has_few_values(one[1])]
         groups = () if self.by is None else (self.by,)
         tables = (
-            Crossed(axes, tuple(merge_axis_of(a, alone=a is self.by) for a in axes))
+            PresenceCrossedCells(
+                axes, tuple(merge_axis_of(a, alone=a is self.by) for a in axes)
+            )
             for axes in self.crossings
         )
-        return *tables, *(Crossed((*one, *groups)) for one in few)
+        return *tables, *(PresenceCrossedCells((*one, *groups)) for one in few)
 
     def merged(self, merging: Merging) -> StatisticsWishes:
         """Return the wishes with blocks for places, to be shown."""
@@ -172,7 +184,7 @@ class StatisticsWishes:
         return found
 
     @cached_property
-    def populations(self) -> Populations | None:
+    def populations(self) -> StatisticsPopulations | None:
         """Variables that may each have rows of its own; None if rows are complete."""
         if self.by is None or not self.gaps:
             return None
@@ -180,34 +192,40 @@ class StatisticsWishes:
         each += [self.variable(axes) for axes in self.crossings]
         variables = tuple(dict.fromkeys([(), *each]))
         groups = [(variables.index(self.variable(c.axes)), c) for c in self._crossed]
-        return Populations(variables, self.by, ((0, Crossed((self.by,))), *groups))
+        return StatisticsPopulations(
+            variables, self.by, ((0, PresenceCrossedCells((self.by,))), *groups)
+        )
 
-    def variable(self, axes: Sequence[Axis]) -> Variable:
+    def variable(self, axes: Sequence[TableAxis]) -> Variable:
         """Return the columns that a table needs, beside its groups."""
         return tuple(sorted({one.column for one in axes if one is not self.by}))
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> NumberLayout:
         """Row counts and moments, cells, missing values, rows left out."""
         moments = Moments.layout(self.measures)
         if self.by is not None:
             n, k, bits = self.n_groups, len(self.columns), moments.bits
             group = (self.by.column,)
             within = RowRange(1, 1, group)
-            sums = [centred_range(one) for one in self.measures]
+            sums = [centred_range_of_measure(one) for one in self.measures]
             # A row outside of the group contributes 0.
-            grouped = [_or_zero(one * within) for one in sums] * n
-            squared = [_or_zero(one.squared() * within) for one in sums] * n
+            grouped = [_statistics_range_or_zero(one * within) for one in sums] * n
+            squared = [
+                _statistics_range_or_zero(one.squared() * within) for one in sums
+            ] * n
             units = tuple(one.unit for one in self.measures)
             squares = tuple(unit**2 for unit in units)
-            moments = Layout(
+            moments = NumberLayout(
                 (
-                    array("group_rows", n, row_range=count_range_of_columns(*group)),
-                    array("group_column_rows", (n, k)),
-                    Statistic(
+                    layout_array(
+                        "group_rows", n, row_range=count_range_of_columns(*group)
+                    ),
+                    layout_array("group_column_rows", (n, k)),
+                    LayoutStatistic(
                         "group_sums", (n, k), units * n, bits, ranges=tuple(grouped)
                     ),
-                    Statistic(
+                    LayoutStatistic(
                         "group_squares",
                         (n, k),
                         squares * n,
@@ -222,12 +240,12 @@ class StatisticsWishes:
             for _ in range(n_table_cells(axes))
         ]
         gaps = [count_range_of_columns(name) for name in self.gaps]
-        return moments + Layout(
+        return moments + NumberLayout(
             (
-                replace(array("cells", self.n_cells), ranges=tuple(cells)),
-                replace(array("missing", len(self.gaps)), ranges=tuple(gaps)),
-                array("group_missing", (len(self.gapped), self.n_groups)),
-                number("left_out"),
+                replace(layout_array("cells", self.n_cells), ranges=tuple(cells)),
+                replace(layout_array("missing", len(self.gaps)), ranges=tuple(gaps)),
+                layout_array("group_missing", (len(self.gapped), self.n_groups)),
+                layout_number("left_out"),
             )
         )
 
@@ -256,10 +274,11 @@ class StatisticsWishes:
         if self.by is None:
             moments = self._moments(table)
             cells = [
-                rows_per_cell(axes, _looked(axes, table)) for axes in self.crossings
+                rows_per_cell(axes, _look_at_statistics_axes(axes, table))
+                for axes in self.crossings
             ]
         else:
-            view = _View(self, table, frozenset(own))
+            view = _StatisticsView(self, table, frozenset(own))
             moments = view.moments(self.by)
             cells = [
                 rows_per_cell(axes, view.columns(axes, self.variable(axes)))
@@ -289,7 +308,7 @@ class StatisticsWishes:
             left, right = np.tril_indices(len(columns))
             parts = [np.ones((n, 1)), values, values[:, left] * values[:, right]]
         else:
-            flags = _flags(by.codes(table), by.size)
+            flags = _statistics_code_flags(by.codes(table), by.size)
             known = np.ones_like(values)
             parts = [flags] + [
                 (flags[:, :, None] * one[:, None, :]).reshape(n, -1)
@@ -298,7 +317,7 @@ class StatisticsWishes:
         for axes in self.crossings:
             codes = [axis.codes(table) for axis in axes]
             cells = np.ravel_multi_index(codes, [axis.size for axis in axes])
-            parts.append(_flags(cells, n_table_cells(axes)))
+            parts.append(_statistics_code_flags(cells, n_table_cells(axes)))
         found = np.concatenate(parts, axis=1)
         rest = self.layout.size - found.shape[1]
         return np.concatenate([found, np.zeros((n, rest))], axis=1)
@@ -336,7 +355,7 @@ class StatisticsWishes:
 
     # What a party refuses
 
-    def check_at_home(self, home: AtHome, table: CheckedTable) -> None:
+    def check_at_home(self, home: TableRulesAtHome, table: CheckedTable) -> None:
         """Refuse a table of which the statistics would show too much.
 
         Small cells of tables merge after the first sum, and are not refused. Groups in
@@ -345,7 +364,9 @@ class StatisticsWishes:
         groups = () if self.by is None else ((self.by,),)
         for axes in (*groups, *self.crossings):
             averaged = bool(self.columns) and axes in groups
-            self._check_places(home, axes, _looked(axes, table), cells=averaged)
+            self._check_places(
+                home, axes, _look_at_statistics_axes(axes, table), cells=averaged
+            )
         for name in self.gapped:
             found = self._of_lacking(name, table)
             labels = (("missing",), self.by.labels) if self.by else ()
@@ -358,7 +379,7 @@ class StatisticsWishes:
             if rows.any():
                 self._check_numbers(home, numbers[rows], where)
 
-    def refused(self, home: AtHome, table: CheckedTable) -> list[bool]:
+    def refused(self, home: TableRulesAtHome, table: CheckedTable) -> list[bool]:
         """Return for each variable whether the rules refuse it on its own rows.
 
         Numbers are refused together where a combination of columns, 0 in rows that lack
@@ -370,18 +391,20 @@ class StatisticsWishes:
             return [False] * len(populations.variables)
         if most is not None and table.n_rows + table.n_dropped > most:
             return [True] * len(populations.variables)
-        view = _View(self, table, frozenset(populations.variables))
+        view = _StatisticsView(self, table, frozenset(populations.variables))
         found = dict.fromkeys(populations.variables, False)
         for axes in ((populations.by,), *self.crossings):
             variable = self.variable(axes)
             columns = view.columns(axes, variable)
             averaged = bool(self.columns) and axes == (populations.by,)
             check = partial(self._check_places, cells=averaged)
-            found[variable] |= _refuses(check, home, axes, columns)
+            found[variable] |= _statistics_check_refuses(check, home, axes, columns)
         for name in self.columns:
             for values in view.by_group(name):
-                found[name,] |= _refuses(self._check_column, home, name, name, values)
-        if self.columns and _refuses(
+                found[name,] |= _statistics_check_refuses(
+                    self._check_column, home, name, name, values
+                )
+        if self.columns and _statistics_check_refuses(
             self._check_together, home, view.filled(), self.columns
         ):
             found |= dict.fromkeys([(name,) for name in self.columns], True)
@@ -393,8 +416,8 @@ class StatisticsWishes:
 
     def _check_places(
         self,
-        home: AtHome,
-        axes: Sequence[Axis],
+        home: TableRulesAtHome,
+        axes: Sequence[TableAxis],
         columns: Sequence[Array[Any]],
         *,
         cells: bool,
@@ -422,7 +445,7 @@ class StatisticsWishes:
             )
 
     def _check_column(
-        self, home: AtHome, name: str, label: str, values: Array[Any]
+        self, home: TableRulesAtHome, name: str, label: str, values: Array[Any]
     ) -> None:
         measure = self.measures[self.columns.index(name)]
         two_valued = partial(operator.le, measure.most - measure.least, 1)
@@ -430,7 +453,7 @@ class StatisticsWishes:
         home.dominated(label, values)
 
     def _check_numbers(
-        self, home: AtHome, numbers: Array[np.float64], where: str
+        self, home: TableRulesAtHome, numbers: Array[np.float64], where: str
     ) -> None:
         """Refuse numbers that point at few rows, of all or of one group."""
         names = [f"{name}{where}" for name in self.columns]
@@ -439,7 +462,10 @@ class StatisticsWishes:
         self._check_together(home, [numbers], names)
 
     def _check_together(
-        self, home: AtHome, parts: Iterable[Array[np.float64]], names: Sequence[str]
+        self,
+        home: TableRulesAtHome,
+        parts: Iterable[Array[np.float64]],
+        names: Sequence[str],
     ) -> None:
         """Refuse combinations of columns that point at few rows.
 
@@ -453,7 +479,7 @@ class StatisticsWishes:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _View(Secret):
+class _StatisticsView(Secret):
     """One party's table by group, with the rows that each variable is described on.
 
     Attributes:
@@ -471,15 +497,17 @@ class _View(Secret):
             return slice(table.n_rows)
         return populations.rows(table, variable) if table.n_dropped else slice(None)
 
-    def columns(self, axes: Sequence[Axis], variable: Variable) -> list[Array[Any]]:
+    def columns(
+        self, axes: Sequence[TableAxis], variable: Variable
+    ) -> list[Array[Any]]:
         rows = self.rows(variable)
         return [self.table.whole(one.column)[rows] for one in axes]
 
-    def moments(self, by: Axis) -> dict[str, Any]:
+    def moments(self, by: TableAxis) -> dict[str, Any]:
         """Return rows, and each column's rows, sums and squares, by group."""
         (groups,) = self.columns((by,), ())
         found = [
-            [marginal_of(part, measure) for part in self.by_group(name)[1:]]
+            [marginal_moments_of(part, measure) for part in self.by_group(name)[1:]]
             for name, measure in zip(
                 self.wishes.columns, self.wishes.measures, strict=True
             )
@@ -519,20 +547,20 @@ class _View(Secret):
                 yield np.where(gaps, 0.0, part - means)
 
 
-def _flags(codes: Array[Any], size: int) -> Array[np.float64]:
+def _statistics_code_flags(codes: Array[Any], size: int) -> Array[np.float64]:
     found = np.zeros((len(codes), size))
     found[np.arange(len(codes)), codes] = 1.0
     return found
 
 
-def _or_zero(one: RowRange) -> RowRange:
+def _statistics_range_or_zero(one: RowRange) -> RowRange:
     """Return the range of a contribution that may also be 0."""
     if one.low is None or one.high is None:
         return one
     return replace(one, low=min(one.low, 0), high=max(one.high, 0))
 
 
-def _refuses(check: Callable[..., None], *arguments: Any) -> bool:
+def _statistics_check_refuses(check: Callable[..., None], *arguments: Any) -> bool:
     try:
         check(*arguments)
     except DisclosureError:
@@ -540,7 +568,9 @@ def _refuses(check: Callable[..., None], *arguments: Any) -> bool:
     return False
 
 
-def _looked(axes: Sequence[Axis], table: CheckedTable) -> list[Array[Any]]:
+def _look_at_statistics_axes(
+    axes: Sequence[TableAxis], table: CheckedTable
+) -> list[Array[Any]]:
     return [table.look(one.column) for one in axes]
 
 
@@ -555,8 +585,8 @@ def parse_statistics(
     missing: Missing | None = None,
 ) -> StatisticsWishes:
     """Return what is asked for, checked against the schema."""
-    bins = {name: Bins.of(histograms[name]) for name in sorted(histograms)}
-    groups = None if by is None else _groups_of(schema, by)
+    bins = {name: TallyBins.of(histograms[name]) for name in sorted(histograms)}
+    groups = None if by is None else _statistics_groups_of(schema, by)
     if columns is None:
         columns = [c.name for c in schema.columns if not c.is_category and c.name != by]
     if tables is None:
@@ -577,14 +607,14 @@ def parse_statistics(
             code="grouped-by-asked",
         )
     asked = {name: tuple(map(float, of)) for name, of in (quantiles or {}).items()}
-    _check_quantiles(asked, bins)
+    _check_statistics_quantiles(asked, bins)
     crossing = {
-        tuple(each): tuple(Axis.of(schema.column(name), bins) for name in each)
+        tuple(each): tuple(TableAxis.of(schema.column(name), bins) for name in each)
         for each in tables
     }
     for axes in crossing.values():
         CrossTable(tuple(one.size for one in axes))  # of too many cells
-    edges = {name: Axis.on_edges(schema.column(name), bins[name]) for name in bins}
+    edges = {name: TableAxis.on_edges(schema.column(name), bins[name]) for name in bins}
     found = StatisticsWishes(
         tuple(columns),
         bins,
@@ -597,16 +627,16 @@ def parse_statistics(
         quantiles=asked,
         on_edges=edges,
     )
-    counted = _counting(missing, by)
+    counted = _count_missing_wish(missing, by)
     if counted is None or schema.missing != "drop":
         return found  # no row with a missing value takes part
     gaps = tuple(sorted(found.used))
     return replace(found, gaps=gaps, grouped_gaps=counted == "groups")
 
 
-def _groups_of(schema: Schema, by: str) -> Axis:
+def _statistics_groups_of(schema: Schema, by: str) -> TableAxis:
     try:
-        found = Axis.of(schema.column(by), {})
+        found = TableAxis.of(schema.column(by), {})
     except InvalidInputError as error:
         if by not in schema:
             raise
@@ -625,8 +655,8 @@ def _groups_of(schema: Schema, by: str) -> Axis:
     return found
 
 
-def _check_quantiles(
-    asked: Mapping[str, Sequence[float]], bins: Mapping[str, Bins]
+def _check_statistics_quantiles(
+    asked: Mapping[str, Sequence[float]], bins: Mapping[str, TallyBins]
 ) -> None:
     for name, shares in asked.items():
         if name not in bins:
@@ -645,7 +675,7 @@ def _check_quantiles(
                 )
 
 
-def _counting(missing: Missing | None, by: str | None) -> Missing | None:
+def _count_missing_wish(missing: Missing | None, by: str | None) -> Missing | None:
     if missing not in {None, *MISSING}:
         raise InvalidInputError(
             f"missing is {missing!r}; choose from {' and '.join(MISSING)}",
@@ -659,11 +689,11 @@ def _counting(missing: Missing | None, by: str | None) -> Missing | None:
     return missing or (None if by is None else "columns")
 
 
-def group_marginals(
-    parts: Mapping[str, Any], measures: tuple[Measure, ...]
-) -> tuple[Marginals, ...]:
+def statistics_group_marginals(
+    parts: Mapping[str, Any], measures: tuple[UnitMeasure, ...]
+) -> tuple[MarginalMoments, ...]:
     each = zip(*(parts[key] for key in GROUP_MOMENTS), strict=True)
     return tuple(
-        Marginals(measures, tuple(map(int, rows)), sums, squares)
+        MarginalMoments(measures, tuple(map(int, rows)), sums, squares)
         for rows, sums, squares in each
     )

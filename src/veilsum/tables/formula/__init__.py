@@ -25,25 +25,25 @@ import numpy as np
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array, nearest_name
-from veilsum.numbers.units import BITS, Measure, unit_of
+from veilsum.numbers.units import BITS, UnitMeasure, numeric_unit_of
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula.checks import (
-    FactorCheck,
+    FormulaFactorCheck,
     Levels,
     check_design_names,
     check_finite_terms,
     check_formula_bits,
     check_formula_size,
-    factor_levels,
+    formula_factor_levels,
     formula_response,
     formula_variables,
     with_derived,
 )
-from veilsum.tables.formula.contrasts import Expansion
+from veilsum.tables.formula.contrasts import FormulaExpansion
 from veilsum.tables.formula.extents import (
     INDICATOR,
     ONES,
-    Extent,
+    FormulaExtent,
     exact_factor_values,
     factor_extent,
 )
@@ -89,7 +89,7 @@ class ModelFormula:
     derived: tuple[str, ...]
     intercept: int | None
     _left: Node = field(repr=False, compare=False)
-    _right: Expansion = field(repr=False, compare=False)
+    _right: FormulaExpansion = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, text: str, schema: Schema, *, levels: Levels = "two") -> ModelFormula:
@@ -109,7 +109,7 @@ class ModelFormula:
         """
         read = read_formula(text)
         for node, code in read.written:
-            FactorCheck(code, schema).factor(node)
+            FormulaFactorCheck(code, schema).factor(node)
         for side in (read.left, read.right):
             check_formula_size(text, side, schema)
         named = {*read.columns}
@@ -120,13 +120,13 @@ class ModelFormula:
         )
         response = formula_response(read, schema, levels)
         variables = formula_variables(read)
-        example = _example(schema, variables)
+        example = _example_formula_rows(schema, variables)
         try:
             with np.errstate(all="ignore"):
                 for node in {response, *(one for term in read.right for one in term)}:
-                    if not factor_levels(node, schema):
+                    if not formula_factor_levels(node, schema):
                         evaluate(node, example)
-                made = Expansion.of(read.right, schema)
+                made = FormulaExpansion.of(read.right, schema)
         except MissingExtraError:
             raise
         except Exception as error:  # whatever a contrast may do
@@ -145,7 +145,7 @@ class ModelFormula:
             _right=made,
         )
 
-    def measures(self, bits: int = BITS) -> tuple[Measure, ...]:
+    def measures(self, bits: int = BITS) -> tuple[UnitMeasure, ...]:
         """Return how each of the design's columns is counted, from the schema alone.
 
         A column that stands by itself has its own measure. What is computed has the
@@ -158,14 +158,14 @@ class ModelFormula:
         check_formula_bits(bits)
         found = tuple(one.measure(bits) for one in self._extents)
         for name, one in zip(self.columns, found, strict=True):
-            unit_of(one.unit, what=f"the unit of {name!r}")
+            numeric_unit_of(one.unit, what=f"the unit of {name!r}")
         return found
 
-    def response_measure(self, bits: int = BITS) -> Measure:
+    def response_measure(self, bits: int = BITS) -> UnitMeasure:
         """Return how the response is counted, from the schema alone."""
         check_formula_bits(bits)
         found = self._response_extent.measure(bits)
-        unit_of(found.unit, what=f"the unit of {self.response!r}")
+        numeric_unit_of(found.unit, what=f"the unit of {self.response!r}")
         return found
 
     @property
@@ -296,7 +296,10 @@ class ModelFormula:
             return
         right, numbers = self._right, self._numbers(table)
         design = dict(right.parts(range(len(right.pieces)), table.frame, numbers))
-        flags = {(k, 0): _flag(one, table.n_rows) for k, one in design.items()}
+        flags = {
+            (k, 0): _flag_of_two_valued_column(one, table.n_rows)
+            for k, one in design.items()
+        }
         response = self._responses(table, BITS)
         levels = np.unique(response[:_HEAD])
         if levels.size <= 2 or self.response_is_category:
@@ -319,14 +322,15 @@ class ModelFormula:
             number = numbers[place]
             if number is None or not terms or known:
                 continue
-            if _flag(number, table.n_rows) is not None:
+            if _flag_of_two_valued_column(number, table.n_rows) is not None:
                 continue
             if alone:
                 done.add(others)
             ones = [*numbers[:place], np.ones(table.n_rows), *numbers[place + 1 :]]
             rest = (one for _, one in right.parts(terms, table.frame, ones))
-            found = _both(
-                [_flag(one, table.n_rows) for one in rest], [flags[k] for k in others]
+            found = _flags_of_both_columns(
+                [_flag_of_two_valued_column(one, table.n_rows) for one in rest],
+                [flags[k] for k in others],
             )
             if len(found) > 1:
                 yield formula_text(node), np.column_stack(found)
@@ -338,7 +342,7 @@ class ModelFormula:
         """
         frame = table.frame
         for node in dict.fromkeys((self._left, *self._right.factors)):
-            if factor_levels(node, self.schema):
+            if formula_factor_levels(node, self.schema):
                 yield node, frame[next(columns_named_in(node))].cat.codes.to_numpy()
                 continue
             with np.errstate(all="ignore"):
@@ -356,7 +360,7 @@ class ModelFormula:
         extent = self._known_extent(node)
         return 0.0 if extent is None else float(extent.high - extent.low)
 
-    def _known_extent(self, node: Node) -> Extent | None:
+    def _known_extent(self, node: Node) -> FormulaExtent | None:
         try:
             return factor_extent(node, self.schema)
         except InvalidInputError:
@@ -429,16 +433,16 @@ class ModelFormula:
         return precise if extent.measure(bits).wide else precise.astype(np.float64)
 
     @cached_property
-    def _extents(self) -> tuple[Extent, ...]:
+    def _extents(self) -> tuple[FormulaExtent, ...]:
         factors = self._right.numbers(lambda node: factor_extent(node, self.schema))
         found = []
         for pieces in self._right.pieces:
             each = [piece.extent(factors) for piece in pieces]
-            found.append(reduce(Extent.times, each) if each else ONES)
+            found.append(reduce(FormulaExtent.times, each) if each else ONES)
         return tuple(found)
 
     @cached_property
-    def _response_extent(self) -> Extent:
+    def _response_extent(self) -> FormulaExtent:
         if self.response_is_category:
             return replace(INDICATOR, high=Fraction(len(self.response_levels) - 1))
         return factor_extent(self._left, self.schema)
@@ -446,7 +450,7 @@ class ModelFormula:
     @property
     def response_levels(self) -> tuple[str, ...]:
         """The levels of a response that is a category; none of a number."""
-        return factor_levels(self._left, self.schema)
+        return formula_factor_levels(self._left, self.schema)
 
     @property
     def response_is_category(self) -> bool:
@@ -493,7 +497,7 @@ def new_column_numbers(frame: Frame, name: str) -> PerRow:
 _HEAD = 100
 
 
-def _flag(column: Array[Any], n_rows: int) -> Array[Any] | None:
+def _flag_of_two_valued_column(column: Array[Any], n_rows: int) -> Array[Any] | None:
     """Return where a column of two values has the larger one; None for any other."""
     values = np.broadcast_to(column, n_rows)
     if np.unique(values[:_HEAD]).size > 2:
@@ -504,7 +508,7 @@ def _flag(column: Array[Any], n_rows: int) -> Array[Any] | None:
     return np.asarray(values == high)
 
 
-def _both(
+def _flags_of_both_columns(
     some: Iterable[Array[Any] | None], others: Iterable[Array[Any] | None]
 ) -> list[Array[Any]]:
     """Return where one of some flags and one of the others are, each place once.
@@ -525,7 +529,7 @@ def _both(
     return [*found.values()]
 
 
-def _example(schema: Schema, names: Iterable[str]) -> Frame:
+def _example_formula_rows(schema: Schema, names: Iterable[str]) -> Frame:
     """Return rows that no party holds: they show what the columns will be called."""
     pandas = load_pandas()
     made = {}

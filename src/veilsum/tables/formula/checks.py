@@ -36,7 +36,7 @@ Levels: TypeAlias = Literal["two", "several", "any"]
 
 
 @dataclass(frozen=True)
-class FactorCheck:
+class FormulaFactorCheck:
     """The rules for one factor: what it may do with the schema's columns."""
 
     code: str
@@ -74,7 +74,7 @@ class FactorCheck:
             )
         if node.contrast is None:
             return
-        options = contrast_options(node)
+        options = formula_contrast_options(node)
         if options is None:
             takes = ", ".join(CONTRASTS[node.contrast][1]) or "none"
             self._refuse(
@@ -103,7 +103,7 @@ class FactorCheck:
         )
 
 
-def contrast_options(node: Coded) -> dict[str, Option] | None:
+def formula_contrast_options(node: Coded) -> dict[str, Option] | None:
     """Return a contrast's options as its class has them; None if it does not."""
     known = CONTRASTS[node.contrast][1] if node.contrast else {}
     made: dict[str, Option] = {}
@@ -155,7 +155,7 @@ def formula_response(read: ReadFormula, schema: Schema, allowed: Levels) -> Node
             "itself",
             code="response-on-both-sides",
         )
-    levels = factor_levels(node, schema)
+    levels = formula_factor_levels(node, schema)
     if allowed == "two" and levels and len(levels) != 2:
         raise InvalidInputError(
             f"the response {formula_text(node)!r} is a category with {len(levels)} "
@@ -180,7 +180,7 @@ def formula_response(read: ReadFormula, schema: Schema, allowed: Levels) -> Node
     return node
 
 
-def factor_levels(node: Node, schema: Schema) -> tuple[str, ...]:
+def formula_factor_levels(node: Node, schema: Schema) -> tuple[str, ...]:
     """Return a factor's categories; none if it is a number."""
     if isinstance(node, Coded):
         node = node.column
@@ -211,7 +211,11 @@ def check_formula_size(text: str, terms: Iterable[Term], schema: Schema) -> None
     """Refuse a design that is too wide, before there is one."""
     columns = 0
     for term in terms:
-        sizes = [len(found) for node in term if (found := factor_levels(node, schema))]
+        sizes = [
+            len(found)
+            for node in term
+            if (found := formula_factor_levels(node, schema))
+        ]
         if len(sizes) > MOST_CATEGORIES_IN_A_TERM:
             raise InvalidInputError(
                 f"a term of the formula {short_formula_text(text)} multiplies "

@@ -19,8 +19,11 @@ import numpy as np
 
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.units import BLOCK_ROWS
-from veilsum.tables.formula.checks import contrast_options, factor_levels
-from veilsum.tables.formula.extents import INDICATOR, Extent
+from veilsum.tables.formula.checks import (
+    formula_contrast_options,
+    formula_factor_levels,
+)
+from veilsum.tables.formula.extents import INDICATOR, FormulaExtent
 from veilsum.tables.formula.syntax import (
     CONTRASTS,
     Coded,
@@ -38,7 +41,7 @@ _CODE_UNIT = Fraction(1, 2**40)
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class ContrastPiece:
     """One factor of one of the design's columns.
 
     Attributes:
@@ -52,10 +55,10 @@ class Piece:
     codes: FloatArray | None = None
     unit: Fraction = Fraction(1)
 
-    def extent(self, factors: Sequence[Extent | None]) -> Extent:
+    def extent(self, factors: Sequence[FormulaExtent | None]) -> FormulaExtent:
         if self.codes is not None:
             low, high = Fraction(self.codes.min()), Fraction(self.codes.max())
-            return Extent(low, high, self.unit)
+            return FormulaExtent(low, high, self.unit)
         found = factors[self.factor]
         return INDICATOR if found is None else found
 
@@ -79,7 +82,7 @@ _COLUMNS_AT_A_TIME = 8
 
 
 @dataclass(frozen=True)
-class Expansion:
+class FormulaExpansion:
     """The right side multiplied out.
 
     Attributes:
@@ -93,36 +96,36 @@ class Expansion:
 
     factors: tuple[Node, ...]
     levels: tuple[tuple[str, ...], ...]
-    pieces: tuple[tuple[Piece, ...], ...]
+    pieces: tuple[tuple[ContrastPiece, ...], ...]
     columns: tuple[str, ...]
     intercept: int | None
     codings: dict[str, list[str]]
 
     @classmethod
-    def of(cls, terms: Sequence[Term], schema: Schema) -> Expansion:
+    def of(cls, terms: Sequence[Term], schema: Schema) -> FormulaExpansion:
         """Return the columns of terms, in the order formulaic has."""
         factors = tuple(dict.fromkeys(node for term in terms for node in term))
         places = {node: place for place, node in enumerate(factors)}
-        levels = tuple(factor_levels(node, schema) for node in factors)
-        coded = _Coding(factors, levels)
-        pieces: list[tuple[Piece, ...]] = []
+        levels = tuple(formula_factor_levels(node, schema) for node in factors)
+        coded = _ContrastCoding(factors, levels)
+        pieces: list[tuple[ContrastPiece, ...]] = []
         columns: list[str] = []
         intercept = None
-        spanned: set[frozenset[_Scoped]] = set()
+        spanned: set[frozenset[_ScopedFactor]] = set()
         for term in terms:
             if not term:
                 intercept = len(pieces)
             # All levels of a category span its contrast and ones: with it and without.
             ways = [
-                [(_Scoped(k, reduced=True),), ()]
+                [(_ScopedFactor(k, reduced=True),), ()]
                 if levels[k]
-                else [(_Scoped(k, reduced=False),)]
+                else [(_ScopedFactor(k, reduced=False),)]
                 for k in (places[node] for node in term)
             ]
             span = [tuple(chain(*each)) for each in product(*ways)]
             new = [one for one in span if frozenset(one) not in spanned]
             spanned.update(map(frozenset, new))
-            for scoped in _simplified(new):
+            for scoped in _simplify_formula_span(new):
                 choices = [coded.pieces(one) for one in scoped]
                 # As formulaic does it: the first factor changes fastest.
                 for each in product(*reversed(choices)):
@@ -173,7 +176,7 @@ class Expansion:
             yield place, reduce(operator.mul, each) if each else 1.0
 
 
-class _Scoped(NamedTuple):
+class _ScopedFactor(NamedTuple):
     """A factor by its place; `reduced` if it is a category's contrast alone."""
 
     place: int
@@ -181,10 +184,10 @@ class _Scoped(NamedTuple):
 
 
 # What is multiplied, in the order it was written in.
-_Product: TypeAlias = tuple[_Scoped, ...]
+_Product: TypeAlias = tuple[_ScopedFactor, ...]
 
 
-def _simplified(span: Iterable[_Product]) -> list[_Product]:
+def _simplify_formula_span(span: Iterable[_Product]) -> list[_Product]:
     """Return the fewest products that span the same, in the order formulaic has.
 
     Something, and the same times a contrast, is that times all levels of the category.
@@ -198,14 +201,14 @@ def _simplified(span: Iterable[_Product]) -> list[_Product]:
                     each._replace(reduced=False) if each in more else each
                     for each in one
                 )
-                found = _simplified([*(x for x in found if x != old), whole])
+                found = _simplify_formula_span([*(x for x in found if x != old), whole])
                 break
         else:
             found.append(one)
     return found
 
 
-class _Coding:
+class _ContrastCoding:
     """How categories are coded, as numbers that are the same everywhere."""
 
     def __init__(
@@ -213,36 +216,37 @@ class _Coding:
     ) -> None:
         self.codings: dict[str, list[str]] = {}
         self._factors, self._levels = factors, levels
-        self._known: dict[_Scoped, list[tuple[Piece, str]]] = {}
+        self._known: dict[_ScopedFactor, list[tuple[ContrastPiece, str]]] = {}
 
-    def pieces(self, scoped: _Scoped) -> list[tuple[Piece, str]]:
+    def pieces(self, scoped: _ScopedFactor) -> list[tuple[ContrastPiece, str]]:
         """Return what a factor is multiplied as, column after column, with names."""
         if scoped not in self._known:
             self._known[scoped] = list(self._made(scoped))
         return self._known[scoped]
 
-    def _made(self, scoped: _Scoped) -> Iterator[tuple[Piece, str]]:
+    def _made(self, scoped: _ScopedFactor) -> Iterator[tuple[ContrastPiece, str]]:
         place, reduced = scoped
         node, levels = self._factors[place], self._levels[place]
         known = formula_text(node)
         if not levels:
-            yield Piece(place), known
+            yield ContrastPiece(place), known
             return
         if reduced and len(levels) == 1:
             return
-        base = _reference(node, levels) if reduced else None
+        base = _reference_level_of_contrast(node, levels) if reduced else None
         if not reduced or base is not None:
             mark = "T." if reduced else ""
             for number, level in enumerate(levels):
                 if number != base:
-                    yield Piece(place, level=number), f"{known}[{mark}{level}]"
+                    yield ContrastPiece(place, level=number), f"{known}[{mark}{level}]"
             return
         contrasts = load_table_package(
             "formulaic.transforms.contrasts", extra="data", what="contrasts"
         )
         assert isinstance(node, Coded)
         options = {
-            name: each.value for name, each in (contrast_options(node) or {}).items()
+            name: each.value
+            for name, each in (formula_contrast_options(node) or {}).items()
         }
         contrast = getattr(contrasts, CONTRASTS[str(node.contrast)][0])(**options)
         ours = {f"l{number}": level for number, level in enumerate(levels)}
@@ -257,10 +261,10 @@ class _Coding:
         written = repr(counts.astype(np.int64).tolist()).encode()
         self.codings[known] = [str(unit), hashlib.sha256(written).hexdigest()]
         for codes, name in zip((counts * float(unit)).T, names, strict=True):
-            yield Piece(place, codes=codes.copy(), unit=unit), name
+            yield ContrastPiece(place, codes=codes.copy(), unit=unit), name
 
 
-def _reference(node: Node, levels: tuple[str, ...]) -> int | None:
+def _reference_level_of_contrast(node: Node, levels: tuple[str, ...]) -> int | None:
     """Return the number of the level that others are compared with.
 
     None for a contrast that does not code its levels by 0 and 1.
@@ -268,6 +272,6 @@ def _reference(node: Node, levels: tuple[str, ...]) -> int | None:
     if not isinstance(node, Coded) or node.contrast is None:
         return 0
     usual = {"TreatmentContrasts": 0, "SASContrasts": len(levels) - 1}
-    base = (contrast_options(node) or {}).get("base")
+    base = (formula_contrast_options(node) or {}).get("base")
     number = usual.get(CONTRASTS[node.contrast][0])
     return number if base is None else levels.index(str(base.value))

@@ -11,7 +11,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray
-from veilsum.numbers.units import Measure
+from veilsum.numbers.units import UnitMeasure
 from veilsum.tables.derived import DOMAINS, DerivedColumn
 from veilsum.tables.formula.syntax import (
     FUNCTIONS,
@@ -33,7 +33,7 @@ _LARGEST_TERM = Fraction(2) ** 1000
 
 
 @dataclass(frozen=True)
-class Extent:
+class FormulaExtent:
     """What a term can be in any row that the schema admits.
 
     Attributes:
@@ -48,7 +48,7 @@ class Extent:
     high: Fraction
     unit: Fraction | None
     slack: float = 0.0
-    own: Measure | None = None
+    own: UnitMeasure | None = None
 
     @property
     def largest(self) -> Fraction:
@@ -59,15 +59,15 @@ class Extent:
     def words(self) -> str:
         return f"from {float(self.low):g} to {float(self.high):g}"
 
-    def measure(self, bits: int) -> Measure:
+    def measure(self, bits: int) -> UnitMeasure:
         """Return how the term is counted, in so many bits of its range."""
         if self.own is not None:
             return self.own
         span = self.high - self.low
         if self.unit is not None and span <= self.unit * 2**bits:
-            return Measure.of(self.low, self.high, self.unit or Fraction(1))
+            return UnitMeasure.of(self.low, self.high, self.unit or Fraction(1))
         slack = Fraction(self.slack)
-        return Measure.of(self.low - slack, self.high + slack, bits=bits)
+        return UnitMeasure.of(self.low - slack, self.high + slack, bits=bits)
 
     def needs_exact(self, bits: int) -> bool:
         """Say whether float64 might not find the right count."""
@@ -76,16 +76,16 @@ class Extent:
         found = self.measure(bits)
         return found.wide or self.slack > found.unit / 4
 
-    def times(self, other: Extent) -> Extent:
+    def times(self, other: FormulaExtent) -> FormulaExtent:
         ends = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
         unit = None
         if self.unit is not None and other.unit is not None:
             unit = self.unit * other.unit
         mine, others = float(self.largest), float(other.largest)
         slack = self.slack * others + other.slack * mine + self.slack * other.slack
-        return _settled(min(ends), max(ends), unit, slack)
+        return _settled_formula_extent(min(ends), max(ends), unit, slack)
 
-    def power(self, times: int) -> Extent:
+    def power(self, times: int) -> FormulaExtent:
         """Return a whole power's, 0 or more."""
         ends = (self.low**times, self.high**times)
         low, high = min(ends), max(ends)
@@ -100,53 +100,61 @@ class Extent:
         # What the base is off, and what every product rounds.
         off = self.slack + largest * _ROUNDING
         slack = times * off * largest ** max(times - 1, 0)
-        return _settled(low, high, unit, slack)
+        return _settled_formula_extent(low, high, unit, slack)
 
 
-ONES = Extent(Fraction(1), Fraction(1), Fraction(1))
-INDICATOR = Extent(Fraction(0), Fraction(1), Fraction(1))
+ONES = FormulaExtent(Fraction(1), Fraction(1), Fraction(1))
+INDICATOR = FormulaExtent(Fraction(0), Fraction(1), Fraction(1))
 
 
 class _TooLargeError(Exception):
     """A term may be beyond what float64 has."""
 
 
-def _settled(
+def _settled_formula_extent(
     low: Fraction, high: Fraction, unit: Fraction | None, slack: float
-) -> Extent:
+) -> FormulaExtent:
     """Return an extent of numbers that stay short, and one rounding more."""
     largest = max(abs(low), abs(high))
     if largest > _LARGEST_TERM or not isfinite(slack):
         raise _TooLargeError
     slack += float(largest) * _ROUNDING
-    if unit is not None and max(_length(unit), _length(low), _length(high)) > _LONGEST:
+    if (
+        unit is not None
+        and max(
+            _formula_number_length(unit),
+            _formula_number_length(low),
+            _formula_number_length(high),
+        )
+        > _LONGEST
+    ):
         unit = None
     if unit is None:
-        low, high = _rounded_down(low), -_rounded_down(-high)
-    return Extent(low, high, unit, slack)
+        low, high = _round_extent_down(low), -_round_extent_down(-high)
+    return FormulaExtent(low, high, unit, slack)
 
 
-def _length(number: Fraction) -> int:
+def _formula_number_length(number: Fraction) -> int:
     return max(number.numerator.bit_length(), number.denominator.bit_length())
 
 
-def _rounded_down(number: Fraction) -> Fraction:
+def _round_extent_down(number: Fraction) -> Fraction:
     """Return a short number that is not above this one, and hardly below."""
-    if _length(number) <= _LONGEST:
+    if _formula_number_length(number) <= _LONGEST:
         return number
     size = number.numerator.bit_length() - number.denominator.bit_length()
     step = Fraction(2) ** (max(size, -1100) - 120)
     return floor(number / step) * step
 
 
-def factor_extent(node: Node, schema: Schema) -> Extent:
+def factor_extent(node: Node, schema: Schema) -> FormulaExtent:
     """Return how far a factor can go, from its columns' measures alone.
 
     Raises:
         InvalidInputError: somewhere in the agreed ranges it has no value.
     """
     try:
-        return _extent(node, schema)
+        return _formula_node_extent(node, schema)
     except (_TooLargeError, OverflowError):
         raise InvalidInputError(
             f"the term {short_formula_text(formula_text(node))} can be beyond 1e300 in "
@@ -155,13 +163,13 @@ def factor_extent(node: Node, schema: Schema) -> Extent:
         ) from None
 
 
-def _extent(node: Node, schema: Schema) -> Extent:
+def _formula_node_extent(node: Node, schema: Schema) -> FormulaExtent:
     match node:
         case Named(name=name):
             found = schema.column(name).measure
             unit, least, most = found.unit, found.least, found.most
-            made = _settled(least * unit, most * unit, unit, 0.0)
-            return Extent(made.low, made.high, unit, made.slack, own=found)
+            made = _settled_formula_extent(least * unit, most * unit, unit, 0.0)
+            return FormulaExtent(made.low, made.high, unit, made.slack, own=found)
         case Derived(column=column, place=place):
             return _derived_extent(node, column, place, schema)
     raise TypeError(f"{formula_text(node)} is a category")
@@ -169,11 +177,11 @@ def _extent(node: Node, schema: Schema) -> Extent:
 
 def _derived_extent(
     node: Derived, column: DerivedColumn, place: int, schema: Schema
-) -> Extent:
+) -> FormulaExtent:
     """Return the extent of one number of a derived column."""
     if column.form in {"intervals", "level"}:
         return INDICATOR
-    inner = replace(_extent(Named(column.source.name), schema), own=None)
+    inner = replace(_formula_node_extent(Named(column.source.name), schema), own=None)
     match column.form:
         case "power":
             assert column.exponent is not None
@@ -181,7 +189,7 @@ def _derived_extent(
         case "scale":
             assert column.unit is not None
             unit = 1 / column.unit
-            return inner.times(_settled(unit, unit, unit, 0.0))
+            return inner.times(_settled_formula_extent(unit, unit, unit, 0.0))
         case "natural spline" if place == 0:
             return inner
         case "natural spline":
@@ -190,14 +198,16 @@ def _derived_extent(
                 column.smooth(place, inner.low),
                 column.smooth(place, inner.high),
             )
-            return _settled(low, high, None, column.slack(place, inner.low, inner.high))
+            return _settled_formula_extent(
+                low, high, None, column.slack(place, inner.low, inner.high)
+            )
         case "b-spline":
             slack = column.slack(place, inner.low, inner.high)
-            return _settled(Fraction(0), Fraction(1), None, slack)
+            return _settled_formula_extent(Fraction(0), Fraction(1), None, slack)
     return _function_extent(column.form, inner, node)
 
 
-def _function_extent(name: str, inner: Extent, node: Derived) -> Extent:
+def _function_extent(name: str, inner: FormulaExtent, node: Derived) -> FormulaExtent:
     """Return the extent of a function that only grows."""
     low, high = inner.low - Fraction(inner.slack), inner.high + Fraction(inner.slack)
     if name in DOMAINS:
@@ -215,17 +225,17 @@ def _function_extent(name: str, inner: Extent, node: Derived) -> Extent:
         if low < edge or (low == edge and not included):
             low = inner.low
     ends = FUNCTIONS[name](np.array([float(low), float(high)]))
-    return _enclosed(ends)
+    return _enclosing_formula_extent(ends)
 
 
-def _enclosed(values: FloatArray) -> Extent:
+def _enclosing_formula_extent(values: FloatArray) -> FormulaExtent:
     """Return what encloses values that functions gave, and their rounding."""
     if not np.isfinite(values).all():
         raise _TooLargeError
     low, high = Fraction(float(values.min())), Fraction(float(values.max()))
     low -= abs(low) * _FUNCTION_ROUNDING
     high += abs(high) * _FUNCTION_ROUNDING
-    return _settled(low, high, None, 0.0)
+    return _settled_formula_extent(low, high, None, 0.0)
 
 
 def exact_factor_values(node: Node, table: CheckedTable) -> Any:

@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn
 from veilsum.errors import InvalidInputError, printable
 from veilsum.tables.derived import DOMAINS, FORMS, LARGEST_EXPONENT
 from veilsum.tables.formula.syntax import short_formula_text
-from veilsum.tables.formula.tokens import Token
+from veilsum.tables.formula.tokens import FormulaToken
 
 # Letters of a formula that is shown as a whole, and terms that are listed.
 LONGEST_SHOWN = 600
@@ -29,7 +29,7 @@ class Computed(NamedTuple):
 
     start: int
     end: int
-    tokens: tuple[Token, ...]
+    tokens: tuple[FormulaToken, ...]
 
 
 class Proposal(NamedTuple):
@@ -105,7 +105,7 @@ _SHIFT = "with an intercept and main effects, a shift changes no prediction"
 _LEVEL = re.compile(r"N(?:==|!=)T|T(?:==|!=)N")
 
 
-def _proposal(tokens: Sequence[Token]) -> Proposal | None:
+def _proposal(tokens: Sequence[FormulaToken]) -> Proposal | None:
     """Return what to write instead of a computed term; None if nothing does it."""
     names = dict.fromkeys(_names(tokens))
     if len(names) != 1:
@@ -189,7 +189,7 @@ def _in_formula(name: str) -> str:
     return name if re.fullmatch(r"[^\W\d][\w.]*", name) else f"`{name}`"
 
 
-def _names(tokens: Sequence[Token]) -> Iterator[str]:
+def _names(tokens: Sequence[FormulaToken]) -> Iterator[str]:
     """Yield names of columns: what is called is none of them."""
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         call = after is not None and after[:2] in {("sign", "("), ("sign", "=")}
@@ -197,7 +197,7 @@ def _names(tokens: Sequence[Token]) -> Iterator[str]:
             yield token.text
 
 
-def _shapes(tokens: Sequence[Token]) -> Iterator[str]:
+def _shapes(tokens: Sequence[FormulaToken]) -> Iterator[str]:
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         call = after is not None and after[:2] in {("sign", "("), ("sign", "=")}
         if token.kind == "quoted" or (token.kind == "name" and not call):

@@ -30,7 +30,7 @@ from veilsum.tables.formula.tokens import (
     CLOSING,
     END,
     TILDE,
-    Token,
+    FormulaToken,
     check_formula_text,
     tokenize_formula,
 )
@@ -43,23 +43,23 @@ def read_formula(text: str) -> ReadFormula:
         InvalidInputError: it is not a formula, or asks for more than the bounds allow.
     """
     check_formula_text(text)
-    return _Reader(text).formula()
+    return _FormulaReader(text).formula()
 
 
-def read_surv(text: str) -> SurvivalFormula:
+def read_surv_formula(text: str) -> SurvivalFormula:
     """Return the parts of a formula whose left side is `Surv(time, event)`.
 
     Time and event are columns, with backticks where a name needs them. The right side
     is plain and has no `Surv` in it; its text is returned as it was written.
 
-    >>> read_surv("Surv(days, died) ~ age + C(sex)")
+    >>> read_surv_formula("Surv(days, died) ~ age + C(sex)")
     SurvivalFormula(time='days', event='died', right='age + C(sex)')
 
     Raises:
         InvalidInputError: it is not such a formula.
     """
     check_formula_text(text)
-    return _Reader(text).survival()
+    return _FormulaReader(text).survival()
 
 
 # Bounds on what a formula may ask for; each is checked before the work is done.
@@ -70,7 +70,7 @@ MOST_TERMS = MOST_DESIGN_COLUMNS
 COMPARED = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
-class _Reader:
+class _FormulaReader:
     """Reads one formula from left to right, and multiplies its terms out."""
 
     def __init__(self, text: str) -> None:
@@ -186,7 +186,7 @@ class _Reader:
         while True:
             if self._took("*"):
                 right = self._interaction()
-                left = _union(left, right, self._times(left, right))
+                left = _unite_formula_terms(left, right, self._times(left, right))
             elif self._took("/"):
                 left = self._within(left, self._interaction())
             elif self._took("%in%"):
@@ -198,7 +198,7 @@ class _Reader:
         common = tuple(dict.fromkeys(one for term in parents.values() for one in term))
         self._check_factors(common)
         whole = {frozenset(common): common}
-        return _union(parents, self._times(whole, nested))
+        return _unite_formula_terms(parents, self._times(whole, nested))
 
     def _interaction(self) -> Terms:
         left = self._power()
@@ -411,7 +411,7 @@ class _Reader:
 
     # Where the reader stands, and what it says
 
-    def _next(self, ahead: int = 0) -> Token:
+    def _next(self, ahead: int = 0) -> FormulaToken:
         place = self.place + ahead
         return self.tokens[place] if place < self.stop else END
 
@@ -419,7 +419,7 @@ class _Reader:
         token = self._next(ahead)
         return token.text if token.kind == "sign" else ""
 
-    def _take(self) -> Token:
+    def _take(self) -> FormulaToken:
         token = self._next()
         self.place += 1
         return token
@@ -493,7 +493,7 @@ class _Reader:
         )
 
 
-def _union(*parts: Terms) -> Terms:
+def _unite_formula_terms(*parts: Terms) -> Terms:
     made: Terms = {}
     for part in parts:
         for key, term in part.items():

@@ -11,7 +11,7 @@ from veilsum.tables.formula.syntax import short_formula_text
 LONGEST_FORMULA = 10_000
 
 
-class Token(NamedTuple):
+class FormulaToken(NamedTuple):
     """A piece of the text: its kind, and where it stands."""
 
     kind: str
@@ -35,13 +35,13 @@ _TOKENS = re.compile(
 # Inside an expression these are no names, unless they stand in backticks.
 NO_COLUMN = re.compile(r"\.|\A(?:True|False|None)\Z")
 CLOSING = {"(": ")", "{": "}", "[": "]"}
-END = Token("end", "", -1, -1)
+END = FormulaToken("end", "", -1, -1)
 TILDE = ("sign", "~")
 
 
-def tokenize_formula(text: str) -> list[Token]:
+def tokenize_formula(text: str) -> list[FormulaToken]:
     return [
-        Token(str(one.lastgroup), one[str(one.lastgroup)], *one.span())
+        FormulaToken(str(one.lastgroup), one[str(one.lastgroup)], *one.span())
         for one in _TOKENS.finditer(text)
     ]
 

@@ -9,7 +9,7 @@ from veilsum.tables.formula.syntax import FUNCTIONS, Derived, Named, Node, formu
 from veilsum.tables.frames import Frame
 
 
-def _power(base: Any, exponent: int) -> Any:
+def _formula_power_values(base: Any, exponent: int) -> Any:
     """Return a power as a product: from the highest bit down, square and multiply."""
     found = base
     for bit in f"{exponent:b}"[1:]:
@@ -37,7 +37,7 @@ def _derived(column: DerivedColumn, place: int, frame: Frame) -> Any:
     match column.form:
         case "power":
             assert column.exponent is not None
-            return _power(values, column.exponent)
+            return _formula_power_values(values, column.exponent)
         case "scale":
             assert column.unit is not None
             top, bottom = column.unit.as_integer_ratio()
