@@ -44,7 +44,7 @@ _BLANK = frozenset(
 def install_advice(extra: str) -> str:
     """Say how to install an extra: veilsum's name is on no package index.
 
-    >>> installing("net")
+    >>> install_advice("net")
     "pip install '.[net]' in the checkout of veilsum"
     """
     return f"pip install '.[{extra}]' in the checkout of veilsum"

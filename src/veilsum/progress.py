@@ -44,7 +44,7 @@ def watch_progress(progress: Progress = None) -> Iterator[Opening | None]:
     """Yield what opens a stage; None if nobody wants to hear of any.
 
     >>> told = []
-    >>> with watched(lambda done, total: told.append((done, total))) as opening:
+    >>> with watch_progress(lambda done, total: told.append((done, total))) as opening:
     ...     advance = opening("rows", 3)
     ...     advance(2)
     >>> told

@@ -320,8 +320,10 @@ def shown_number(value: float, digits: int = DIGITS) -> str:
 
     Digits before the point all stay; the very large and the very small is scientific.
 
-    >>> number(1829.1514), number(-3482258.63), number(123456.7, 3), number(0.00002)
-    ('1829.2', '-3.4823e+06', '123457', '2.0000e-05')
+    >>> [shown_number(each) for each in (1829.1514, -3482258.63, 0.00002)]
+    ['1829.2', '-3.4823e+06', '2.0000e-05']
+    >>> shown_number(123456.7, 3)
+    '123457'
     """
     if value == 0.0 or not isfinite(value):
         return f"{value:g}".replace("-0", "0")
@@ -335,7 +337,7 @@ def shown_number(value: float, digits: int = DIGITS) -> str:
 def counted_words(count: int, what: str) -> str:
     """Return how many there are of something.
 
-    >>> counted(1, "party"), counted(1200, "sum")
+    >>> counted_words(1, "party"), counted_words(1200, "sum")
     ('1 party', '1,200 sums')
     """
     many = f"{what.removesuffix('y')}ies" if what.endswith("ty") else f"{what}s"

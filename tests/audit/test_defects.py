@@ -46,7 +46,7 @@ def audited(name="a mean", **options):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(auditing, "PLANTED", {})
         patch.setattr(auditing, "TRIALS", {"standard": 3})
-        patch.setattr(auditing.timing, "clocks", lambda *given: ())
+        patch.setattr(auditing.timing, "attack_timings", lambda *given: ())
         asked = question(**ASKED[name])
         scene = scene_of_audit(asked)
         given = {"executions": 500, "seed": 4, **options}

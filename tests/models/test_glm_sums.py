@@ -104,7 +104,7 @@ def test_totals_do_not_depend_on_blocks_or_order(name, monkeypatch):
     )
     for module in (units, rows, glm):
         monkeypatch.setattr(module, "BLOCK_ROWS", 96)
-        monkeypatch.setattr(module, "compiled", lambda *_: None)
+        monkeypatch.setattr(module, "compiled_or_plain", lambda *_: None)
     monkeypatch.setattr(glm, "PIECES", 3)
     again = measured(FAMILIES[name], [whole])
     other, others = rounds(again, [turned])

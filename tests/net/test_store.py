@@ -427,8 +427,8 @@ def test_without_the_lock_two_processes_would_share_a_run(path):
     code = HOLDER.replace(
         "store = ",
         "import veilsum.net.store as module\n"
-        "plain = module.connect\n"
-        "module.connect = lambda path, kind, alone: plain(path, kind)\n"
+        "plain = module.connect_to_sqlite_file\n"
+        "module.connect_to_sqlite_file = lambda path, kind, alone: plain(path, kind)\n"
         "store = ",
     )
     processes = []

@@ -19,8 +19,8 @@ from veilsum.privacy.conversions import (
     dp_epsilon,
     gaussian_mu_of_divergence,
     hellinger2_of_divergence,
+    power_of_best_test,
     renyi_of_divergence,
-    test_power_of_divergence,
     total_variation_of_divergence,
 )
 
@@ -177,8 +177,8 @@ def test_the_readings_of_one_number_agree(kl):
 
 @given(divergences, st.floats(0.001, 0.999))
 def test_the_power_of_the_best_test_is_never_below_its_level(kl, level):
-    assert test_power_of_divergence(kl, level=level) >= level * (1 - 1e-12)
-    assert test_power_of_divergence(0.0, level=level) == pytest.approx(level)
+    assert power_of_best_test(kl, level=level) >= level * (1 - 1e-12)
+    assert power_of_best_test(0.0, level=level) == pytest.approx(level)
 
 
 # --- ends ------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_nothing_and_everything():
         (lambda: gaussian_mu_of_divergence(nan), "not negative, found nan"),
         (lambda: renyi_of_divergence(1.0, order=0.0), "order must be positive"),
         (
-            lambda: test_power_of_divergence(1.0, level=1.0),
+            lambda: power_of_best_test(1.0, level=1.0),
             "level must be between 0 and 1",
         ),
         (lambda: dp_delta(1.0, dp_epsilon=-0.1), "must not be negative"),

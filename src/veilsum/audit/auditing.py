@@ -78,7 +78,7 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import InvalidInputError, MissingExtraError, NumericalError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
-from veilsum.locale import phrase
+from veilsum.locale import sentence
 from veilsum.masks.laws import MaskLaw
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
@@ -485,10 +485,10 @@ class Audit(Renderable):
         """One sentence that says no more than what was found."""
         if self.broken:
             names = ", ".join(one.name for one in self.broken)
-            return phrase("audit", "broken", names=names)
+            return sentence("audit", "broken", names=names)
         if self.findings:
             worst = max(self.findings, key=lambda one: one.rate - one.promised)
-            return phrase(
+            return sentence(
                 "audit",
                 "found",
                 found=len(self.findings),
@@ -499,18 +499,18 @@ class Audit(Renderable):
         if self.crossed:
             names = listed_names(self.crossed[0].coalition) or "anybody"
             crossed, curves = len(self.crossed), len(self.curves)
-            return phrase(
+            return sentence(
                 "audit", "crossed", crossed=crossed, curves=curves, names=names
             )
         played, power = len(self.outcomes), self.power
-        return phrase("audit", "nothing", played=played, power=power)
+        return sentence("audit", "nothing", played=played, power=power)
 
     @property
     def _chance(self) -> str:
         # A finding that one sound plan in twenty has is followed up, not believed.
         if any(one.exceeds(self.alarms * PLAIN) for one in self.findings):
             return ""
-        return phrase("audit", "chance", alarms=FALSE_ALARMS)
+        return sentence("audit", "chance", alarms=FALSE_ALARMS)
 
     @property
     def power(self) -> str:
@@ -521,18 +521,18 @@ class Audit(Renderable):
             if one.attack == LIKELIHOOD and one.promised < 1
         ]
         if not told:
-            return phrase("audit", "nothing_told")
+            return sentence("audit", "nothing_told")
         found = [(promised, least) for promised, least in told if least is not None]
         if len(found) < len(told) or any(least >= 1 for _, least in found):
-            return phrase("audit", "too_few")
+            return sentence("audit", "too_few")
         if any(promised <= 0.5 for promised, _ in found):
             most = max(least for _, least in found)
-            return phrase("audit", "power_of_guesses", most=100 * most)
+            return sentence("audit", "power_of_guesses", most=100 * most)
         ratio = max(
             divergence_for_success(least) / divergence_for_success(promised)
             for promised, least in found
         )
-        return phrase("audit", "power", ratio=ratio)
+        return sentence("audit", "power", ratio=ratio)
 
     def showing(self) -> Rendering:
         """Return the verdict, the attacks, and whether the controls hold."""

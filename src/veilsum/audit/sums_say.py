@@ -16,7 +16,7 @@ import numpy as np
 
 from veilsum.audit.question import AuditRehearsal, Holdings, RehearsedAnswer
 from veilsum.graphs.connectivity import graph_components
-from veilsum.locale import phrase
+from veilsum.locale import sentence
 from veilsum.models.leverage import LeverageColumns
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import listed_names
@@ -52,7 +52,7 @@ def _audit_remarks_on_sums(
     yield _remark_on_parties_of_sums(question, coalition, played)
     numbers = sum(one.numbers for one in played.result.releases)
     if question.schema is None:
-        words = phrase("audit", "numbers", numbers=numbers)
+        words = sentence("audit", "numbers", numbers=numbers)
         yield AuditRemark("numbers released", numbers, words)
         return
     honest = question.honest(coalition)
@@ -62,7 +62,7 @@ def _audit_remarks_on_sums(
     yield AuditRemark(
         about="numbers released for each row of the shortest table",
         number=numbers / shortest,
-        words=phrase(
+        words=sentence(
             "audit", "shortest", numbers=numbers, rows=shortest, fewest=fewest
         ),
     )
@@ -70,7 +70,7 @@ def _audit_remarks_on_sums(
         yield AuditRemark(
             about="rows that leave one alone",
             number=rows - 1,
-            words=phrase("audit", "all_but_one", known=rows - 1, rows=rows),
+            words=sentence("audit", "all_but_one", known=rows - 1, rows=rows),
         )
     yield _remark_on_row_leverage(question, honest, [one for one, _ in draws])
     yield from _remark_on_row_dominance(question, honest, [one for one, _ in draws])
@@ -88,12 +88,12 @@ def _remark_on_parties_of_sums(
     about = "fewest parties whose sum a coalition knows"
     who = listed_names(coalition) or "somebody outside"
     if len(fewest) > 1:
-        words = phrase("audit", "over", who=who, fewest=len(fewest))
+        words = sentence("audit", "over", who=who, fewest=len(fewest))
         return AuditRemark(about=about, number=len(fewest), words=words)
     if len(honest) == 1:
         given = tuple(each[honest[0]] for each in played.given)
         assert played.rest(coalition) == given
-    words = phrase("audit", "alone", who=who, alone=fewest[0])
+    words = sentence("audit", "alone", who=who, alone=fewest[0])
     return AuditRemark(about=about, number=1, words=words)
 
 
@@ -111,7 +111,7 @@ def _remark_on_row_leverage(
     return AuditRemark(
         about="largest leverage of one row at its party",
         number=found,
-        words=phrase("audit", "leverage", found=found, most=most),
+        words=sentence("audit", "leverage", found=found, most=most),
     )
 
 
@@ -162,7 +162,7 @@ def _remark_on_row_dominance(
     yield AuditRemark(
         about="largest part of a sum that is one row's",
         number=parts[column],
-        words=phrase(
+        words=sentence(
             "audit", "dominance", column=column, part=parts[column], most=most
         ),
     )

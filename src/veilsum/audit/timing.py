@@ -59,7 +59,7 @@ class TimingSlope:
     ) -> TimingSlope:
         """Return the line of least squares through some measurements.
 
-        >>> found = Slope.of("a job", [1, 2, 3], [2.0, 4.0, 6.0])
+        >>> found = TimingSlope.of("a job", [1, 2, 3], [2.0, 4.0, 6.0])
         >>> round(found.slope, 9), found.is_real
         (2.0, True)
         """

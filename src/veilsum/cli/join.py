@@ -58,7 +58,7 @@ class ForPeople(logging.Formatter):
 def printed_utc_time(seconds: float) -> str:
     """Return a time for people, UTC.
 
-    >>> timed(0.0)
+    >>> printed_utc_time(0.0)
     '1970-01-01 00:00:00Z'
     """
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"

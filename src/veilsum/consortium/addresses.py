@@ -96,7 +96,7 @@ class ConsortiumRelay:
     def of(cls, text: str) -> ConsortiumRelay:
         """Return the relay that a text spells: wss://HOST[:PORT][/PATH].
 
-        >>> str(Relay.of("wss://relay.example.org"))
+        >>> str(ConsortiumRelay.of("wss://relay.example.org"))
         'wss://relay.example.org:443'
         """
         if not is_seen(text) or len(text) > 200:

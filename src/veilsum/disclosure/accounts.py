@@ -58,7 +58,8 @@ class DisclosureBalance:
 class DisclosureAccounts:
     """Released bits by the columns that the numbers depend on; a value that adds up.
 
-    >>> age, both = Accounts({("age",): 20.0}), Accounts({("age", "hiv"): 30.0})
+    >>> age = DisclosureAccounts({("age",): 20.0})
+    >>> both = DisclosureAccounts({("age", "hiv"): 30.0})
     >>> study = age + both
     >>> study.inside(("age", "hiv")), study.inside(("age",)), study.changing("hiv")
     (50.0, 20.0, 30.0)

@@ -35,8 +35,8 @@ PRECISION = 2.0**-40
 def influence_attack_success(influence: float) -> float:
     """Return how often the linear attacker guesses a balanced bit right.
 
-    >>> success(0.0), round(success(0.8), 3), success(1.0)
-    (0.5, 0.977, 1.0)
+    >>> [round(influence_attack_success(each), 3) for each in (0.0, 0.8, 1.0)]
+    [0.5, 0.977, 1.0]
     """
     if not 0.0 <= influence <= 1.0:
         raise InvalidInputError(

@@ -68,7 +68,7 @@ def augment_graph(
 ) -> Augmentation:
     """Return links that raise kappa to `connectivity`, few of them, and the gap.
 
-    >>> augment(Topology.family("star:5"), connectivity=2)
+    >>> augment_graph(Topology.family("star:5"), connectivity=2)
     Augmentation(links=((1, 3), (1, 2), (2, 4)), gap=0)
     """
     n = topology.n_parties

@@ -54,7 +54,7 @@ def graph_components(topology: Topology) -> tuple[Sequence[int], ...]:
 
     A range of very many that are all joined, else tuples.
 
-    >>> components(Topology.from_edges([(0, 1), (2, 3)]))
+    >>> graph_components(Topology.from_edges([(0, 1), (2, 3)]))
     ((0, 1), (2, 3))
     """
     if topology.n_parties == 0:

@@ -22,7 +22,7 @@ STEPS = 200
 def layout_of_graph(topology: Topology) -> Float[FloatArray, "n 2"]:
     """Return a place for every party within the unit circle.
 
-    >>> (layout(Topology.family("ring:4")).round(6) + 0.0).tolist()
+    >>> (layout_of_graph(Topology.family("ring:4")).round(6) + 0.0).tolist()
     [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, 0.0]]
     """
     n = topology.n_parties

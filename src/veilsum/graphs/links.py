@@ -45,7 +45,8 @@ Only: TypeAlias = Callable[[int], slice]
 def links_touching_parties(ends: Array[Any], own: slice) -> Array[np.int32]:
     """Return the links with an end among some parties, read piece by piece.
 
-    >>> touching(np.array([[0, 1], [0, 4], [1, 2], [2, 3]]), slice(3, 5)).tolist()
+    >>> links = np.array([[0, 1], [0, 4], [1, 2], [2, 3]])
+    >>> links_touching_parties(links, slice(3, 5)).tolist()
     [[0, 4], [2, 3]]
     """
     found = []
@@ -223,7 +224,7 @@ def circle_graph_links(
 ) -> LinkArray:
     """Return the links i - i + offset around a circle.
 
-    >>> circle(5, [1]).ends.tolist()
+    >>> circle_graph_links(5, [1]).ends.tolist()
     [[0, 1], [0, 4], [1, 2], [2, 3], [3, 4]]
     """
     # A step and its opposite are one; a step of zero joins nobody.

@@ -482,8 +482,9 @@ GraphLike: TypeAlias = Topology | NetworkxGraph
 class NumberedParties(Sequence[str]):
     """The names "0", "1", ..., or some of them, each made when somebody asks for it.
 
-    >>> Numbered(range(3))[-1], list(Numbered(range(2))), "7" in Numbered(range(7))
-    ('2', ['0', '1'], False)
+    >>> three = NumberedParties(range(3))
+    >>> three[-1], list(three), "7" in three
+    ('2', ['0', '1', '2'], False)
     """
 
     def __init__(self, numbers: range | Array[Any]) -> None:

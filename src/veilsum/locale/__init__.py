@@ -77,6 +77,11 @@ def phrase(part: str, key: str, /, **values: object) -> Phrase:
     return phrase_in("en", part, key, **values)
 
 
+def sentence(part: str, key: str, /, **values: object) -> str:
+    """Return a sentence as plain text, without its key: for records and JSON."""
+    return str(phrase(part, key, **values))
+
+
 def phrase_in(language: str, part: str, key: str, /, **values: object) -> Phrase:
     """Return a sentence of one file of a language, as `phrase` does.
 
@@ -129,7 +134,7 @@ def statistic_words(key: str, language: str = "en") -> Mapping[str, str]:
 
     A statistic without words, as another distribution may have, is shown by its key.
 
-    >>> statistic("folds.score")["label"]
+    >>> statistic_words("folds.score")["label"]
     'score, without each fold'
     """
     words, plain = catalogue(language), key.removeprefix(WITHOUT_FOLD)
@@ -147,7 +152,7 @@ def statistic_words(key: str, language: str = "en") -> Mapping[str, str]:
 class LocaleLine(str):
     """A line for people, with the facts that programs compare instead of its words.
 
-    >>> Line("2 rows", rows=2).plain
+    >>> LocaleLine("2 rows", rows=2).plain
     {'rows': 2, 'text': '2 rows'}
     """
 
@@ -190,7 +195,7 @@ def limit_phrase(
         words: parts of it for people only.
         values: numbers and names in it, which are facts.
 
-    >>> limit("one_run").facts
+    >>> limit_phrase("one_run").facts
     {'key': 'one_run'}
     """
     text = catalogue("en")["limits"][key].format(**values, **(words or {}))
@@ -250,7 +255,7 @@ def statistics_in_locale_words(statistics: Mapping[str, int], job: str) -> str:
 def statistic_label(key: str, job: str = "", language: str = "en") -> str:
     """Return a statistic's short name; `job` is the label of its question.
 
-    >>> label("left_out"), label("sum", "wages")
+    >>> statistic_label("left_out"), statistic_label("sum", "wages")
     ('rows left out', 'wages')
     """
     return statistic_words(key, language)["label"].format(job=job)

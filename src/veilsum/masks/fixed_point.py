@@ -51,9 +51,10 @@ class FixedPointGrid:
         bits: q.
         unit: what numbers are rounded to whole ones of; without one, the step itself.
 
-    >>> Grid(2).quantise(np.array([0.3, -1.0])).tolist()
+    >>> FixedPointGrid(2).quantise(np.array([0.3, -1.0])).tolist()
     [1, -4]
-    >>> Grid(2, unit=Fraction(1, 100)).quantise(np.array([0.07, 0.071])).tolist()
+    >>> cents = FixedPointGrid(2, unit=Fraction(1, 100))
+    >>> cents.quantise(np.array([0.07, 0.071])).tolist()
     [28, 28]
     """
 

@@ -89,7 +89,7 @@ class Fineness:
 def triangle_of_model_matrix(n: int) -> list[tuple[int, int]]:
     """Return the places of a lower triangle, row by row.
 
-    >>> triangle(2)
+    >>> triangle_of_model_matrix(2)
     [(0, 0), (1, 0), (1, 1)]
     """
     return [(j, k) for j in range(n) for k in range(j + 1)]

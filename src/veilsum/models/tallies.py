@@ -103,7 +103,7 @@ class TallyQuantile:
 class TallyBins:
     """Edges that all parties agreed on; `TallyBins.of` takes any ascending numbers.
 
-    >>> Bins.of([0, 10, 20]).tally([-1, 0, 9, 10, 20, 21]).tolist()
+    >>> TallyBins.of([0, 10, 20]).tally([-1, 0, 9, 10, 20, 21]).tolist()
     [1, 2, 2, 1]
     """
 

@@ -439,7 +439,7 @@ def certificate_out_of_date(
 def certificate_fingerprint(certificate: str | bytes) -> str:
     """Return the SHA-256 of a certificate, PEM or DER, for people to compare.
 
-    >>> fingerprint(b"")[:24]
+    >>> certificate_fingerprint(b"")[:24]
     'e3b0 c442 98fc 1c14 9afb'
     """
     der = der_of_pem(certificate) if isinstance(certificate, str) else certificate

@@ -3,7 +3,8 @@
 A `NumberLayout` is the only description of a sum. Units, sizes, bits, the list of
 released numbers, packing and unpacking follow from it.
 
->>> moments = Layout((number("rows"), symmetric("gram", (Fraction(1, 10),) * 2, 90)))
+>>> gram = layout_symmetric("gram", (Fraction(1, 10),) * 2, 90)
+>>> moments = NumberLayout((layout_number("rows"), gram))
 >>> moments.size, moments.released
 (4, {'rows': 1, 'gram': 3})
 >>> total = moments.pack(rows=7, gram=np.array([[4, 5], [5, 6]], dtype=object))

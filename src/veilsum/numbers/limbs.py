@@ -8,7 +8,7 @@ says modulo which powers of two consecutive fields of a vector are, and how they
 each field with as many limbs as it needs.
 
 >>> pair = limbs_from_integers(np.array([2**64 - 1, -1], dtype=object), 2)
->>> limbs_to_integers(add(pair, pair)).tolist()
+>>> limbs_to_integers(add_wide_integers(pair, pair)).tolist()
 [36893488147419103230, -2]
 """
 
@@ -220,7 +220,7 @@ class LimbModuli:
     Attributes:
         fields: how many numbers each field has, and the bits of its modulus.
 
-    >>> both = Moduli(((2, 20), (1, 128)))
+    >>> both = LimbModuli(((2, 20), (1, 128)))
     >>> both.size, both.words, both.length
     (3, 2, 4)
     """

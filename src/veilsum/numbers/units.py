@@ -118,7 +118,7 @@ class UnitMeasure:
         columns: names of the table's columns that the number is computed from; None
             if they are not known.
 
-    >>> cents = Measure(Fraction(1, 100), 0, 100_000)
+    >>> cents = UnitMeasure(Fraction(1, 100), 0, 100_000)
     >>> cents.whole(np.array([0.07, 1.0])).tolist()
     [7.0, 100.0]
     """
@@ -156,7 +156,7 @@ class UnitMeasure:
     ) -> UnitMeasure:
         """Return the measure of a range; without a unit it keeps so many bits of it.
 
-        >>> Measure.of(0, 100).unit
+        >>> UnitMeasure.of(0, 100).unit
         Fraction(1, 8589934592)
         """
         bottom, top = Fraction(low), Fraction(high)

@@ -101,7 +101,7 @@ class Leakage(Renderable):
 
     def power(self, level: float) -> float:
         """Return the best test's hit rate at a false-alarm rate."""
-        return test_power_of_divergence(self.divergence, level=level)
+        return power_of_best_test(self.divergence, level=level)
 
     def dp_delta(self, dp_epsilon: float) -> float:
         """Return differential privacy's delta at a dp_epsilon."""
@@ -125,7 +125,7 @@ def check_divergence(divergence: float) -> float:
 def gaussian_mu_of_divergence(divergence: float) -> float:
     """Return mu_G = sqrt(2 KL): A and B are this many standard deviations apart.
 
-    >>> gaussian_mu(0.5)
+    >>> gaussian_mu_of_divergence(0.5)
     1.0
     """
     return sqrt(2.0 * check_divergence(divergence))
@@ -134,7 +134,7 @@ def gaussian_mu_of_divergence(divergence: float) -> float:
 def renyi_of_divergence(divergence: float, *, order: float) -> float:
     """Return the Renyi divergence D_a = a KL; so KL is also the rho of zCDP.
 
-    >>> renyi(0.25, order=2.0)
+    >>> renyi_of_divergence(0.25, order=2.0)
     0.5
     """
     if not 0 < order < inf:
@@ -174,7 +174,7 @@ def divergence_for_success(success: float) -> float:
 def total_variation_of_divergence(divergence: float) -> float:
     """Return TV = 2 Phi(mu_G / 2) - 1 = erf(sqrt(KL) / 2).
 
-    >>> round(total_variation(0.25), 6)
+    >>> round(total_variation_of_divergence(0.25), 6)
     0.276326
     """
     return float(scipy.special.erf(sqrt(check_divergence(divergence)) / 2.0))
@@ -183,16 +183,16 @@ def total_variation_of_divergence(divergence: float) -> float:
 def auc_of_divergence(divergence: float) -> float:
     """Return the area under the best test's ROC curve, Phi(mu_G / sqrt 2).
 
-    >>> round(auc(0.25), 6)
+    >>> round(auc_of_divergence(0.25), 6)
     0.691462
     """
     return float(scipy.special.ndtr(sqrt(check_divergence(divergence))))
 
 
-def test_power_of_divergence(divergence: float, *, level: float) -> float:
+def power_of_best_test(divergence: float, *, level: float) -> float:
     """Return the best test's hit rate at a false-alarm rate, Phi(mu_G - z_{1-level}).
 
-    >>> round(power(0.5, level=0.05), 4)
+    >>> round(power_of_best_test(0.5, level=0.05), 4)
     0.2595
     """
     if not 0 < level < 1:
@@ -210,7 +210,7 @@ def test_power_of_divergence(divergence: float, *, level: float) -> float:
 def hellinger2_of_divergence(divergence: float) -> float:
     """Return the squared Hellinger distance, 1 - exp(-mu_G^2 / 8).
 
-    >>> round(hellinger2(0.25), 6)
+    >>> round(hellinger2_of_divergence(0.25), 6)
     0.060587
     """
     return -expm1(-check_divergence(divergence) / 4.0)
@@ -219,7 +219,7 @@ def hellinger2_of_divergence(divergence: float) -> float:
 def chi2_of_divergence(divergence: float) -> float:
     """Return the chi-squared divergence, exp(mu_G^2) - 1; infinite past float64.
 
-    >>> round(chi2(0.25), 6)
+    >>> round(chi2_of_divergence(0.25), 6)
     0.648721
     """
     exponent = 2.0 * check_divergence(divergence)

@@ -206,7 +206,7 @@ def coalition_dangers(
     were exchanged: the divergence is gap^2 R / (4 sigma^2). Infinite for a party that
     stands alone, whose value is known.
 
-    >>> dangers(Topology.family("path:4"), corrupted=["2"])
+    >>> coalition_dangers(Topology.family("path:4"), corrupted=["2"])
     {'0': 1.0, '1': 1.0, '3': inf}
     """
     whole = Topology.of(topology)

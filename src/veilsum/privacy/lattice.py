@@ -277,7 +277,7 @@ def lattice_success(
 
     >>> lattice_success(0.02), round(lattice_success(2.0), 6), lattice_success(inf)
     (0.55, 0.964937, 1.0)
-    >>> petersen = smoothness(Topology.family("petersen"), 2**10)
+    >>> petersen = smoothness_of_masks(Topology.family("petersen"), 2**10)
     >>> round(lattice_success(0.02, smooth=petersen, moved=1e6), 6)
     0.539828
     """

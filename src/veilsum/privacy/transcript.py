@@ -8,11 +8,11 @@ in one place, and from what a machine really sent and received (see `drivers.tap
     >>> ring = Topology.family("ring:4")
     >>> law = Masks("uniform", unit=1).on(ring)
     >>> numbers = np.arange(8, dtype=np.uint64).reshape(4, 1, 2)
-    >>> shares, own = Shares(ring, numbers.reshape(4, 2, 1)), numbers[:, 0, :1]
-    >>> epoch = Drawn(0, own, shares)
-    >>> one, other = (simulated(law, [epoch], corrupted=[c]) for c in "02")
+    >>> shares, own = MaskShares(ring, numbers.reshape(4, 2, 1)), numbers[:, 0, :1]
+    >>> epoch = TranscriptDrawnEpoch(0, own, shares)
+    >>> one, other = (simulate_transcript(law, [epoch], corrupted=[c]) for c in "02")
     >>> both = Transcript.together([one, other])
-    >>> both, both == simulated(law, [epoch], corrupted=["0", "2"])
+    >>> both, both == simulate_transcript(law, [epoch], corrupted=["0", "2"])
     (Transcript of 0, 2: private; 1 epoch, True)
     >>> both.view().component_sums()  # parties 1 and 3 are not linked
     {('1',): array([2], dtype=uint64), ('3',): array([6], dtype=uint64)}

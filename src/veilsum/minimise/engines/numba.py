@@ -503,7 +503,7 @@ def cut_columns_in_panels(
 
     Of `far` panels threads share the parties, and none is idle.
 
-    >>> [width for _, width in cuts(90)][-2:]
+    >>> [width for _, width in cut_columns_in_panels(90)][-2:]
     [4, 2]
     """
     width = WIDE if columns >= WIDE * engine_threads() or far else NARROW

@@ -281,7 +281,8 @@ def mix_method_messages(
     are its row, and `told` holds its own message and those it heard in the same order.
 
     >>> heard = np.array([[1.0, 3.0], [5.0, 7.0]])
-    >>> mix({"symmetric": np.array([0.5, 0.5])}, ("symmetric",), heard).tolist()
+    >>> weights = {"symmetric": np.array([0.5, 0.5])}
+    >>> mix_method_messages(weights, ("symmetric",), heard).tolist()
     [3.0, 5.0]
     """
     if len(parts) == 1:

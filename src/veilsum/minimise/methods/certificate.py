@@ -60,7 +60,7 @@ class Bounds:
 def contraction_of_mixing_rounds(rate: float, rounds: int) -> float:
     """Return rho_K = 1 / cosh(K acosh(1 / rho)), what K rounds leave of disagreement.
 
-    >>> round(contraction(0.5, 2), 12)
+    >>> round(contraction_of_mixing_rounds(0.5, 2), 12)
     0.142857142857
     """
     check_method_mixing_rate(rate)
