@@ -7,6 +7,8 @@ inside a response: both are known as sums, and nobody looks at their difference.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -114,6 +116,82 @@ def test_both_of_two_fits_with_a_step_are_refused():
         for formula in the_two_fits(age):
             with refusals.refused("formula-not-plain"):
                 file_with(formula)
+
+
+# Cut points are constants of the dictionary, and its author can move them
+
+
+def schema_with_cuts(form, *cuts):
+    """Return the schema with a column `{form}[k]` for each list of cut points."""
+    age = vs.Column("age", "integer", 0, 110, cuts=tuple(sorted({*sum(cuts, ())})))
+    key = "cuts" if form == "intervals" else "knots"
+    derived = {
+        f"late{k}": {"of": "age", "as": form, key: list(points)}
+        for k, points in enumerate(cuts)
+    }
+    return vs.Schema((age, *SCHEMA.columns[1:]), minimum_rows=50, derived=derived)
+
+
+def by_two_cut_points(organiser, seed):
+    """One fit with two intervals that begin a year apart, one inside a product."""
+    tables, age = patients(seed)
+    schema = schema_with_cuts("intervals", (age,), (age + 1,))
+    result = organiser.fit("bmi ~ cost + late0 + cost:late1", tables, schema=schema)
+    sums = moments_of(result)[0]
+    return Found(round(sums[1, 2] - sums[0, 3], 2), tables[AIM]["cost"][ROW])
+
+
+def by_a_moved_cut_point(organiser, seed):
+    """Two fits, the second by a dictionary whose interval begins a year later."""
+    tables, age = patients(seed)
+    one, two = (
+        moments_of(
+            organiser.fit(
+                "cost ~ late0", tables, schema=schema_with_cuts("intervals", (cut,))
+            )
+        )[1][1]
+        for cut in (age, age + 1)
+    )
+    return Found(round(one - two, 2), tables[AIM]["cost"][ROW])
+
+
+def by_a_moved_knot(organiser, seed):
+    """Five fits with a spline of which one knot moves by half a year each time.
+
+    Their fourth difference is a bump that is 0 at every age but one.
+    """
+    tables, age = patients(seed)
+    bump = 0.0
+    for factor, step in zip((1, -4, 6, -4, 1), range(-2, 3), strict=True):
+        knots = (30.0, age + step / 2, 100.0, 105.0)
+        schema = schema_with_cuts("natural spline", knots)
+        products = moments_of(organiser.fit("cost ~ late0", tables, schema=schema))[1]
+        bump += factor * products[3]
+    # The bend of this person at the first two knots: cubes, by the spline's scale.
+    height = (1.0**3 - 4 * 0.5**3) / (105.0 - 30.0) ** 2
+    return Found(round(bump / height, 2), tables[AIM]["cost"][ROW])
+
+
+BY_CUT_POINTS = [by_two_cut_points, by_a_moved_cut_point, by_a_moved_knot]
+
+
+@pytest.mark.parametrize("attack", BY_CUT_POINTS)
+def test_cut_points_beside_a_person_are_refused(attack):
+    for seed in range(5):
+        with refusals.refused("group-too-small", mentions=(AIM,)):
+            asking(lambda organiser, at=seed: attack(organiser, at))()
+
+
+@pytest.mark.parametrize("attack", BY_CUT_POINTS)
+def test_without_rules_and_ledgers_cut_points_give_the_person_away(attack):
+    """The twin; a spline is rounded to bits of its range, so to the nearest euro."""
+
+    class Unchecked:
+        fit = staticmethod(partial(vs.fit, rules=vs.Rules.none()))
+
+    for seed in range(3):
+        found = attack(Unchecked, seed)
+        assert found.recovered == pytest.approx(found.truth, abs=0.5)
 
 
 # Every way to a number, and to a step.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
 import time
@@ -36,10 +37,17 @@ PATIENCE = 300.0
 _GIVEN = set()
 
 
+def own_doors():
+    """The doors of this process among those that run tests at the same time."""
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    place = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return DOORS[place % count :: count]
+
+
 def free_port():
     """A port that nobody has, that no outgoing call is given, and nobody here twice."""
     while True:
-        port = random.SystemRandom().choice(DOORS)
+        port = random.SystemRandom().choice(own_doors())
         with closing(socket.socket()) as found, suppress(OSError):
             found.bind((HOST, port))
             if port not in _GIVEN:

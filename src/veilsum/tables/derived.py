@@ -9,8 +9,9 @@ They stand in the dictionary, so that everybody sees them before any question:
     age_2 = { of = "age", as = "power", exponent = 2 }
     age_spline = { of = "age", as = "natural spline", knots = [30, 50, 70] }
 
-The list of forms is closed, and a form has no constant that could lie beside a single
-person: knots and ends of intervals are cut points of the column.
+The list of forms is closed. Knots and ends of intervals are cut points of the column.
+The author of a dictionary chooses these, so they can lie beside a single person: checks
+at each party and its ledger look at the columns that are made of them.
 """
 
 from __future__ import annotations
