@@ -53,7 +53,7 @@ def in_an_office(attack):
     def run(*words):
         with tempfile.TemporaryDirectory() as folder:
             office = Office(folder, patients()["ash"][list(COLUMNS)])
-            (office.folder / "veilsum.toml").write_text("constants = true\n")
+            (office.folder / "veilsum.toml").write_text("recodings = true\n")
             return attack(office, *words)
 
     return run

@@ -158,13 +158,13 @@ def test_machines_get_json_and_nothing_else(clinics):
         ),
     ],
 )
-def test_the_members_whose_constants_are_allowed_are_shown(clinics, rule, shown):
+def test_the_members_whose_recodings_are_allowed_are_shown(clinics, rule, shown):
     code = clinics.agreed.members_digest
     if rule is not None:
-        text = f"constants = {rule.format(code)}\n"
+        text = f"recodings = {rule.format(code)}\n"
         (clinics.files["alder"].parent / "veilsum.toml").write_text(text, "utf-8")
     found = clinics.look()
-    [line] = [one for one in lines(found, "ok") if "constants: " in one]
+    [line] = [one for one in lines(found, "ok") if "recodings: " in one]
     assert shown.format(code) in line
 
 

@@ -11,7 +11,7 @@ from veilsum.files import scenarios
 from veilsum.files.consortiums import read_consortium, read_plan_file, write_consortium
 from veilsum.files.tables import agreed_table
 from veilsum.party.consent import consent_to
-from veilsum.party.own_rules import OwnRules, constants_own_rules_meet
+from veilsum.party.own_rules import OwnRules, recodings_own_rules_meet
 from veilsum.questions.job_file import read_job
 from veilsum.tables.columns import SchemaError
 
@@ -114,11 +114,11 @@ def test_the_consent_page_shows_what_is_recoded(tmp_path):
     assert 'counted in 0.001; missing: "-9", "unknown"' in page
 
 
-def test_recodings_of_numbers_need_consent_as_constants_do():
+def test_recodings_of_numbers_need_consent():
     """The twin: another spelling of a level does not."""
     plain = agreed(MODEL | {"schema": SCHEMA})
     numbered = agreed(MODEL | {"schema": {**SCHEMA, "columns": NUMBERED}})
-    assert not constants_own_rules_meet(plain)
+    assert not recodings_own_rules_meet(plain)
     assert not OwnRules().refusals(plain, alone=False)
     (why,) = OwnRules().refusals(numbered, alone=False)
     assert "recode of sex" in why

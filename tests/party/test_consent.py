@@ -26,7 +26,7 @@ from veilsum.party.consent import (
 from veilsum.party.own_rules import (
     STRICTER,
     columns_own_rules_meet,
-    constants_own_rules_meet,
+    recodings_own_rules_meet,
 )
 from veilsum.questions.job_file import question_job_of
 from veilsum.questions.regression.kind import RegressionKind
@@ -556,7 +556,7 @@ def test_rules_page_and_receipt_work_out_the_question_once(monkeypatch):
     assert again.shared is first.shared
     assert not again.own
     assert all(one.text is one.text for one in again.shared)
-    columns_own_rules_meet(found), constants_own_rules_meet(found)
+    columns_own_rules_meet(found), recodings_own_rules_meet(found)
     assert len(calls) == 1
     consent_to(agreed(MODEL))  # the same words in another file
     assert len(calls) == 2

@@ -74,36 +74,36 @@ STEP = {
 }
 
 
-def test_constants_are_allowed_to_nobody_to_some_members_or_to_everybody(tmp_path):
+def test_recodings_are_allowed_to_nobody_to_some_members_or_to_everybody(tmp_path):
     asked = agreed(STEP)
-    for text in ("", "constants = false", 'constants = ["0123456789abcdef"]'):
+    for text in ("", "recodings = false", 'recodings = ["0123456789abcdef"]'):
         own = rules(tmp_path, text)
         with refusals.refused(
             "own-rules-refuse", OwnRulesError, mentions=("5",)
         ) as refused:
             own.check(asked, alone=False)
         own.check(agreed(MODEL), alone=True)
-    line = f'constants = ["{asked.members_digest}"]'
+    line = f'recodings = ["{asked.members_digest}"]'
     assert line in str(refused.value)
-    for text in (line, "constants = true"):
+    for text in (line, "recodings = true"):
         rules(tmp_path, text).check(asked, alone=True)
-        assert any("constants" in one for one in rules(tmp_path, text).lines)
+        assert any("recodings" in one for one in rules(tmp_path, text).lines)
 
 
-def test_constants_are_allowed_to_members_whatever_they_ask():
+def test_recodings_are_allowed_to_members_whatever_they_ask():
     other = agreed({**STEP, "title": "another question", "run": "b" * 32})
     assert other.digest != agreed(STEP).digest
     assert other.members_digest == agreed(STEP).members_digest
 
 
-def test_the_page_names_constants_and_the_line_that_allows_them():
+def test_the_page_names_recodings_and_the_line_that_allows_them():
     asked = agreed(STEP)
     page = consent_to(asked)
     first = next(one for one in page.shared if one.key == "first")
     told = " ".join(first.lines)
     assert 'THE DICTIONARY RECODES NUMBERS: "recode of x, which has 5005"' in told
-    assert f'constants = ["{asked.members_digest}"]' in told
-    assert page.facts["constants"] == ["recode of x, which has 5005"]
+    assert f'recodings = ["{asked.members_digest}"]' in told
+    assert page.facts["recodings"] == ["recode of x, which has 5005"]
     assert "CONSTANTS" not in consent_to(agreed(MODEL)).page
 
 

@@ -197,14 +197,14 @@ def test_a_law_over_cut_points_counts_the_values_of_each_interval():
     assert agreed.entropy < plain.entropy
 
 
-def test_recodings_of_numbers_are_constants():
+def test_recodings_of_numbers_need_consent():
     """The twins: other spellings of levels, and words for missing values, are not."""
     cost = Column(
         "cost", "category", categories=("high", "low"), recode={"41237": "high"}
     )
     for column, aimed in ((cost, True), (SEX, True), (SEEN, False), (AGE, False)):
         question = TableQuestion(schema=Schema((column,)).to_table())
-        assert bool(question.constants) is aimed, column
+        assert bool(question.recodings) is aimed, column
 
 
 def test_two_meanings_of_a_word_are_refused():

@@ -145,9 +145,9 @@ def _print_network_doctor(
         )
     )
     own = sum(check.about == found.party for check in found.checks)
-    allowed = rules.constants_sentence(consortium)
-    constants = NetworkCheck(found.party, "constants", NetworkHealth.GOOD, allowed)
-    checks = (*found.checks[:own], constants, *found.checks[own:])
+    allowed = rules.recodings_sentence(consortium)
+    recodings = NetworkCheck(found.party, "recodings", NetworkHealth.GOOD, allowed)
+    checks = (*found.checks[:own], recodings, *found.checks[own:])
     found = replace(found, checks=checks)
     if as_json:
         print_json(found.to_dict())

@@ -27,9 +27,9 @@ from veilsum.net.identity import fingerprint_in_groups
 from veilsum.party.own_rules import (
     Value,
     columns_own_rules_meet,
-    constants_own_rules_meet,
     derived_columns_asked,
-    own_rule_allowing_constants,
+    own_rule_allowing_recodings,
+    recodings_own_rules_meet,
     relaxed_rules,
     rules_in_force,
 )
@@ -210,7 +210,7 @@ def _shared_consent_half(consortium: Consortium, *, drawn: bool) -> Consent:
         "relays": list(map(str, relays)),
         "question": question.heading,
         "columns": list(columns_own_rules_meet(consortium)),
-        "constants": list(constants_own_rules_meet(consortium)),
+        "recodings": list(recodings_own_rules_meet(consortium)),
         "rules": rules_in_force(consortium),
         "relaxed": list(relaxed_rules(consortium)),
         "rounds": [rounds.least, rounds.most],
@@ -264,13 +264,13 @@ def _consent_first_lines(found: Asked, room: PageRoom) -> Iterator[str]:
     elif found.rules is not None and found.rules.maximum_rows == 1:
         yield _say("first.one_row")
     yield from kind.warnings(found)
-    if aimed := constants_own_rules_meet(found.consortium):
+    if aimed := recodings_own_rules_meet(found.consortium):
         quoted = [quoted_for_release(one) for one in aimed]
         yield _say(
-            "first.constants",
-            names=room.names(_say("lists.constants"), quoted),
+            "first.recodings",
+            names=room.names(_say("lists.recoded"), quoted),
             aim=_say("own_rules.aim"),
-            rule=own_rule_allowing_constants(found.consortium),
+            rule=own_rule_allowing_recodings(found.consortium),
         )
     if "site_terms" in weaker:
         yield _say("first.site_terms")

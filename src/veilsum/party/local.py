@@ -35,7 +35,7 @@ from veilsum.files.scenarios import graph_files_beside_scenario, read_scenario_f
 from veilsum.net.identity import new_identity
 from veilsum.net.relay_tokens import TOKEN_FILE, new_token, read_token
 from veilsum.numbers.secrets import Secret
-from veilsum.party.own_rules import FILE_NAME, constants_own_rules_meet, relaxed_rules
+from veilsum.party.own_rules import FILE_NAME, recodings_own_rules_meet, relaxed_rules
 from veilsum.party.processes import party_process_context
 from veilsum.questions.job_file import read_data_of_job_file
 from veilsum.surveys.terms import SurveySpec
@@ -232,7 +232,7 @@ def local_run(
 def _agree_beforehand_for_local_party(
     place: Path, agreed: Consortium | AgreedStudy
 ) -> None:
-    """Write own rules that allow the constants and the weaker rules of this plan.
+    """Write own rules that allow the recodings and the weaker rules of this plan.
 
     Nobody is asked in a run of one's own, and whoever starts it has written the plan.
     """
@@ -241,8 +241,8 @@ def _agree_beforehand_for_local_party(
     runs = runs_of_agreement(agreed)
     weaker = {name: value for name, (value, _) in relaxed_rules(runs[0]).items()}
     rules: dict[str, Any] = {}
-    if any(map(constants_own_rules_meet, runs)):
-        rules["constants"] = [runs[0].members_digest]
+    if any(map(recodings_own_rules_meet, runs)):
+        rules["recodings"] = [runs[0].members_digest]
     if weaker:
         rules["floors"] = weaker
     if rules:

@@ -4,7 +4,7 @@
     jobs = ["model", "statistics"]
     functions = ["log"]                         # forms of derived columns
     organisers = ["hospital-1"]                 # whose files are considered
-    constants = ["5f0c9e1b7a3d4c28"]            # who may recode numbers
+    recodings = ["5f0c9e1b7a3d4c28"]            # who may recode numbers
 
     [floors]                                    # no consortium file goes below
     minimum_count = 10
@@ -117,7 +117,7 @@ class OwnFile(Section, frozen=True, kw_only=True):
     jobs: Names | None = None
     functions: Names | None = None
     organisers: Names | None = None
-    constants: Consortiums | None = None
+    recodings: Consortiums | None = None
     floors: FloorsSection | None = None
 
 
@@ -135,7 +135,7 @@ class OwnRules:
         jobs: the headings of questions that may be asked; None for all.
         functions: forms of derived columns that a question may use; None for all.
         organisers: whose files are considered; None for everybody's.
-        constants: whether dictionaries may recode numbers, which can make a step of a
+        recodings: whether dictionaries may recode numbers, which can make a step of a
             column: everybody's, nobody's, or those of some consortiums.
         floors: by rule, what no consortium goes below.
     """
@@ -145,7 +145,7 @@ class OwnRules:
     jobs: tuple[str, ...] | None = None
     functions: tuple[str, ...] | None = None
     organisers: tuple[str, ...] | None = None
-    constants: bool | tuple[str, ...] = False
+    recodings: bool | tuple[str, ...] = False
     floors: Mapping[str, Value] = field(default_factory=dict)
 
     def refusals(self, consortium: Consortium, *, alone: bool) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ class OwnRules:
         """
         return (
             *self._on_what(consortium),
-            *self._on_constants(consortium),
+            *self._on_recodings(consortium),
             *self._on_floors(consortium, alone=alone),
         )
 
@@ -199,30 +199,30 @@ class OwnRules:
                     f"{listed_names(beyond)}"
                 )
 
-    def allows_constants(self, consortium: Consortium) -> bool:
-        """Whether formulas of these members may use constants."""
-        if isinstance(self.constants, tuple):
-            return consortium.members_digest in self.constants
-        return self.constants
+    def allows_recodings(self, consortium: Consortium) -> bool:
+        """Whether dictionaries of these members may recode numbers."""
+        if isinstance(self.recodings, tuple):
+            return consortium.members_digest in self.recodings
+        return self.recodings
 
-    def constants_sentence(self, consortium: Consortium) -> str:
-        """Return which members may use constants, and whether these members may."""
-        found = f"recodings of numbers {self._constants_words}"
-        if isinstance(self.constants, tuple) and self.constants:
-            among = "among" if self.allows_constants(consortium) else "not among"
+    def recodings_sentence(self, consortium: Consortium) -> str:
+        """Return which members may recode numbers, and whether these members may."""
+        found = f"recodings of numbers {self._recoding_words}"
+        if isinstance(self.recodings, tuple) and self.recodings:
+            among = "among" if self.allows_recodings(consortium) else "not among"
             found += f"; the members of this file are {among} them"
         return f"{found} ({self.source or f'no {FILE_NAME}'})"
 
-    def _on_constants(self, consortium: Consortium) -> Iterator[str]:
-        aimed = constants_own_rules_meet(consortium)
-        if not aimed or self.allows_constants(consortium):
+    def _on_recodings(self, consortium: Consortium) -> Iterator[str]:
+        aimed = recodings_own_rules_meet(consortium)
+        if not aimed or self.allows_recodings(consortium):
             return
         yield (
             f"the dictionary recodes numbers: {listed_names(aimed)}. "
             f"{phrase('consent', 'own_rules.aim')}. The "
             "organiser can ask for a column with these values instead, as [schema] "
             "describes it; or allow it: "
-            f"{own_rule_allowing_constants(consortium)}"
+            f"{own_rule_allowing_recodings(consortium)}"
         )
 
     def _on_floors(self, consortium: Consortium, *, alone: bool) -> Iterator[str]:
@@ -244,11 +244,11 @@ class OwnRules:
                 )
 
     @property
-    def _constants_words(self) -> str:
-        if isinstance(self.constants, tuple) and self.constants:
-            names = listed_names(self.constants)
+    def _recoding_words(self) -> str:
+        if isinstance(self.recodings, tuple) and self.recodings:
+            names = listed_names(self.recodings)
         else:
-            key = "own_rules.everybody" if self.constants else "own_rules.nobody"
+            key = "own_rules.everybody" if self.recodings else "own_rules.nobody"
             names = phrase("consent", key)
         return phrase("consent", "own_rules.allowed", names=names)
 
@@ -256,9 +256,9 @@ class OwnRules:
     def lines(self) -> tuple[str, ...]:
         """What they say, for their owner."""
         say = partial(phrase, "consent")
-        constants = say("own_rules.constants", whom=self._constants_words)
+        recodings = say("own_rules.recodings", whom=self._recoding_words)
         if not self.source:
-            return say("own_rules.none", file=FILE_NAME), constants
+            return say("own_rules.none", file=FILE_NAME), recodings
         lists = ("columns", "jobs", "functions", "organisers")
         given = {key: getattr(self, key) for key in lists}
         empty = say("own_rules.empty")
@@ -273,7 +273,7 @@ class OwnRules:
                 for key, names in given.items()
                 if names is not None
             ),
-            constants,
+            recodings,
             *(
                 say(
                     "own_rules.floor",
@@ -330,20 +330,20 @@ def derived_columns_asked(consortium: Consortium) -> tuple[DerivedColumn, ...]:
     return () if job is None else job.schema.derived
 
 
-def own_rule_allowing_constants(consortium: Consortium) -> str:
-    """Return the line of a party's own rules that allows constants."""
+def own_rule_allowing_recodings(consortium: Consortium) -> str:
+    """Return the line of a party's own rules that allows recodings of numbers."""
     if not (code := consortium.members_digest):
-        return phrase("consent", "own_rules.constants_true", file=FILE_NAME)
+        return phrase("consent", "own_rules.recodings_true", file=FILE_NAME)
     return phrase(
-        "consent", "own_rules.constants_of_members", code=code, file=FILE_NAME
+        "consent", "own_rules.recodings_of_members", code=code, file=FILE_NAME
     )
 
 
-def constants_own_rules_meet(consortium: Consortium) -> tuple[str, ...]:
+def recodings_own_rules_meet(consortium: Consortium) -> tuple[str, ...]:
     """Return recodings of numbers among the columns of a question."""
     job = agreed_sum_job(consortium)
     asked = None if job is None else job.question
-    return () if asked is None else asked.constants
+    return () if asked is None else asked.recodings
 
 
 def functions_asked_of_party(consortium: Consortium) -> tuple[str, ...]:

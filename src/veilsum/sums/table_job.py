@@ -54,8 +54,8 @@ from veilsum.tables.schema import CheckedTable, Schema
 QUICK = 2_000_000
 SCHEMA_READ = limit_phrase("schema_read")
 
-HAS_CONSTANTS = (
-    "The dictionary recodes numbers ({}); parties would have to allow that: constants "
+RECODES_NUMBERS = (
+    "The dictionary recodes numbers ({}); parties would have to allow that: recodings "
     "= true in veilsum.toml"
 )
 
@@ -397,9 +397,9 @@ class TableJobResult(ComparedSumResult):
     def notes(self) -> tuple[str, ...]:
         """What real parties would have to allow, if this was a simulation."""
         asked: TableQuestion | None = self.job.question
-        if asked is None or not asked.constants or self.terms.is_real:
+        if asked is None or not asked.recodings or self.terms.is_real:
             return ()
-        return (HAS_CONSTANTS.format(listed_names(asked.constants)),)
+        return (RECODES_NUMBERS.format(listed_names(asked.recodings)),)
 
     @cached_property
     def price(self) -> ReleasePrice | None:

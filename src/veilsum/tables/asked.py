@@ -163,7 +163,7 @@ class TableQuestion(Section, frozen=True, kw_only=True):
         return (listed_names(parts) or "number of rows") + groups
 
     @property
-    def constants(self) -> tuple[str, ...]:
+    def recodings(self) -> tuple[str, ...]:
         """Recodings of numbers, which can make a step of a column at one person."""
         lines = self.schema["columns"].items()
         recoding = {name: line for name, line in lines if "recode" in line}
