@@ -18,8 +18,7 @@ COLUMNS = {
 # Not asked for less, so that what protects a person is rule R1 alone.
 POLICY = {
     "minimum_count": 0,
-    "maximum_leverage": 1.0,
-    "dominance": 1.0,
+    "maximum_influence": 1.0,
     "release_fraction": 1.0,
 }
 

@@ -66,7 +66,7 @@ def truth(alone):
     return own[own["ward"] == "isolation"][["age", "bmi"]].sum().to_numpy()
 
 
-FREE = {"minimum_count": 0, "effective_count": 0.0, "maximum_leverage": 1.0}
+FREE = {"minimum_count": 0, "effective_count": 0.0, "maximum_influence": 1.0}
 
 
 @pytest.mark.parametrize("family", ["multinomial", "ordinal"])

@@ -189,7 +189,7 @@ def test_a_missing_value_does_not_tell_two_populations_apart(tmp_path):
         assert one_value_is_missing(site, {}).succeeded
     with Site(tmp_path) as site, pytest.raises(DisclosureError) as refusal:
         one_value_is_missing(site, BY_ID)
-    assert refusal.value.rule == "maximum_leverage"
+    assert refusal.value.rule == "maximum_influence"
 
 
 def test_a_named_cut_cannot_be_subtracted_either(tmp_path):

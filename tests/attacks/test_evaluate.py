@@ -129,7 +129,7 @@ ATTACKS = {
     "codes of sites": (by_sites, {"site_terms"}),
     "levels of sites": (by_levels, {"site_terms"}),
     "records of sites": (by_records, {"site_terms"}),
-    "a risk": (by_a_risk, {"maximum_leverage", "minimum_count"}),
+    "a risk": (by_a_risk, {"maximum_influence", "minimum_count"}),
 }
 
 
@@ -176,7 +176,7 @@ def by_two_edges(organiser):
 
 
 def test_two_edges_are_looked_at_together():
-    assert refused(by_two_edges) in {"maximum_leverage", "minimum_count"}
+    assert refused(by_two_edges) in {"maximum_influence", "minimum_count"}
 
 
 def test_who_keeps_no_ledger_gives_the_person_away(monkeypatch):
@@ -191,8 +191,8 @@ def test_a_fold_with_few_rows_is_refused():
     formula = "salary ~ age + bmi"
     attack = lambda: asked(vs.evaluate, formula, patients(), **given)  # noqa: E731
     assert refused(attack) in {
-        *("minimum_count", "maximum_leverage", "effective_count"),
-        *("maximum_columns", "release_fraction", "residual_rows"),
+        *("minimum_count", "maximum_influence", "effective_count"),
+        *("maximum_columns", "release_fraction"),
     }
     kept = asked(vs.evaluate, formula, patients(), schema=SCHEMA, folds=2)
     assert len(kept.folds) == 2
@@ -221,7 +221,7 @@ def by_three_errors(organiser):
 
 
 def test_three_errors_are_looked_at_together():
-    assert refused(by_three_errors) in {"maximum_leverage", "effective_count"}
+    assert refused(by_three_errors) in {"maximum_influence", "effective_count"}
 
 
 def test_without_a_ledger_three_errors_tell_a_salary(monkeypatch):

@@ -131,7 +131,7 @@ def by_a_sum_of_sites():
     return Found(round(total, 2), round(tables[AIM]["salary"].sum(), 2))
 
 
-FEW = {"minimum_count", "maximum_columns", "release_fraction", "residual_rows"}
+FEW = {"minimum_count", "maximum_columns", "release_fraction"}
 ATTACKS = {
     "a row": (by_a_row, FEW),
     "a salary": (by_a_salary, FEW),
@@ -142,7 +142,6 @@ ATTACKS = {
 AT_HOME = {
     "maximum_columns": 9.0,
     "release_fraction": 99.0,
-    "residual_rows": 0,
     "most_rounds": 60,
 }
 

@@ -203,7 +203,7 @@ def by_bisection():
 
 COUNT = {"minimum_count"}
 SITE = {"site_terms"}
-FEW = {"dominance", "effective_count", "maximum_leverage", "minimum_count"}
+FEW = {"effective_count", "maximum_influence", "minimum_count"}
 ATTACKS = {
     "a group of one": (by_a_group_of_one, COUNT),
     "all but one": (by_all_but_one, COUNT),
@@ -237,7 +237,7 @@ def test_a_sum_is_looked_at_in_every_group():
         table.loc[few, "salary"] = 1.0 + np.arange(len(few)) % 5
     south = tables[AIM].index[tables[AIM]["ward"] == "south"]
     tables[AIM].loc[south[0], "salary"] = SALARY
-    for rule in ("dominance", "effective_count", "maximum_leverage"):
+    for rule in ("effective_count", "maximum_influence"):
         kept = vs.Rules.none(**{rule: getattr(vs.Rules(), rule)})
         with refused("group-too-small", vs.VeilsumError):
             grouped(tables, columns=["salary"], rules=kept)

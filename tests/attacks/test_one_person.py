@@ -142,7 +142,7 @@ def by_bins():
 
 # Each attack with the rules that may refuse it: more than one sees it.
 # A bump is the same number in all rows of who has not the one: a site term there.
-SPREAD = {"effective_count", "maximum_leverage", "minimum_count", "site_terms"}
+SPREAD = {"effective_count", "maximum_influence", "minimum_count", "site_terms"}
 ATTACKS = {
     **{name: (partial(by_a_column, *one), SPREAD) for name, one in BUMPS.items()},
     "a bump as a factor": (by_a_product, SPREAD),

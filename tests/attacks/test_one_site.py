@@ -134,7 +134,7 @@ def by_a_yes():
 
 
 SITE = {"site_terms"}
-NEARLY = {"site_terms", "effective_count", "maximum_leverage", "minimum_count"}
+NEARLY = {"site_terms", "effective_count", "maximum_influence", "minimum_count"}
 MIDDLE = FIRST + 29.5
 ATTACKS = {
     "a site's name": (by_site, SITE),

@@ -574,8 +574,8 @@ QUESTIONS = {
 @each("kind", QUESTIONS)
 def test_a_column_that_points_at_one_row_or_party_is_refused(kind):
     at_a_row = aimed(QUESTIONS[kind], p4=outlier)
-    assert refused_by(at_a_row) in ("effective_count", "maximum_leverage")
-    free = {"effective_count": 0.0, "maximum_leverage": 1.0}
+    assert refused_by(at_a_row) in ("effective_count", "maximum_influence")
+    free = {"effective_count": 0.0, "maximum_influence": 1.0}
     assert at_a_row(**free).released.sums
     at_a_party = aimed(QUESTIONS[kind], p4=constant)
     if kind == "meta":  # there is no slope to be found there

@@ -80,7 +80,7 @@ def test_weights_on_one_row_are_refused():
     [
         # Where parties may be told apart, and columns may stand out.
         (vs.Rules(site_terms=True), "effective_count"),
-        (FREE, "maximum_leverage"),
+        (FREE, "maximum_influence"),
     ],
 )
 def test_the_one_with_the_patient_refuses_by_itself(rules, rule, monkeypatch):
@@ -96,7 +96,7 @@ def test_without_rules_the_salary_is_known(monkeypatch):
 def test_squared_weights_on_one_row_are_refused(monkeypatch):
     """Half of the weight is no matter of leverage, but nearly all of its square is."""
     monkeypatch.setattr(organiser, "RULES", {"rules": FREE})
-    assert refused(by_the_errors) == "maximum_leverage"
+    assert refused(by_the_errors) == "maximum_influence"
     # The fit itself may be asked for: the sum of squares is what tells.
     assert weighted(*LESS, errors="model").fit.n_rows == 300
 
@@ -171,7 +171,7 @@ def by_two_propensities(organiser):
 
 
 def test_two_propensities_are_looked_at_together():
-    assert refused(by_two_propensities) == "maximum_leverage"
+    assert refused(by_two_propensities) == "maximum_influence"
 
 
 def test_without_a_ledger_two_propensities_tell_of_the_person(monkeypatch):

@@ -168,5 +168,5 @@ def test_join_looks_at_earlier_questions_too(tmp_path):
     assert found.exit_code == 2
     assert "together with what was asked of this data set before" in found.output
     (refusal,) = read_ledger(tmp_path / "ann.ledger").refusals
-    assert refusal.reason == "refused by maximum_leverage"
+    assert refusal.reason == "refused by maximum_influence"
     assert office.takes_part(plan())

@@ -113,7 +113,7 @@ def test_questions_with_other_cut_points_do_not_split_a_merged_cell(questions):
     """Either the ledger of the party refuses, or the cell stays merged."""
     attack = asking(lambda organiser: by_differences(organiser, questions))
     if LEFT in questions and RIGHT in questions:
-        assert refused_by(attack) in {"minimum_count", "maximum_leverage"}
+        assert refused_by(attack) in {"minimum_count", "maximum_influence"}
     else:
         assert not attack().succeeded
 

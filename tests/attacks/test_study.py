@@ -126,7 +126,7 @@ SUBTRACTED = (by_two_edges, by_whoever_is_left_out)
 def test_what_two_questions_tell_together_is_looked_at_before_the_first(
     attack, tmp_path
 ):
-    assert refused_by(lambda: attack(together, tmp_path)) == "maximum_leverage"
+    assert refused_by(lambda: attack(together, tmp_path)) == "maximum_influence"
 
 
 @pytest.mark.parametrize("attack", SUBTRACTED)
@@ -176,7 +176,7 @@ def test_a_later_edition_is_held_against_the_earlier_ones(tmp_path, remembers):
 
         # The twin, a ledger that has been lost, answers.
         told = refused_by(attack) if remembers else attack()
-    assert told == ("maximum_leverage" if remembers else {})
+    assert told == ("maximum_influence" if remembers else {})
 
 
 # Bounds

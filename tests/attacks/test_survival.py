@@ -202,7 +202,7 @@ def by_two_times(organiser):
 
 
 def test_two_grids_are_looked_at_together():
-    assert refused(by_two_times) in {"maximum_leverage", "minimum_count"}
+    assert refused(by_two_times) in {"maximum_influence", "minimum_count"}
 
 
 def test_who_keeps_no_ledger_gives_the_person_away(monkeypatch):

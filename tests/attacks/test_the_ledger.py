@@ -382,9 +382,9 @@ def by_failing(organiser):
 
 
 LEDGER = {"BudgetError"}
-ADDED_UP = {"maximum_leverage"}
+ADDED_UP = {"maximum_influence"}
 # What is refused at home, with or without a ledger.
-ALONE = {"maximum_leverage", "site_terms"}
+ALONE = {"maximum_influence", "site_terms"}
 ATTACKS = {
     "two party sets": (by_two_sets, LEDGER),
     "three party sets": (by_three_sets, LEDGER),

@@ -44,7 +44,7 @@ def test_without_rules_everything_aimed_is_answered(of_wards):
 
 
 def test_it_is_said_which_rule_of_the_file_let_an_aim_pass():
-    lax = {"minimum_count": 0, "effective_count": 0, "maximum_leverage": 1.0}
+    lax = {"minimum_count": 0, "effective_count": 0, "maximum_influence": 1.0}
     open_ = question(
         columns=LEVELS, model={"formula": "bmi ~ age + C(ward)"}, policy=lax
     )

@@ -94,7 +94,8 @@ def test_survival_is_checked_as_other_questions_are(check):
     assert 'a row ends at its "x"; the event was seen where "ill" is 1' in page
     assert "intervals: 2, each with its last time: from 0 to 2, above 2 up to 4" in page
     assert "- events in each group and interval (4): for each group" in page
-    assert "dominance" not in page.split("OWN TABLE FIRST")[1].split("NOT PROTECTED")[0]
+    rules = page.split("OWN TABLE FIRST")[1].split("NOT PROTECTED")[0]
+    assert "maximum_columns" not in rules
     # The twin: one who is ill is one too few where no first sum counts parties.
     alone = {**plan, "policy": {"site_terms": True}}
     found = check(alone, rows(60, ill=[1] + [0] * 59))

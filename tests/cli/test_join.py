@@ -249,12 +249,12 @@ def test_a_refusal_points_out_files_that_differ_in_bounds_only(tmp_path):
     company = with_tables(tmp_path)
     for _ in range(2):
         assert "asked the same" not in flat(join(company, "a", answer="n\n").stderr)
-    weaken(company, "a", maximum_leverage=0.01)
+    weaken(company, "a", maximum_influence=0.01)
     refused = join(company, "a", "--yes")
     assert refused.exit_code == 2
     told = flat(refused.stderr)
     assert "asked the same of the same members" in told
-    assert "policy.maximum_leverage was not said, is 0.01" in told
+    assert "policy.maximum_influence was not said, is 0.01" in told
 
 
 WEAKER = [{"site_terms": True}, {"minimum_count": 1}, {"release_fraction": 0.9}]

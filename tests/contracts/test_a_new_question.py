@@ -100,7 +100,7 @@ def test_file_command_and_simulations(tmp_path):
 def test_consent_own_rules_and_audit(company):
     page = consent_to(company.consortium)
     assert 'question: the totals of "age", "cost" over all members\' rows' in page.page
-    assert "residual_rows" not in page.page
+    assert "maximum_columns" not in page.page
     assert OwnRules(jobs=("model",)).refusals(company.consortium, alone=False)
     assert not OwnRules(jobs=("totals",)).refusals(company.consortium, alone=False)
 

@@ -154,7 +154,7 @@ class TotalsKind(TableKind):
 
     spec = TotalsSpec
     result = TotalsResult
-    unused_rules = ("residual_rows", "maximum_columns")
+    unused_rules = ("maximum_columns",)
     multiplied = frozenset()
     command: ClassVar = {
         "summary": "Add up columns of several parties' rows.",

@@ -111,7 +111,7 @@ def _meta(formula: str, coefficient: str, family: str) -> dict[str, Any]:
 
 # Rules for scenes that five small parties would refuse; others have default rules.
 OPEN = {"minimum_count": 0, "effective_count": 0, "site_terms": True}
-OPEN |= {"maximum_leverage": 1.0}
+OPEN |= {"maximum_influence": 1.0}
 NEED_OPEN = (
     *("gaussian, party intercepts", "mixed", "mixed, ML", "mixed, slope"),
     *("survival by arm", "evaluate", "evaluate, calibration", "evaluate, survival"),

@@ -78,7 +78,7 @@ QUESTIONS = {
     "folds": evaluated(formula="y ~ x", folds=3, split=5),
     "folds of counts": {
         **evaluated(formula="y ~ x", family="poisson", folds=3, split=5),
-        "policy": {"dominance": 1.0},
+        "policy": {"effective_count": 1.0},
     },
     "gaussian": fitted(formula="y ~ x + C(sex)"),
     "logistic": fitted(formula="sex ~ x", family="logistic"),
@@ -399,8 +399,7 @@ def test_what_is_weaker_than_usual_is_said_first():
 OFF = {
     "minimum_count": (0, 2),
     "effective_count": (0, 2),
-    "maximum_leverage": (1, 0.99),
-    "residual_rows": (0, 5),
+    "maximum_influence": (1, 0.99),
 }
 
 

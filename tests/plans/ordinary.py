@@ -333,10 +333,10 @@ CARELESS = (
         "engel",
         8,
         "foodexp ~ income + income_2 + income_3",
-        refused="maximum_leverage",
+        refused="maximum_influence",
     ),
     # Too many levels or columns for so many rows.
-    fit("statecrime", 5, "urban ~ C(state)", refused="maximum_levels"),
+    fit("statecrime", 5, "urban ~ C(state)", refused="maximum_columns"),
     fit(
         "breast cancer, 60 rows", 5, f"malignant ~ {NUCLEI}", refused="maximum_columns"
     ),

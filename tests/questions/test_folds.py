@@ -30,7 +30,7 @@ QUESTIONS = {
 }
 
 # Parties that let one row be all of a fold's deviance.
-DISTANT = vs.Rules(dominance=1.0)
+DISTANT = vs.Rules(effective_count=1.0)
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -60,7 +60,7 @@ def brought(found, held):
 
 @each("name", QUESTIONS)
 def test_folds_are_predicted_as_by_r(name):
-    """Chances under the usual rules, others where parties agreed on dominance = 1."""
+    """Chances under the usual rules, others without `effective_count`."""
     held, known = tables(name), KNOWN[name]
     found = tried(name)
     for site, own in brought(found, held).items():

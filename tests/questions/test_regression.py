@@ -87,7 +87,7 @@ def test_ridge_on_all_columns_of_the_tumours():
         **finest("logistic"),
         ridge=1.0,
         schema=schema,
-        rules=Rules(maximum_leverage=0.99),  # 31 columns with long tails
+        rules=Rules(maximum_influence=0.99),  # 31 columns with long tails
         driver="vectorised",
         seed=1,
     )

@@ -440,7 +440,7 @@ tables = [["smoke", "age"]]
 [policy]
 minimum_count = 0
 effective_count = 0
-maximum_leverage = 1.0
+maximum_influence = 1.0
 site_terms = true
 """,
         "utf-8",

@@ -61,7 +61,7 @@ TABLES = {
             "policy": {
                 "minimum_count": 0,
                 "effective_count": 0,
-                "maximum_leverage": 1.0,
+                "maximum_influence": 1.0,
             },
         }
     ),
@@ -69,8 +69,6 @@ TABLES = {
         {
             **MODEL,
             "policy": {
-                "residual_rows": 0,
-                "maximum_levels": 100,
                 "maximum_columns": 0.5,
                 "most_rounds": 30,
                 "minimum_count": 2,
@@ -84,7 +82,7 @@ TABLES = {
                 "site_terms": True,
                 "minimum_count": 0,
                 "effective_count": 0,
-                "maximum_leverage": 1.0,
+                "maximum_influence": 1.0,
             },
         }
     ),
@@ -103,7 +101,9 @@ TABLES = {
             "policy": {"release_fraction": 1.0},
         }
     ),
-    "undominated": table({**QUESTIONS["statistics"], "policy": {"dominance": 1.0}}),
+    "undominated": table(
+        {**QUESTIONS["statistics"], "policy": {"effective_count": 1.0}}
+    ),
     "lattice": table({**MODEL, "masks": {"law": "lattice", "sigma": 1e9}}),
     "cost": table(COST),
     "hidden cost": table(

@@ -249,7 +249,7 @@ def odd_studies():
     more = {"name": "sexes", "statistics": {"columns": [], "tables": [["sex"]]}}
     yield first
     yield study_from(first.grown([more]))
-    weak = {"former": "a" * 64, "organiser": "ann", "policy": {"dominance": 1.0}}
+    weak = {"former": "a" * 64, "organiser": "ann", "policy": {"effective_count": 1.0}}
     yield study_from({**study_table(), **weak})
 
 

@@ -814,7 +814,7 @@ def test_without_both_rules_one_person_of_one_site_is_shown():
     assert 1.0 in shown
     assert 1000 * of_one in shown
     # The twin: any of the rules refuses it.
-    for rule in ("minimum_count", "effective_count", "maximum_leverage"):
+    for rule in ("minimum_count", "effective_count", "maximum_influence"):
         policy = {k: v for k, v in TABLES["bare"]["policy"].items() if k != rule}
         given = consortium_from({**TABLES["bare"], "policy": policy})
         with pytest.raises(InvalidInputError, match=rule):
@@ -887,22 +887,6 @@ def test_no_sum_of_a_column_is_over_three_people():
                 job.run()
         else:
             job.run()
-
-
-def test_of_a_regression_nobody_looks_at_dominance(known):
-    """However small a part two people may make up, no table is refused for it."""
-    for kind, refused in (("gaussian", False), ("statistics", True)):
-        consortium = consortium_from(
-            table({**QUESTIONS[kind], "policy": {"dominance": 0.001}})
-        )
-        job = question_job_of(consortium, tables(kind), driver="vectorised", seed=0)
-        if refused:
-            with refusals.refused("group-too-small"):
-                job.run()
-        else:
-            job.run()
-    assert "dominance" not in known["model"].rules
-    assert "dominance" in known["losing"].rules
 
 
 def lonely():

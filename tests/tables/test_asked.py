@@ -79,7 +79,7 @@ def test_a_row_that_is_left_out_is_zero_everywhere():
 def test_edges_may_be_far_apart_and_not_near(few):
     with refused("group-too-small", DisclosureError) as told:
         check(edges(0.0, 40.0 + few, 100.0), edges(0.0, 40.0, 100.0), FIT)
-    assert told.value.rule == "maximum_leverage"
+    assert told.value.rule == "maximum_influence"
     assert "together with what was asked" in str(told.value)
     assert "bmi ~" not in str(told.value)  # that one has no part in it
     assert "ann" not in told.value.plain

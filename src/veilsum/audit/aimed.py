@@ -34,8 +34,8 @@ ROW, SITE = "one row", "one site"
 # Rules about answers that a file may weaken, by `Rules`' names; and of how many answers
 # it is found out which rule refuses them, in how many tries.
 OPEN = (
-    *("minimum_count", "effective_count", "maximum_leverage", "residual_rows"),
-    *("maximum_levels", "maximum_columns", "dominance", "site_terms"),
+    *("minimum_count", "effective_count", "maximum_influence"),
+    *("maximum_columns", "site_terms"),
 )
 MOST_ANSWERED, TRIED = 4, 3
 # Rows beside the one that differ a little.

@@ -73,7 +73,7 @@ def _audit_remarks_on_sums(
             words=sentence("audit", "all_but_one", known=rows - 1, rows=rows),
         )
     yield _remark_on_row_leverage(question, honest, [one for one, _ in draws])
-    yield from _remark_on_row_dominance(question, honest, [one for one, _ in draws])
+    yield from _remark_on_largest_row(question, honest, [one for one, _ in draws])
 
 
 def _remark_on_parties_of_sums(
@@ -107,7 +107,7 @@ def _remark_on_row_leverage(
         for held in draws
         for name in honest
     )
-    most = question.rules.maximum_leverage
+    most = question.rules.maximum_influence
     return AuditRemark(
         about="largest leverage of one row at its party",
         number=found,
@@ -139,7 +139,7 @@ def _audited_design_columns(question: AuditRehearsal, table: Any) -> LeverageCol
     return LeverageColumns(Rows(np.column_stack(columns), np.zeros(checked.n_rows)), 0)
 
 
-def _remark_on_row_dominance(
+def _remark_on_largest_row(
     question: AuditRehearsal, honest: Sequence[str], draws: Sequence[Holdings]
 ) -> Iterator[AuditRemark]:
     """Yield how much of a column's sum over honest parties is one made-up row's."""
@@ -158,11 +158,11 @@ def _remark_on_row_dominance(
     if not parts:
         return
     column = max(parts, key=lambda name: parts[name])
-    most = question.rules.dominance
+    least = question.rules.effective_count
     yield AuditRemark(
         about="largest part of a sum that is one row's",
         number=parts[column],
         words=sentence(
-            "audit", "dominance", column=column, part=parts[column], most=most
+            "audit", "largest_row", column=column, part=parts[column], least=least
         ),
     )

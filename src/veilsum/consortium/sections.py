@@ -61,7 +61,6 @@ BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
         "deadline": (0.01, 90 * 86_400),
         "patience": (1, 1000),
         "maximum_columns": (0, 1),
-        "maximum_levels": (1, 10_000),
         "release_fraction": (1e-9, 1),
         "most_rounds": (1, 100),
     },
@@ -343,11 +342,8 @@ class RulesSection(Section, frozen=True, kw_only=True):
     drop: Flag | None = None
     minimum_count: Whole | None = None
     effective_count: Number | None = None
-    maximum_leverage: Number | None = None
-    residual_rows: Whole | None = None
-    maximum_levels: Whole | None = None
+    maximum_influence: Number | None = None
     maximum_columns: Number | None = None
-    dominance: Number | None = None
     site_terms: Flag | None = None
     release_fraction: Number | None = None
     most_rounds: Whole | None = None

@@ -483,8 +483,6 @@ def _consent_flag_meaning(name: str, value: Value, found: Asked) -> str:
     off = {} if found.rules is None else found.rules.off
     if name in off:
         return _say("rules.off_because", why=off[name])
-    if name == "residual_rows" and not value:
-        return _say("rules.off")
     if name == "minimum_rows" and value == 1:
         return _say("rules.minimum_rows_1")
     return _say(f"meanings.{name}", value=exact_number_words(value))

@@ -626,7 +626,6 @@ class MetaKind(TableKind[MetaSpec, MetaJob]):
     spec = MetaSpec
     make_job = staticmethod(MetaJob.of)
     function = staticmethod(meta)
-    unused_rules = ("dominance",)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         question, job = self.parts(asked)

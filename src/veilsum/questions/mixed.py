@@ -403,7 +403,6 @@ class MixedKind(TableKind[MixedSpec, MixedJob]):
     spec = MixedSpec
     make_job = staticmethod(MixedJob.of)
     function = staticmethod(mixed)
-    unused_rules = ("dominance",)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         question, job = self.parts(asked)

@@ -724,7 +724,7 @@ class SurvivalKind(TableKind[SurvivalSpec, SurvivalJob]):
     spec = SurvivalSpec
     make_job = staticmethod(SurvivalJob.of)
     function = staticmethod(survival)
-    unused_rules = ("residual_rows", "maximum_columns", "dominance", "maximum_leverage")
+    unused_rules = ("maximum_columns",)
     counts_rows = True
     multiplied = frozenset()
 

@@ -306,9 +306,8 @@ def _of_one_risk(
 ACRO_VERSION = "1.0.1"
 # Rules that are about disclosure; of the others a checker has nothing to decide.
 ACRO_RULES = (
-    *("minimum_rows", "minimum_count", "effective_count", "maximum_leverage"),
-    *("residual_rows", "maximum_levels", "maximum_columns", "dominance"),
-    *("site_terms", "release_fraction"),
+    *("minimum_rows", "minimum_count", "effective_count", "maximum_influence"),
+    *("maximum_columns", "site_terms", "release_fraction"),
 )
 ACRO_OUTCOMES = {
     "off": "not checked: switched off",

@@ -64,7 +64,7 @@ def _few_of_one_site(facts: PlanFacts) -> bool:
         and facts.level_sums
         and "minimum_count" not in facts.off
         and rules["effective_count"] <= rules["minimum_count"]
-        and rules["maximum_leverage"] >= usual_own_rules()["maximum_leverage"]
+        and rules["maximum_influence"] >= usual_own_rules()["maximum_influence"]
     )
 
 
@@ -85,7 +85,7 @@ def _report_few_people(facts: PlanFacts) -> bool:
 
 def _few_in_a_sum(facts: PlanFacts) -> bool:
     """Say whether one row of a member may be a level's, and no rule minds."""
-    off = {"minimum_count", "effective_count", "maximum_leverage"} <= set(facts.off)
+    off = {"minimum_count", "effective_count", "maximum_influence"} <= set(facts.off)
     return "minimum_count" in facts.rules and off
 
 
@@ -543,7 +543,7 @@ def _report_rule_words(facts: PlanFacts, language: str) -> Iterator[tuple[str, s
     for name, value in facts.rules.items():
         yield f"rule_{name}", report_rule_value(value, language)
         yield f"percent_{name}", report_number(100 * value, language, 3)
-        if name == "maximum_leverage":
+        if name == "maximum_influence":
             yield "percent_alone", report_number(100 * ALONE * value, language, 3)
     for name, value in usual_own_rules().items():
         yield f"usual_{name}", report_rule_value(value, language)

@@ -96,10 +96,6 @@ class TableJob(ABC, Generic[Own]):
         return 0
 
     @property
-    def levels(self) -> Mapping[str, int]:
-        return {}
-
-    @property
     def question(self) -> TableQuestion | None:
         return None
 
@@ -160,11 +156,6 @@ class SchemaTableJob(TableJob[Own]):
         """What tables look like, as far as it matters: other columns may be missing."""
 
     @property
-    def levels(self) -> Mapping[str, int]:
-        used = (one for one in self.schema.columns if one.is_category)
-        return {one.name: len(one.categories) for one in used}
-
-    @property
     def asked_about(self) -> dict[str, Any]:
         """Its columns, for `TableQuestion`; the number of rows is not part of it."""
         return replace(self.schema, minimum_rows=1, maximum_rows=None).to_table()
@@ -212,7 +203,6 @@ def check_table_job_width(job: SchemaTableJob[Any], rules: Rules, honest: int) -
     with a unit: they are counted before any of that is worked out. Whoever may be
     dropped makes it stricter, later.
     """
-    rules.check_levels(job.levels)
     if honest < 1 or not job.n_columns:  # for other words
         return
     rules.check_design(job.n_columns, honest)
@@ -234,7 +224,6 @@ def resolve_table_job_question(
     Raises:
         DisclosureError: nobody may answer it: no table is looked at for that.
     """
-    rules.check_levels(job.levels)
     groups = () if rules.site_terms else job.groups
     terms = terms_of(presence_screened_recipe(job.recipe(), groups).counts)
     objecting = terms.law.sums_only and job.recipe().most_rounds > 1

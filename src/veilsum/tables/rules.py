@@ -99,11 +99,8 @@ RANGES: Mapping[str, RuleRange] = {
     "minimum_rows": RuleRange(1, inf, "at least"),
     "minimum_count": RuleRange(0, 1e9, "at least"),
     "effective_count": RuleRange(0.0, 1e9, "at least"),
-    "maximum_leverage": RuleRange(0.0, 1.0, "at most"),
-    "residual_rows": RuleRange(0, 1e9, "at least"),
-    "maximum_levels": RuleRange(1, 10**9, "at most"),
+    "maximum_influence": RuleRange(0.0, 1.0, "at most"),
     "maximum_columns": RuleRange(0.0, inf, "at most"),
-    "dominance": RuleRange(0.0, 1.0, "at most"),
     "site_terms": RuleRange(least=False, most=True, stricter="at most"),
     "release_fraction": RuleRange(0.0, inf, "at most"),
     "most_rounds": RuleRange(1, 1000, "at most"),
@@ -121,13 +118,9 @@ class Rules:
             at least so many of them.
         effective_count: a column is spread over at least so many rows of a party, by
             (sum |x|)^2 / sum x^2 of what is left beside its usual value.
-        maximum_leverage: of one row in its party's own design; of one column alone,
+        maximum_influence: of one row in its party's own design; of one column alone,
             beside ones, `ALONE` of it.
-        residual_rows: rows of honest parties beyond the columns of a design.
-        maximum_levels: of one category in a formula or a table.
         maximum_columns: of a design, as a part of honest parties' rows.
-        dominance: the two largest of a party's values stay below this part of the sum
-            of all of its own.
         site_terms: whether columns and levels may tell one party from the others.
         release_fraction: of the numbers in honest rows, how many may be released.
         most_rounds: that one job may take.
@@ -137,11 +130,8 @@ class Rules:
     maximum_rows: int | None = None
     minimum_count: int = 3
     effective_count: float = 3.0
-    maximum_leverage: float = 0.98
-    residual_rows: int = 10
-    maximum_levels: int = 40
+    maximum_influence: float = 0.98
     maximum_columns: float = 0.33
-    dominance: float = 0.9
     site_terms: bool = False
     release_fraction: float = 0.5
     most_rounds: int = 15
@@ -202,16 +192,6 @@ class Rules:
                 ),
                 code="too-many-columns",
             )
-        if self.residual_rows and rows - n_columns < self.residual_rows:
-            raise DisclosureError(
-                "residual_rows",
-                f"the design has {n_columns} columns, and honest parties {fewest}: "
-                f"{rows - n_columns} are left, and residual_rows is "
-                f"{self.residual_rows}: leave out terms, agree on more "
-                f"{how_table_rows_are_agreed()}, or openly on "
-                + how_rules_are_loosened(residual_rows=max(rows - n_columns, 0)),
-                code="too-few-residual-rows",
-            )
 
     def check_honest(self, least: int, honest: int, or_else: str = "") -> None:
         """Refuse a question whose sums would tell so few honest parties apart.
@@ -231,18 +211,6 @@ class Rules:
                 code="too-few-honest",
             )
 
-    def check_levels(self, levels: Mapping[str, int]) -> None:
-        """Refuse a category with more levels than were agreed on: as public as they."""
-        for name, number in levels.items():
-            if number > self.maximum_levels:
-                raise DisclosureError(
-                    "maximum_levels",
-                    f"the category {name!r} has {number} levels, and maximum_levels is "
-                    f"{self.maximum_levels}: merge levels, or agree openly on "
-                    f"{how_rules_are_loosened(maximum_levels=number)}",
-                    code="too-many-levels",
-                )
-
     @property
     def off(self) -> dict[str, str]:
         """By rule that refuses nothing, what the usual one would, in words."""
@@ -260,13 +228,9 @@ class Rules:
                 self.effective_count <= 1.0,
                 "a column may point at a single row",
             ),
-            "maximum_leverage": (
-                self.maximum_leverage >= 1.0,
+            "maximum_influence": (
+                self.maximum_influence >= 1.0,
                 "a combination of columns may point at a single row",
-            ),
-            "dominance": (
-                self.dominance >= 1.0,
-                "a sum may be that of a single row, nearly",
             ),
         }
         return {name: words for name, (off, words) in said.items() if off}
@@ -438,23 +402,23 @@ class TableRulesAtHome:
                 "merge levels so that every party has several",
             )
 
-    def dominated(self, what: str, values: Array[Any]) -> None:
-        """Refuse a sum that two rows make up, nearly.
+    def value_sum(self, what: str, values: Array[Any]) -> None:
+        """Refuse a sum that few rows make up, nearly.
 
-        What is left beside the two largest is then at least 1 - dominance of the sum,
-        and so of the largest: the p% rule with p = 10 holds where dominance is 0.9.
+        With an effective count of 3 the two largest are at most 82 % of the sum, and
+        what is left is more than a tenth of the largest: the p% rule with p = 10.
         """
-        sizes = np.abs(np.asarray(values, dtype=np.float64))
-        total = float(sizes.sum())
-        if self.rules.dominance >= 1.0 or total == 0.0:
+        sizes, least = np.abs(np.asarray(values, dtype=np.float64)), self.rules
+        if least.effective_count <= 1.0 or not (most := float(sizes.max(initial=0.0))):
             return
-        most = sizes.sum() if len(sizes) < 3 else np.partition(sizes, -2)[-2:].sum()
-        if most > self.rules.dominance * total:
+        sizes /= most
+        count = float(sizes.sum() ** 2 / (sizes @ sizes))
+        if count < least.effective_count * (1.0 - 1e-9):
             self._refuse(
-                "dominance",
-                f"two rows make up {most / total:.0%} of the sum of {what!r} here",
+                "effective_count",
+                f"as few as {count:.1f} rows make up the sum of {what!r} here",
                 "leave it out, or ask for its logarithm or a histogram",
-                round(float(most / total) + 0.005, 2),
+                floor(10.0 * count) / 10.0,
             )
 
     def bins(
@@ -511,7 +475,7 @@ class TableRulesAtHome:
         """
         rules = self.rules
         off = rules.minimum_count < 2 and rules.effective_count <= 1.0
-        free = off and rules.site_terms and rules.maximum_leverage >= 1.0
+        free = off and rules.site_terms and rules.maximum_influence >= 1.0
         roots = np.sqrt(rows.weigh(np.ones(rows.n_rows)))
         for k in () if free else self._doubtful(rows):
             values = np.ascontiguousarray(rows.design[:, k], dtype=np.float64)
@@ -519,7 +483,7 @@ class TableRulesAtHome:
             if k != intercept and (low < high or two_valued is not None):
                 self.column(names[k], values, two_valued=partial(two_valued or bool, k))
                 self._alone(names[k], values, roots)
-        if self.rules.maximum_leverage < 1.0 and rows.n_rows:
+        if self.rules.maximum_influence < 1.0 and rows.n_rows:
             self._leverage(
                 LeverageColumns(rows, intercept, shaped), names, groups or {}
             )
@@ -538,7 +502,7 @@ class TableRulesAtHome:
             tuple(sorted(few)): [k for k, own in enumerate(variables) if own <= few]
             for few in sets
         }
-        if self.rules.maximum_leverage < 1.0:
+        if self.rules.maximum_influence < 1.0:
             intercept = int(ones[0]) if ones.size else None
             names = ["" for _ in variables]
             self._leverage(LeverageColumns(rows, intercept), names, groups)
@@ -627,7 +591,7 @@ class TableRulesAtHome:
             name: the column.
             flags: the groups over which it is summed, a column each.
         """
-        largest = self.rules.maximum_leverage
+        largest = self.rules.maximum_influence
         if largest >= 1.0:
             return
         if _fewest_alike_table_rows(flags) >= self.rules.minimum_count:
@@ -653,7 +617,7 @@ class TableRulesAtHome:
             values: one for each row.
             roots: of the weights of rows.
         """
-        if self.rules.maximum_leverage >= 1.0:
+        if self.rules.maximum_influence >= 1.0:
             return
         ones = roots / np.linalg.norm(roots)
         off = (values - values[0]) * roots
@@ -663,7 +627,7 @@ class TableRulesAtHome:
             return
         leverage = ones**2 + off**2 / square
         found = LeverageConcentration(float(leverage.max()), (int(leverage.argmax()),))
-        self._pointing(f"{what!r} alone", found, ALONE * self.rules.maximum_leverage)
+        self._pointing(f"{what!r} alone", found, ALONE * self.rules.maximum_influence)
 
     def _doubtful(self, rows: Rows) -> list[int]:
         """Return the columns that must be looked at one by one: of others, all is sure.
@@ -687,7 +651,7 @@ class TableRulesAtHome:
         # Where columns lie far from 0, rounding is taken off twice, and doubt remains.
         spread = squares * (1.0 - 1e-10) - sums * middle
         furthest = np.maximum(high - middle, middle - low)
-        alone = ALONE * self.rules.maximum_leverage - 1.0 / rows.n_rows
+        alone = ALONE * self.rules.maximum_influence - 1.0 / rows.n_rows
         least = max(_SURELY * self.rules.effective_count, 1.0 / max(alone, 1e-9))
         enough = least * furthest**2
         head = rows.design[:1000]
@@ -700,7 +664,7 @@ class TableRulesAtHome:
         names: Sequence[str],
         groups: Mapping[tuple[str, ...], Sequence[int]],
     ) -> None:
-        n_rows, largest = columns.rows.n_rows, self.rules.maximum_leverage
+        n_rows, largest = columns.rows.n_rows, self.rules.maximum_influence
         most = min(self.rules.minimum_count - 1, n_rows // _ROWS_FOR_SEVERAL)
         one, several = columns.concentration(max(most, 1))
         self._pointing("the columns together", one, largest)
@@ -728,7 +692,7 @@ class TableRulesAtHome:
         if found.largest > largest:
             number = len(found.rows) or 1
             self._refuse(
-                "maximum_leverage",
+                "maximum_influence",
                 f"{what} can be combined so that {min(found.largest, 1.0):.1%} of the "
                 f"result lies on {_rule_row_words(number)} of {self.party}'s",
                 way_out,
@@ -762,9 +726,9 @@ class TableRulesAtHome:
 
     def bounded(self, what: str, *, bounded: bool) -> None:
         """Refuse sums of how far each row is from a forecast, if that has no bound."""
-        if not bounded and self.rules.dominance < 1.0:
+        if not bounded and self.rules.effective_count > 1.0:
             self._refuse(
-                "dominance",
+                "effective_count",
                 f"how far off all forecasts of {what!r} are may be one row's alone",
                 "ask for folds of a 0/1 response, or of least squares",
                 1.0,

@@ -38,7 +38,6 @@ class CoxKind(TableKind[CoxSpec, CoxJob | BinnedCoxJob]):
     spec = CoxSpec
     make_job = staticmethod(cox_job)
     function = staticmethod(cox)
-    unused_rules = ("dominance",)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         question, job = self.parts(asked)

@@ -59,7 +59,6 @@ class EvaluateKind(TableKind[EvaluateSpec, AnyEvaluation]):
     spec = EvaluateSpec
     make_job = staticmethod(evaluate_job)
     function = staticmethod(evaluate)
-    unused_rules = ("dominance",)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         import numpy as np

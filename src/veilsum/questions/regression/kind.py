@@ -73,7 +73,6 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
     spec = ModelSpec
     make_job = staticmethod(regression_formula_job)
     function = staticmethod(fit)
-    unused_rules = ("dominance",)
     level_sums = True
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:

@@ -278,10 +278,6 @@ class StatisticsJob(SchemaTableJob[CheckedTable]):
         return tuple(tuple(sorted(one)) for one in free)
 
     @property
-    def levels(self) -> dict[str, int]:
-        return self.wishes.levels
-
-    @property
     def numbers_in_a_row(self) -> int:
         return len(self.schema.columns)
 

@@ -55,7 +55,7 @@ class StatisticsKind(TableKind[StatisticsSpec, StatisticsJob]):
     spec = StatisticsSpec
     make_job = staticmethod(StatisticsJob.of)
     function = staticmethod(statistics)
-    unused_rules = ("residual_rows", "maximum_columns")
+    unused_rules = ("maximum_columns",)
     counts_rows = True
     level_sums = True
     multiplied = frozenset({"values"})

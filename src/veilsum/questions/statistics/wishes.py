@@ -6,7 +6,6 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -57,6 +56,8 @@ from veilsum.tables.schema import CheckedTable, Schema
 # Where missing values are counted: in each column, and there in each group.
 Missing = Literal["columns", "groups"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
+# Cells of all tables and histograms of one question.
+MOST_CELLS = 100_000
 # Statistics of each column in each group.
 GROUP_MOMENTS = ("group_column_rows", "group_sums", "group_squares")
 
@@ -86,6 +87,15 @@ class StatisticsWishes:
     grouped_gaps: bool = False
     quantiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     on_edges: Mapping[str, TableAxis] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.n_cells > MOST_CELLS:
+            raise InvalidInputError(
+                f"tables and histograms have {self.n_cells:,} cells together, and "
+                f"{MOST_CELLS:,} is the limit: cross fewer columns, merge levels, or "
+                "ask in several questions",
+                code="too-many-cells",
+            )
 
     @cached_property
     def used(self) -> set[str]:
@@ -248,16 +258,6 @@ class StatisticsWishes:
                 layout_number("left_out"),
             )
         )
-
-    @property
-    def levels(self) -> dict[str, int]:
-        """How many levels or values each axis has that has no bins."""
-        axes = {one for axes in self.crossings for one in axes if one.bins is None}
-        groups = set() if self.by is None else {self.by}
-        return {
-            one.column: one.size
-            for one in sorted(axes | groups, key=attrgetter("column"))
-        }
 
     # One party
 
@@ -450,7 +450,7 @@ class StatisticsWishes:
         measure = self.measures[self.columns.index(name)]
         two_valued = partial(operator.le, measure.most - measure.least, 1)
         home.column(label, values, two_valued=two_valued)
-        home.dominated(label, values)
+        home.value_sum(label, values)
 
     def _check_numbers(
         self, home: TableRulesAtHome, numbers: Array[np.float64], where: str
