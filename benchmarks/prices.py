@@ -26,17 +26,17 @@ import pandas as pd
 from clocks import sized
 from veilsum.disclosure.influence import influence_attack_success
 from veilsum.errors import VeilsumError
+from veilsum.sums.own_influence import (
+    AskedTable,
+    OwnInfluence,
+    own_influence_on_sums,
+)
 from veilsum.sums.presence import (
     PresenceScreenedRecipe,
     places_with_rows,
     presence_screened_recipe,
 )
-from veilsum.sums.prices import (
-    AskedTable,
-    OwnInfluence,
-    ReleasePrice,
-    own_influence_on_sums,
-)
+from veilsum.sums.prices import ReleasePrice
 from veilsum.sums.recipes import release_of_residues
 from veilsum.sums.table_job import SchemaTableJob
 from veilsum.tables.rules import Rules

@@ -72,6 +72,7 @@ def attacked(attack, seed):
 def test_products_give_a_person_away(attack, monkeypatch):
     """The twin: rules that do not look at products let it pass, to the cent."""
     monkeypatch.setattr(TableRulesAtHome, "summed", lambda *_: None)
+    monkeypatch.setattr(TableRulesAtHome, "influence", lambda *_: None)
     assert all(attacked(attack, seed).succeeded for seed in range(4))
 
 

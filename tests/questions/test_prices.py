@@ -12,7 +12,7 @@ from veilsum.fits.formula_job import FormulaJob
 from veilsum.fits.model import family_of_fit
 from veilsum.questions.statistics import StatisticsJob
 from veilsum.questions.survival import SurvivalJob
-from veilsum.sums.prices import (
+from veilsum.sums.own_influence import (
     AskedTable,
     own_influence_on_sums,
     table_with_column_values,

@@ -70,6 +70,11 @@ class Influence(Secret):
             )
 
     @property
+    def n_numbers(self) -> int:
+        """Number of released numbers that change with the column."""
+        return len(self._noise)
+
+    @property
     def values(self) -> Vector:
         """The influence l of each person; 0 before anything was released."""
         if not self._people.size:

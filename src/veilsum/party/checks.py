@@ -25,7 +25,8 @@ from veilsum.party.short_page import ConsentPart
 from veilsum.privacy.accountant import accounts_of_data_sets
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.sums.kinds import agreed_sum_job
-from veilsum.sums.prices import AskedTable, ReleasePrice, own_influence_on_sums
+from veilsum.sums.own_influence import AskedTable, own_influence_on_sums
+from veilsum.sums.prices import ReleasePrice
 from veilsum.sums.recipes import SumPartyWork, release_of_residues
 from veilsum.sums.releases import SUM_LIMITS
 from veilsum.sums.table_job import SchemaTableJob

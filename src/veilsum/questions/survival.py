@@ -312,6 +312,11 @@ class SurvivalJob(SchemaTableJob[SurvivalRowEnds]):
         found[np.arange(len(places)), at] = 1.0
         return found
 
+    @property
+    def merged_places(self) -> Sequence[int]:
+        """Return all places: every number counts rows of a cell."""
+        return range(self.recipe().size)
+
     def pooled(self, own: Mapping[str, SurvivalRowEnds]) -> dict[str, Vector]:
         """Return the curves that one owner of all rows would find, at agreed times."""
         tables = [one.table for one in own.values()]

@@ -9,10 +9,10 @@ that are here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,8 +20,13 @@ from veilsum.disclosure.merging import Merging
 from veilsum.drivers.driver import DriverOutput
 from veilsum.locale import limit_phrase
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
-from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers, UnitCounts
+from veilsum.sums.own_influence import (
+    AskedTable,
+    LookedAtRows,
+    OwnInfluence,
+    own_influence_on_sums,
+)
 from veilsum.sums.presence import (
     PresenceGroup,
     PresenceScreenedRecipe,
@@ -29,12 +34,7 @@ from veilsum.sums.presence import (
     presence_screened_recipe,
     presence_sum_size,
 )
-from veilsum.sums.prices import (
-    AskedTable,
-    OwnInfluence,
-    ReleasePrice,
-    own_influence_on_sums,
-)
+from veilsum.sums.prices import ReleasePrice
 from veilsum.sums.recipes import (
     GuardedRecipe,
     Recipe,
@@ -62,6 +62,8 @@ RECODES_NUMBERS = (
 # What one party's table comes to, ready to be asked: its rows, or the table itself.
 Own = TypeVar("Own")
 R = TypeVar("R", bound="TableJobResult")
+# Finds the influence of a party's rows on the sums of some requests.
+InfluenceOnRequests: TypeAlias = Callable[[Sequence[Any]], OwnInfluence]
 
 
 class TableJob(ABC, Generic[Own]):
@@ -134,6 +136,11 @@ class TableJob(ABC, Generic[Own]):
         """Return each row's part of a sum, in units; None if it is not known."""
         del own, request
         return None
+
+    @property
+    def merged_places(self) -> Sequence[int]:
+        """Return places of a sum at which small cells merge, in the usual way."""
+        return ()
 
     def together(self, own: Mapping[str, Own]) -> tuple[Any, list[Integers]]:
         recipe, sums = self.recipe(), list[Integers]()
@@ -250,20 +257,16 @@ def resolve_table_job_question(
     return ResolvedQuestion(recipe=recipe, terms=terms, rules=rules)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SimulatedTables(Secret):
-    """Tables of a simulation, for the influence of their rows.
-
-    Attributes:
-        frames: by party.
-    """
-
-    frames: Mapping[str, Frame]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableAnswer(ResolvedQuestion):
+    """What parties released, and how it was asked.
+
+    Attributes:
+        influences: by party that is here, finds the influence of its rows on sums.
+    """
+
     released: DriverOutput
+    influences: Mapping[str, InfluenceOnRequests]
 
     def made(
         self,
@@ -279,6 +282,8 @@ class TableAnswer(ResolvedQuestion):
             rules=self.rules,
             job=job,
             reference=None if own is None else job.pooled(own),
+            # Real parties look at their influence at home, before they take part.
+            influences={} if self.terms.is_real else self.influences,
         )
 
 
@@ -289,6 +294,7 @@ def run_on_rows(
     sources: Mapping[str, FingerprintSource],
     rules: Rules,
     options: SumOptions,
+    looked_at: Mapping[str, LookedAtRows] | None = None,
 ) -> TableAnswer:
     """Return what parties release to each other.
 
@@ -296,6 +302,7 @@ def run_on_rows(
         job: what is asked.
         own: by party, as far as they are here, what its table comes to.
         sources: what each party's ledger knows its data by.
+        looked_at: each party's rows that must not stand out.
         rules: what every party keeps to.
         options: how to sum.
 
@@ -314,6 +321,14 @@ def run_on_rows(
         job.check(party, part)
         job.check_at_home(TableRulesAtHome(party, rules), part)
     question = job.question
+    influences = dict[str, InfluenceOnRequests]()
+    if isinstance(job, SchemaTableJob) and looked_at is not None:
+        for party, one in looked_at.items():
+            influences[party] = partial(influence_on_sums_of_job, job, one, found)
+    if rules.maximum_influence < 1.0:
+        for party, influence in influences.items():
+            first = influence([job.recipe().request(())])
+            TableRulesAtHome(party, rules).influence(first.by_column)
 
     def contribution(party: str, part: Own) -> SumContribution:
         source, asking, home = sources[party], None, TableRulesAtHome(party, rules)
@@ -330,8 +345,32 @@ def run_on_rows(
         agreed={**job.agreed, "rules": asdict(rules)},
     )
     return TableAnswer(
-        recipe=found.recipe, terms=found.terms, rules=rules, released=released
+        recipe=found.recipe,
+        terms=found.terms,
+        rules=rules,
+        released=released,
+        influences=influences,
     )
+
+
+def influence_on_sums_of_job(
+    job: SchemaTableJob[Any],
+    looked_at: LookedAtRows,
+    asked: ResolvedQuestion,
+    requests: Sequence[Any],
+) -> OwnInfluence:
+    """Return the influence of a party's rows on some sums of a question.
+
+    Other parties have the agreed number of rows at least: with more of them totals are
+    rounded more, and rows stand out less.
+    """
+    rules, others = asked.rules, max(0, asked.terms.honest - 1)
+    merged = job.merged_places if rules.minimum_count > 1 else ()
+    table = AskedTable(job, looked_at.table, requests, looked_at.copies, merged)
+    n_rows = looked_at.table.n_rows
+    if looked_at.copies is not None:
+        n_rows = round(looked_at.copies.sum())
+    return own_influence_on_sums([table], n_rows + others * rules.minimum_rows)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -341,13 +380,14 @@ class TableJobResult(ComparedSumResult):
     Attributes:
         rules: what every party kept to.
         read_off: whether nobody had agreed on a schema.
-        simulated: tables of a simulation; None where parties are real.
+        influences: by party, finds the influence of its rows on sums; empty where
+            parties are real.
     """
 
     job: Any
     rules: Rules
     read_off: bool = False
-    simulated: SimulatedTables | None = None
+    influences: Mapping[str, InfluenceOnRequests] = field(default_factory=dict)
 
     @property
     def further_limits(self) -> tuple[str, ...]:
@@ -413,21 +453,16 @@ class TableJobResult(ComparedSumResult):
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: neither tables nor the influence of their rows."""
         own = {key: one for key, one in vars(self).items() if key != "influence"}
-        return {**own, "simulated": None}
+        return {**own, "influences": {}}
 
     @cached_property
     def influence(self) -> Mapping[str, OwnInfluence]:
         """Influence of each party's rows, in a simulation; empty for real parties."""
-        if self.simulated is None or self.terms.is_real:
+        if self.terms.is_real:
             return {}
         recipe, sums = self.inner
         requests = [recipe.request(sums[:k]) for k in range(len(sums))]
-        found = {}
-        for party, frame in self.simulated.frames.items():
-            table = self.job.schema.check(party, frame)
-            asked = AskedTable(self.job, table, requests)
-            found[party] = own_influence_on_sums([asked], int(self.count))
-        return found
+        return {name: one(requests) for name, one in self.influences.items()}
 
     @property
     def _quick_influence(self) -> Mapping[str, OwnInfluence]:
@@ -497,20 +532,26 @@ def run_on_frames(
     if simulated := is_simulated_sum(options):
         check_table_job_width(job, kept, len(frames) - options.get("tolerate", 1))
     # One party after another: a checked table is a copy, which `bring` may shorten.
-    own = {
-        party: job.bring(job.schema.check(party, frame))
-        for party, frame in frames.items()
-    }
+    own, looked_at = dict[str, Any](), dict[str, LookedAtRows]()
+    for party, frame in frames.items():
+        table = job.schema.check(party, frame)
+        looked_at[party] = LookedAtRows.of(table, job.n_columns)
+        own[party] = job.bring(table)
     if simulated:
         job = job.read_off(own)
     sources = {
         p: FingerprintSource(frame, job.schema.names) for p, frame in frames.items()
     }
-    asked = run_on_rows(job, own, sources=sources, rules=kept, options=options)
+    asked = run_on_rows(
+        job,
+        own,
+        sources=sources,
+        rules=kept,
+        options=options,
+        looked_at=looked_at,
+    )
     found = asked.made(result, job, own if compare else None)
-    # Real parties look at their influence at home, before they take part.
-    tables = SimulatedTables(frames) if simulated else None
-    return replace(found, read_off=schema is None, simulated=tables)
+    return replace(found, read_off=schema is None)
 
 
 def is_simulated_sum(options: SumOptions) -> bool:

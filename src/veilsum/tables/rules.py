@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, floor, inf, isfinite
+from math import ceil, floor, inf, isfinite, sqrt
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
@@ -251,6 +251,9 @@ class Rules:
         )
 
 
+# Of what one row leaves to others in a design, the part that is enough in all numbers
+# of a sum: with 0.98, the influence may be 0.9975.
+_IN_ALL_NUMBERS = 0.125
 # Several rows together: of what one row may leave to others, this part is enough.
 _FEW_ROWS = 0.2
 # At a party with this many rows for each of several, these are looked at together.
@@ -701,6 +704,32 @@ class TableRulesAtHome:
                 else float(f"{found.largest + 0.005:.2f}"),
             )
 
+    def influence(self, by_column: Mapping[str, float]) -> None:
+        """Refuse a first sum in all numbers of which one row stands out.
+
+        Later sums of a fit are not looked at in this way: with exact rounds, the rows
+        of ordinary fits stand out as those of attacks do. Their weights are.
+
+        Args:
+            by_column: largest influence of a row (see `disclosure.influence`), by the
+                column that an attacker does not know.
+        """
+        least = _IN_ALL_NUMBERS * (1.0 - self.rules.maximum_influence)
+        name = max(by_column, key=lambda one: by_column[one], default="")
+        left = 1.0 - by_column.get(name, 0.0)
+        if left >= least:
+            return
+        self._refuse(
+            "maximum_influence",
+            f"one of {self.party}'s rows stands out in all numbers of a sum: "
+            f"who knows everything else would know its {name!r} to within "
+            f"{sqrt(left):.2g} standard deviations, and {sqrt(least):.2g} is the limit",
+            "leave out one of the columns, such as one of two that differ in few rows, "
+            "merge levels, or ask a party with more rows",
+            1.0,
+            code="row-stands-out",
+        )
+
     def weighed(self, answer: Callable[[Any], Array[Any]], request: Any) -> Array[Any]:
         """Return an answer whose sums rest on enough rows; refuse it otherwise.
 
@@ -735,7 +764,12 @@ class TableRulesAtHome:
             )
 
     def _refuse(
-        self, rule: str, found: str, way_out: str, value: float | None = None
+        self,
+        rule: str,
+        found: str,
+        way_out: str,
+        value: float | None = None,
+        code: str = "group-too-small",
     ) -> NoReturn:
         limit = getattr(self.rules, rule)
         agree = how_rules_are_loosened(**{rule: True if value is None else value})
@@ -744,7 +778,7 @@ class TableRulesAtHome:
             rule,
             f"{self.party}: {found}{stated}. Not sent: {way_out}; only if all parties "
             f"want that, {agree} allows it",
-            code="group-too-small",
+            code=code,
         )
 
 

@@ -548,6 +548,11 @@ class CheckedTable(Secret):
         frame = load_pandas().DataFrame(parts | dict(columns), copy=False)
         return replace(self, frame=frame)
 
+    def only(self, rows: Array[Any]) -> CheckedTable:
+        """Return some of its rows, and none that was left out."""
+        frame = self.frame.iloc[rows]
+        return replace(self, frame=frame, n_dropped=0, kept=None, left_out={})
+
     def missing(self, column: str) -> Flags:
         """Return which of the rows that were left out lack a column."""
         return (

@@ -310,6 +310,16 @@ class StatisticsJob(SchemaTableJob[CheckedTable]):
             return None
         return self.wishes.contributions(own)
 
+    @property
+    def merged_places(self) -> Sequence[int]:
+        """Return places of counts: cells, and missing values by group."""
+        places = self.wishes.layout.places
+        return [
+            k
+            for name in ("cells", "group_missing")
+            for k in np.arange(self.wishes.layout.size)[places[name]]
+        ]
+
     def n_rows(self, own: CheckedTable) -> int:
         return own.n_rows
 

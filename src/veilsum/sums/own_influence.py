@@ -1,0 +1,322 @@
+"""Influence of one party's rows on the sums of a question.
+
+It is computed from a party's own rows, for the owner of these rows, and never leaves:
+nothing here is part of a request, a plan, a receipt or the result of real parties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from veilsum.disclosure.influence import Influence, influence_attack_success
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.locale import catalogue, number_with_language_signs
+from veilsum.numbers.arrays import Array, FloatArray, Vector
+from veilsum.numbers.secrets import Secret
+from veilsum.tables.schema import CheckedTable
+
+# Rows of a large table that are looked at, at least, and for each number of a sum.
+FEWEST_LOOKED_AT = 400
+ROWS_PER_NUMBER = 4
+# Sums are looked at together as far as (rows + numbers) x numbers is not more, and not
+# at all where one has more: linear algebra takes too long.
+MOST_CHANGES = 4_000_000
+# Rows times numbers of a sum that are worked out at once, and at most.
+AT_ONCE, MOST_CONTRIBUTIONS = 500_000, 20_000_000
+
+
+class PricedSumJob(Protocol):
+    """A question to tables whose sums are known row by row."""
+
+    def recipe(self) -> Any:
+        """Return what parties do."""
+
+    def bring(self, table: CheckedTable) -> Any:
+        """Return what a checked table comes to."""
+
+    def contributions(self, own: Any, request: Any) -> FloatArray | None:
+        """Return each row's part of a sum, in units; None if it is not known."""
+
+
+@dataclass(frozen=True, repr=False)
+class OwnInfluence(Secret):
+    """Influence of one party's rows on everything released; for its owner only.
+
+    Attributes:
+        by_column: largest influence of one person, by the column that is not known.
+        covered: number of sums that were looked at.
+        sums: number of all sums.
+    """
+
+    by_column: Mapping[str, float]
+    covered: int
+    sums: int
+
+    @property
+    def largest(self) -> float:
+        """The largest influence of one person, by any column."""
+        return max(self.by_column.values(), default=0.0)
+
+    def line(self, language: str = "en") -> str:
+        """Return the largest influence in words."""
+        words = catalogue(language)["price"]
+        if not self.covered or not self.by_column:
+            return str(words["no_influence"])
+        column = max(self.by_column, key=lambda name: self.by_column[name])
+        line = words["influence"].format(
+            influence=number_with_language_signs(f"{self.largest:.2f}", language),
+            column=column,
+            percent=number_with_language_signs(
+                f"{100 * influence_attack_success(self.largest):.1f}", language
+            ),
+        )
+        if self.covered < self.sums:
+            line += words["part"].format(covered=self.covered, sums=self.sums)
+        return str(line)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, for the owner of the rows."""
+        return {
+            "largest": self.largest,
+            "success": influence_attack_success(self.largest),
+            "by_column": dict(self.by_column),
+            "covered": self.covered,
+            "sums": self.sums,
+        }
+
+
+def own_influence_on_sums(asked: Sequence[AskedTable], rows: int) -> OwnInfluence:
+    """Return the influence of a party's rows on all sums of one or several questions.
+
+    Args:
+        asked: questions, each with this party's table and the requests of its sums.
+            Tables have the same rows in the same order.
+        rows: number of pooled rows, each of which is rounded by itself.
+
+    Raises:
+        InvalidInputError: tables have different numbers of rows.
+    """
+    if len({one.table.n_rows for one in asked}) > 1:
+        raise InvalidInputError(
+            "influence needs the same rows in all questions", code="different-rows"
+        )
+    by_column, covered = dict[str, _InfluenceByColumn](), set[tuple[int, int]]()
+    for place, one in enumerate(asked):
+        for number, name, changes, variance in one.changes():
+            found = by_column.setdefault(name, _InfluenceByColumn(rows, one.copies))
+            if found.add(changes, variance):
+                covered.add((place, number))
+    sums = sum(len(one.requests) for one in asked)
+    largest = {k: one.largest for k, one in by_column.items() if one.largest >= 0.0}
+    return OwnInfluence(largest, len(covered), sums)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AskedTable(Secret):
+    """A question, one party's table, and the requests of all its sums.
+
+    Attributes:
+        copies: of each row, how many rows it stands for; None for one.
+        merged: places of a sum that are not looked at: small cells merge there.
+    """
+
+    job: PricedSumJob
+    table: CheckedTable
+    requests: Sequence[Any]
+    copies: Vector | None = None
+    merged: Sequence[int] = ()
+
+    def changes(self) -> Iterator[tuple[int, str, FloatArray, float]]:
+        """Yield the place of a sum, a column, and the sum's change per unit of it.
+
+        With them comes the variance of the column. A sum of which rows' contributions
+        are not known has none.
+        """
+        values = {
+            name: found
+            for name in self.table.schema.names
+            if (found := _OtherValues.of(self.table, name)) is not None
+        }
+        names, size = [*values], self.table.n_rows * self.job.recipe().size
+        if size > MOST_CONTRIBUTIONS:
+            return
+        step = max(1, AT_ONCE // max(1, size))
+        for start in range(0, len(names), step):
+            few = {name: values[name] for name in names[start : start + step]}
+            yield from self._changes(few)
+
+    def _changes(
+        self, values: Mapping[str, _OtherValues]
+    ) -> Iterator[tuple[int, str, FloatArray, float]]:
+        for others in (
+            {name: one.near for name, one in values.items()},
+            {name: one.agreed for name, one in values.items()},
+        ):
+            try:
+                found = [*self._changed(others)]
+            except (InvalidInputError, NumericalError, ValueError):
+                continue
+            for place, name, changes in found:
+                span = others[name] - values[name].own
+                if values[name].levels:
+                    span = np.ones(len(span))
+                yield place, name, changes / span[:, None], values[name].variance
+            return
+        if len(values) > 1:  # a column may go beyond what the question allows
+            for name, one in values.items():
+                yield from self._changes({name: one})
+
+    def _changed(
+        self, others: Mapping[str, Array[Any]]
+    ) -> Iterator[tuple[int, str, FloatArray]]:
+        """Yield changes of sums, from a table with each row once for each column."""
+        n = self.table.n_rows
+        table = self.table.only(np.tile(np.arange(n), 1 + len(others)))
+        for k, (name, values) in enumerate(others.items(), start=1):
+            column = np.array(table.look(name))
+            column[k * n : (k + 1) * n] = values
+            table = table_with_column_values(table, name, column)
+        own = self.job.bring(table)
+        for place, request in enumerate(self.requests):
+            found = self.job.contributions(own, request)
+            if found is None:
+                continue
+            blocks = found.reshape(1 + len(others), n, -1)
+            blocks[:, :, [*self.merged]] = 0.0
+            for k, name in enumerate(others, start=1):
+                yield place, name, blocks[k] - blocks[0]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _OtherValues(Secret):
+    """Values of a column, and others that rows might have had.
+
+    Attributes:
+        own: values, or codes of levels.
+        near: the values and one standard deviation: a square changes there as it does
+            nearby, and that may be beyond the agreed range. The most frequent other
+            level.
+        agreed: the same, or less one standard deviation, within the agreed range.
+        variance: of the column.
+    """
+
+    own: Array[Any]
+    near: Array[Any]
+    agreed: Array[Any]
+    variance: float
+    levels: bool = False
+
+    @classmethod
+    def of(cls, table: CheckedTable, name: str) -> _OtherValues | None:
+        """Return other values of a column; None for a column with one value."""
+        column, values = table.schema.column(name), table.look(name)
+        if column.is_category:
+            if len(column.categories) < 2:
+                return None
+            often = np.argsort(-np.bincount(values, minlength=2), kind="stable")
+            other = np.where(values == often[0], often[1], often[0])
+            return cls(values, other, other, 0.25, levels=True)
+        least, most = float(values.min()), float(values.max())
+        if column.has_range:
+            least, most = column.measure.low, column.measure.high
+        deviation = float(values.std())
+        if column.is_measured and column.measure.most - column.measure.least == 1:
+            other = np.where(values > least, least, most)
+            variance = max(deviation**2, 1e-12 * (most - least) ** 2)
+            return cls(values, other, other, variance)
+        if not deviation > 0.0:
+            return None
+        near, below = values + deviation, np.maximum(values - deviation, least)
+        agreed = np.where(near > most, below, near)
+        return cls(values, near, agreed, deviation**2)
+
+
+@dataclass(eq=False, repr=False)
+class _InfluenceByColumn(Secret):
+    """The largest influence by one column, on sums that are added one by one."""
+
+    rows: int
+    copies: Vector | None
+    largest: float = -1.0
+    _together: Influence | None = None
+
+    def add(self, changes: FloatArray, variance: float) -> bool:
+        """Add a sum; say whether its numbers are not too many."""
+        used = changes[:, np.abs(changes).max(axis=0) > 0.0]
+        n, numbers = used.shape
+        if (n + numbers) * numbers > MOST_CHANGES or self._too_few(n, numbers):
+            return False
+        if self.copies is not None:
+            used *= np.sqrt(self.copies)[:, None]
+        before = self._together or Influence(n, variance)
+        together = before.n_numbers + numbers
+        if self._too_few(n, together) or (n + together) * together > MOST_CHANGES:
+            before = Influence(n, variance)
+        found = before.adding(used, np.ones(numbers), self.rows)
+        each = found.values if self.copies is None else found.values / self.copies
+        self.largest = max(float(each.max()), self.largest)
+        self._together = found
+        return True
+
+    def _too_few(self, rows: int, numbers: int) -> bool:
+        """Say whether rows that stand for others would stand out among so few."""
+        return self.copies is not None and rows < ROWS_PER_NUMBER * numbers
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LookedAtRows(Secret):
+    """Rows of one party that are looked at for their influence.
+
+    Attributes:
+        table: all of its rows, or of a large table those that stand out most in any
+            column, and others spread over the rest of the table.
+        copies: of each row, how many rows it stands for; None for one.
+    """
+
+    table: CheckedTable
+    copies: Vector | None
+
+    @classmethod
+    def of(cls, table: CheckedTable, n_columns: int) -> LookedAtRows:
+        """Return the rows to look at for a question.
+
+        Args:
+            table: of one party.
+            n_columns: of the question's design; 0 without one.
+        """
+        # A column is multiplied by each of the others, the response and the weights.
+        most = max(FEWEST_LOOKED_AT, ROWS_PER_NUMBER * (n_columns + 4))
+        if table.n_rows <= most:
+            return cls(table, None)
+        score = np.zeros(table.n_rows)
+        for column in table.schema.columns:
+            values = table.look(column.name)
+            if column.is_category:
+                share = np.bincount(values, minlength=1)[values] / table.n_rows
+                apart = 1.0 / np.sqrt(share)
+            else:
+                apart = np.abs(values - values.mean()) / (values.std() or 1.0)
+            np.maximum(score, apart, out=score)
+        first = most // 2
+        order = np.argpartition(-score, first)
+        rest = np.sort(order[first:])
+        spread = rest[np.linspace(0, len(rest) - 1, most - first).astype(np.intp)]
+        copies = np.repeat([1.0, len(rest) / len(spread)], [first, len(spread)])
+        return cls(table.only(np.concatenate([order[:first], spread])), copies)
+
+
+def table_with_column_values(
+    table: CheckedTable, name: str, values: Array[Any]
+) -> CheckedTable:
+    """Return a table with other values of a column: numbers, or codes of levels."""
+    frame = table.frame.copy(deep=False)
+    if table.schema.column(name).is_category:
+        old = frame[name].array
+        frame[name] = type(old).from_codes(values, dtype=old.dtype)
+    else:
+        frame[name] = values
+    return replace(table, frame=frame)
