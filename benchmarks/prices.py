@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,8 @@ from veilsum.tables.rules import Rules
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from plans.registry import ANALYSES, MISSING, Analysis, attacks, tables
 
-LIMITS = (1 / 3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+# Of the influence on first sums, the only ones that a rule is about.
+LIMITS = (0.8, 0.9, 0.95, 0.99, 0.9975, 0.999, 0.9999)
 TOLERATED = 1
 
 
@@ -55,6 +56,7 @@ class Priced:
     rows: int
     prices: tuple[ReleasePrice, ...]
     influence: OwnInfluence
+    first: OwnInfluence
 
     @property
     def cells(self) -> list[str]:
@@ -80,8 +82,13 @@ class Priced:
 
     @property
     def largest(self) -> float | None:
-        """The largest influence; None if no sum is covered."""
+        """The largest influence on all sums; None if no sum is covered."""
         return self.influence.largest if self.influence.covered else None
+
+    @property
+    def largest_first(self) -> float | None:
+        """The largest influence on the first sums; None if none is covered."""
+        return self.first.largest if self.first.covered else None
 
 
 def published(
@@ -142,12 +149,27 @@ def priced(
         prices.append(price)
         for site, one in checked.items():
             asked.setdefault(site, []).append(AskedTable(job, one, requests))
-    found = [own_influence_on_sums(few, rows) for few in asked.values()]
-    return Priced(rows, tuple(prices), max(found, key=lambda one: one.largest))
+    every = [own_influence_on_sums(few, rows) for few in asked.values()]
+    # Each question by itself, as parties look at it.
+    first = [
+        own_influence_on_sums([replace(one, requests=one.requests[:1])], rows)
+        for few in asked.values()
+        for one in few
+    ]
+    most, most_first = (max(k, key=lambda one: one.largest) for k in (every, first))
+    return Priced(rows, tuple(prices), most, most_first)
 
 
 def shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}" if value > 0.99 else f"{value:.2f}"
+
+
+def both(found: Priced | None) -> str:
+    """Return the influence on the first sum, and on all where that is another one."""
+    if found is None:
+        return "-"
+    first, every = shown(found.largest_first), shown(found.largest)
+    return first if first == every else f"{first} / {every}"
 
 
 def line(cells: Sequence[object]) -> None:
@@ -164,20 +186,20 @@ def main() -> None:
     head = ["Analysis", "bits", "charged to", "spent", "usable", "covered"]
     line([*head, *(f"l, {share:.0%} missing" for share in shares)])
     line(["---"] * (len(head) + len(shares)))
-    largest = dict[str, float | None]()
+    passing = dict[str, list[float]]()
     for one in analyses:
         found = [priced([one], tables(share, seed)) for share in shares]
         if (first := found[0]) is None:
             line([one.name, *["-"] * (len(head) + len(shares) - 1)])
             continue
         covered = f"{first.influence.covered} of {first.influence.sums}"
-        influences = [None if each is None else each.largest for each in found]
-        line([one.name, *first.cells, covered, *map(shown, influences)])
-        largest[one.name] = influences[0]
+        line([one.name, *first.cells, covered, *map(both, found)])
+        firsts = [None if each is None else each.largest_first for each in found]
+        passing[one.name] = [each or 0.0 for each in firsts]
     print()
     line(["Attack", *head[1:], "l", "right"])
     line(["---"] * (len(head) + 2))
-    found_attacks = dict[str, float]()
+    attacking = list[float]()
     for name, questions, frames in sized(attacks(seed), attacks(seed)[:1]):
         attack = priced(questions, frames)
         if attack is None:
@@ -186,18 +208,22 @@ def main() -> None:
         covered = f"{attack.influence.covered} of {attack.influence.sums}"
         value = attack.largest
         right = "-" if value is None else f"{influence_attack_success(value):.1%}"
-        line([name, *attack.cells, covered, shown(value), right])
-        if value is not None:
-            found_attacks[name] = value
+        line([name, *attack.cells, covered, both(attack), right])
+        attacking.append(attack.largest_first or 0.0)
     print()
-    known = [one for one in largest.values() if one is not None]
-    line(["Limit", "analyses that pass", "attacks that pass", "right at the limit"])
-    line(["---"] * 4)
+    by_share = [f"{share:.0%} missing" for share in shares]
+    line(
+        ["Limit of the first sum", *by_share, "attacks that pass", "right at the limit"]
+    )
+    line(["---"] * (3 + len(shares)))
     for limit in LIMITS:
-        passing = sum(one <= limit for one in known)
-        still = sum(one <= limit for one in found_attacks.values())
-        cells = f"{passing} of {len(known)}", f"{still} of {len(found_attacks)}"
-        line([f"{limit:.2f}", *cells, f"{influence_attack_success(limit):.1%}"])
+        each = [
+            sum(some[k] <= limit for some in passing.values())
+            for k in range(len(shares))
+        ]
+        still = f"{sum(one <= limit for one in attacking)} of {len(attacking)}"
+        right = f"{influence_attack_success(limit):.1%}"
+        line([f"{limit:g}", *each, still, right])
 
 
 if __name__ == "__main__":

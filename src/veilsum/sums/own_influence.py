@@ -158,15 +158,15 @@ class AskedTable(Secret):
         ):
             try:
                 found = [*self._changed(others)]
-            except (InvalidInputError, NumericalError, ValueError):
-                continue
+            except (InvalidInputError, NumericalError, ValueError, IndexError):
+                continue  # one of the columns goes beyond what the question allows
             for place, name, changes in found:
                 span = others[name] - values[name].own
                 if values[name].levels:
                     span = np.ones(len(span))
                 yield place, name, changes / span[:, None], values[name].variance
             return
-        if len(values) > 1:  # a column may go beyond what the question allows
+        if len(values) > 1:
             for name, one in values.items():
                 yield from self._changes({name: one})
 
