@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, inf, sqrt
+from math import ceil, inf, pi, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -93,8 +93,10 @@ class RowBounds:
         root: of the square root of any information.
         pull: of a score, and of information times a working response.
         saturated: of a log-likelihood at mu = y, weights included.
+        expected: of any expected information.
         usual_root: about what a root is as a rule.
         usual_pull: about what a score is as a rule.
+        usual_deviance: about what a deviance is as a rule, where a law fits badly.
     """
 
     low: float
@@ -105,8 +107,10 @@ class RowBounds:
     deviance: float
     pearson: float
     saturated: float
+    expected: float = inf
     usual_root: float = 1.0
     usual_pull: float = 1.0
+    usual_deviance: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -158,19 +162,22 @@ class Family:
 
     Attributes:
         estimates_dispersion: False where the law fixes phi = 1.
-        closes: whether standard errors or the log-likelihood need one more sum at the
-            end: the expected information, or `saturated` at the estimated phi.
+        closes: whether standard errors or the log-likelihood may need one more sum at
+            the end: the expected information, or `saturated` at the estimated phi.
         levels: all responses that there are, where they are few.
         limbs: in how many limbs the root of a row's information is held.
         slope: the canonical parameter is slope * eta, and responses enter the first sum
-            alone. It is 0 if the link is not canonical; if least squares fit the
-            family; and for the inverse Gaussian law, whose search needs a start near
-            the responses (20 sums instead of 14 without it).
+            alone. It is 0 if the link is not canonical, or if least squares fit the
+            family.
         constants: sums over responses, beside those of w y, that results need once:
             `saturated`, `peak`.
         cumulants_are_means: whether a row's cumulant is its mean.
-        largest_slope: of the mean in eta, where it has a largest; else infinite.
-        largest_bend: of that slope in eta.
+        deep: whether rounds may have more than `FRUGAL_DIGITS` digits. With the expected
+            information of a link that is not canonical these would be many, and an
+            inverse Gaussian row may have so much that no bits are left for the rest.
+        largest_slope: the largest observed information of a row; infinite if it has
+            none. With a canonical link it is the slope of the mean.
+        largest_bend: of that slope in eta, with a canonical link.
         exponential: whether weights of rows are in proportion to exp(eta), so that long
             steps of a search are halved.
         endless: what the data look like when a coefficient grows without end, in the
@@ -187,6 +194,7 @@ class Family:
     levels: ClassVar[tuple[float, ...]] = ()
     limbs: ClassVar[int] = 3
     slope: ClassVar[float] = 0.0
+    deep: ClassVar[bool] = False
     constants: ClassVar[tuple[str, ...]] = ()
     cumulants_are_means: ClassVar[bool] = False
     largest_slope: ClassVar[float] = inf
@@ -198,6 +206,20 @@ class Family:
     estimates_alpha: ClassVar[bool] = False
     ordered: ClassVar[bool] = False
     ratio: ClassVar[str] = ""
+
+    @property
+    def has_digits(self) -> bool:
+        """Whether rounds may be as coarse as agreed digits allow."""
+        return self.fitted_by == "newton" and not self.estimates_alpha
+
+    @property
+    def drift(self) -> tuple[float, float] | None:
+        """Return (s, c) where c + s g >= 0 grows by a factor of e^|u| at most.
+
+        Here g is the mean with a canonical link, and else minus the slope of a row's
+        log-likelihood; u is a change of its eta. None where there are no such numbers.
+        """
+        return None
 
     @property
     def is_choice(self) -> bool:
@@ -264,8 +286,15 @@ class Family:
         """Return b: with a canonical link, y * slope * eta - b is a log-likelihood."""
         raise NotImplementedError
 
+    def natural(self, eta: FloatArray) -> tuple[float, float, float]:
+        """Return the canonical parameter t at an eta, its slope there, and b.
+
+        y t - b is a log-likelihood.
+        """
+        return self.slope * eta.item(), self.slope, self.cumulant(eta).item()
+
     def peak(self, response: PerRow) -> PerRow:
-        """Return y * slope * eta - b at mu = y, from which deviances are measured."""
+        """Return y t - b at mu = y, from which deviances are measured."""
         raise NotImplementedError
 
     def limits(self, agreed: RowRanges) -> RowBounds:
@@ -351,6 +380,7 @@ class Binomial(Family):
     levels: ClassVar[tuple[float, ...]] = (0.0, 1.0)
     limbs = 2  # the root is at most 1/2
     slope = 1.0
+    deep = True
     largest_slope = 0.25
     largest_bend = 1.0 / (6.0 * sqrt(3.0))
     endless = "separation: it tells responses 0 from 1 without fail"
@@ -437,7 +467,16 @@ class OtherLink(Binomial):
     limbs = 3
     closes = True
     slope = 0.0
+    deep = False
+    largest_slope = inf
+    largest_bend = inf
     ratio = ""
+
+    def natural(self, eta: FloatArray) -> tuple[float, float, float]:
+        mean = self.inverse_link(eta)
+        # d mu / d eta over the variance, by the expected information.
+        slope = np.sqrt(self.expected(eta) / (mean * (1.0 - mean)))
+        return Binomial.link(self, mean).item(), slope.item(), -log1p(-mean).item()
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         raise NotImplementedError
@@ -451,6 +490,7 @@ class Probit(OtherLink):
     """y is 0 or 1, eta = Phi^-1(mu) of the normal law."""
 
     name = "probit"
+    largest_slope = 1.0
     # So far from 0 no eta of use is: 1 - mu is below 10^-200000.
     _FAR: ClassVar[float] = 2.0**10
 
@@ -495,6 +535,14 @@ class Probit(OtherLink):
         far = np.abs(eta)
         return normal_density(far) / (mills(far) * ndtr(far))
 
+    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
+        """Return what undoes how means average over predictors."""
+        factor = 1.0 / sqrt(1.0 - min(spread, 0.9))
+        return factor, (factor - 1.0) * float(ndtri(mean))
+
+    def weight_slope(self, agreed: RowRanges) -> float:
+        return 2.0
+
     def limits(self, agreed: RowRanges) -> RowBounds:
         far = self._FAR
         return RowBounds(
@@ -506,6 +554,7 @@ class Probit(OtherLink):
             deviance=far * far + 32.0,
             pearson=CEILING,
             saturated=1.0,
+            expected=2.0 / pi,
         )
 
 
@@ -520,6 +569,11 @@ class Cloglog(OtherLink):
     name = "complementary log-log"
     exponential = True
     ratio = "a ratio of hazards"
+
+    @property
+    def drift(self) -> tuple[float, float]:
+        """Return 1 + h without the event, and 1 - q with it, q = h / (exp(h) - 1)."""
+        return 1.0, 1.0
 
     def link(self, mu: FloatArray) -> FloatArray:
         return log(-log1p(-mu))
@@ -563,6 +617,9 @@ class Cloglog(OtherLink):
         hazard = np.clip(self._hazard(eta), LEAST_CHANCE, LARGEST_EXPONENT)
         return hazard * (hazard / expm1(hazard))
 
+    def weight_slope(self, agreed: RowRanges) -> float:
+        return 2.0
+
     def limits(self, agreed: RowRanges) -> RowBounds:
         most = LARGEST_HAZARD
         return RowBounds(
@@ -574,6 +631,7 @@ class Cloglog(OtherLink):
             deviance=2.0 * FAR * most,
             pearson=CEILING,
             saturated=1.0,
+            expected=0.65,
         )
 
     def _hazard(self, eta: FloatArray) -> FloatArray:
@@ -633,12 +691,17 @@ class LogLink(Family):
     def inverse_link(self, eta: FloatArray) -> FloatArray:
         return exp(eta)
 
+    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
+        """Return the way back to the mean: exp makes means of scatter."""
+        return 1.0, -spread / 2.0
+
 
 class Poisson(LogLink):
     """Counts with variance mu, eta = log mu."""
 
     name = "poisson"
     slope = 1.0
+    deep = True
     cumulants_are_means = True
     constants: ClassVar[tuple[str, ...]] = ("saturated", "peak")
     exponential = True
@@ -664,9 +727,10 @@ class Poisson(LogLink):
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         return weights * _log_peak_of_counts(response)
 
-    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
-        """Return the way back to the mean: exp makes means of scatter."""
-        return 1.0, -spread / 2.0
+    @property
+    def drift(self) -> tuple[float, float]:
+        """Return the mean."""
+        return 1.0, 0.0
 
     def cumulant(self, eta: FloatArray) -> FloatArray:
         return exp(eta)
@@ -733,7 +797,9 @@ class NegativeBinomial(Poisson):
     name = "negative binomial"
     closes = True
     slope = 0.0
-    exponential = False  # a search sets out at a fit of log(y + 0.1)
+    deep = False
+    cumulants_are_means = False
+    exponential = False  # weights are at most 1 / alpha
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < np.inf:
@@ -745,6 +811,21 @@ class NegativeBinomial(Poisson):
     @property
     def label(self) -> str:
         return f"{self.name} (alpha {self.alpha:g})"
+
+    @property
+    def drift(self) -> tuple[float, float]:
+        """Return (y + 1/alpha) / (1 + alpha mu)."""
+        return -1.0, self._size
+
+    def natural(self, eta: FloatArray) -> tuple[float, float, float]:
+        scaled = self.alpha * exp(eta)
+        share, cumulant = 1.0 / (1.0 + scaled), self._size * log1p(scaled)
+        return (eta + log(share)).item(), share.item(), cumulant.item()
+
+    def peak(self, response: PerRow) -> PerRow:
+        """Return y log(y / (1 + alpha y)) - log(1 + alpha y) / alpha."""
+        more = (response + self._size) * log1p(self.alpha * response)
+        return _family_times_log(response) - more
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         mu, start = super().first(response)
@@ -814,7 +895,12 @@ class NegativeBinomial(Poisson):
         most = max(agreed.high, 1.0)
         wide = float(log1p(self.alpha * most)) + float(log1p(self.alpha))
         more = agreed.weight * (2.0 * wide + 10.0)
-        return replace(plain, saturated=plain.saturated + more)
+        cap = plain.root * plain.root
+        return replace(
+            plain,
+            saturated=plain.saturated + more,
+            expected=cap / (1.0 + self.alpha * cap),
+        )
 
 
 # What is estimated of the law of counts: theta = 1 / alpha, within these.
@@ -840,6 +926,7 @@ class NegativeBinomialEstimated(NegativeBinomial):
             # No trial has 1.001 times the information of a Poisson law.
             root=sqrt(1.001 * BEYOND * most),
             saturated=usual.saturated + agreed.weight * (2.0 * wide + 10.0),
+            expected=inf,
         )
 
 
@@ -850,6 +937,22 @@ class Gamma(LogLink):
     estimates_dispersion = True
     closes = True
     positive = True
+    constants: ClassVar[tuple[str, ...]] = ("saturated", "peak")
+
+    @property
+    def drift(self) -> tuple[float, float] | None:
+        """Return y / mu."""
+        return -1.0, 1.0
+
+    def natural(self, eta: FloatArray) -> tuple[float, float, float]:
+        slope = exp(-eta).item()
+        return -slope, slope, eta.item()
+
+    def peak(self, response: PerRow) -> PerRow:
+        return -1.0 - log(response)
+
+    def weight_slope(self, agreed: RowRanges) -> float:
+        return 0.0
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         return np.ones_like(response), log(response)
@@ -882,6 +985,7 @@ class Gamma(LogLink):
             deviance=4.0 * ratio,
             pearson=ratio * ratio,
             saturated=3000.0 + logarithms,
+            expected=1.0,
         )
 
     def check(self, response: PerRow) -> None:
@@ -898,8 +1002,15 @@ class GammaInverseLink(Gamma):
 
     name = "gamma with inverse link"
     slope = -1.0
+    deep = True
     ratio = ""
-    constants = ("saturated", "peak")
+
+    @property
+    def drift(self) -> None:
+        """Return None: near 0 an eta changes its mean by any factor."""
+
+    def natural(self, eta: FloatArray) -> tuple[float, float, float]:
+        return Family.natural(self, eta)
 
     def link(self, mu: FloatArray) -> FloatArray:
         return 1.0 / mu
@@ -929,18 +1040,13 @@ class GammaInverseLink(Gamma):
         return 1.0 / (eta * eta)
 
     def tilt(self, mean: float, spread: float) -> tuple[float, float]:
-        """Return so much of the step that most rows keep a mean."""
-        most = 1.0 / (mean * NEARLY_ALL)
-        return 1.0 if spread <= most * most else most / sqrt(spread), 0.0
+        return _factor_within_positive_eta(1.0 / mean, spread), 0.0
 
     def cumulant(self, eta: FloatArray) -> FloatArray:
         return -log(eta)
 
     def weight_slope(self, agreed: RowRanges) -> float:
         return 2.0 * agreed.high
-
-    def peak(self, response: PerRow) -> PerRow:
-        return -1.0 - log(response)
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         least, most = _positive_range_of_response(agreed)
@@ -970,6 +1076,8 @@ class InverseGaussian(Family):
     estimates_dispersion = True
     closes = True
     positive = True
+    slope = -0.5
+    constants = ("saturated", "peak")
 
     def link(self, mu: FloatArray) -> FloatArray:
         return 1.0 / (mu * mu)
@@ -989,6 +1097,18 @@ class InverseGaussian(Family):
 
     def expected(self, eta: FloatArray) -> FloatArray:
         return 1.0 / (4.0 * eta * np.sqrt(eta))
+
+    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
+        return _factor_within_positive_eta(1.0 / (mean * mean), spread), 0.0
+
+    def cumulant(self, eta: FloatArray) -> FloatArray:
+        return -np.sqrt(eta)
+
+    def weight_slope(self, agreed: RowRanges) -> float:
+        return 1.5 * agreed.high * agreed.high
+
+    def peak(self, response: PerRow) -> PerRow:
+        return 0.5 / response
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         """Return -log(2 pi phi y^3 / w) / 2."""
@@ -1014,6 +1134,7 @@ class InverseGaussian(Family):
             saturated=3000.0 + 2.0 * logarithms,
             usual_root=sqrt(usual) * usual / 2.0,
             usual_pull=usual,
+            usual_deviance=1.0 / usual,
         )
 
     def check(self, response: PerRow) -> None:
@@ -1035,6 +1156,12 @@ def _positive_range_of_response(
             code="response-range-not-positive",
         )
     return min(max(agreed.low, agreed.unit), agreed.high), agreed.high
+
+
+def _factor_within_positive_eta(eta: float, spread: float) -> float:
+    """Return so much of a step from an eta that most rows keep a mean."""
+    most = eta / NEARLY_ALL
+    return 1.0 if spread <= most * most else most / sqrt(spread)
 
 
 def _ratio_loss_of_family(ratio: PerRow) -> PerRow:

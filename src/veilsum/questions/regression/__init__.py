@@ -221,7 +221,7 @@ def fit_arrays(
 
 def _digits_of_regression(family: Family, given: int | None) -> int | None:
     """Return the digits of a fit; None where the family has none."""
-    return DIGITS if given is None and family.slope else given
+    return DIGITS if given is None and family.has_digits else given
 
 
 def _n_regression_columns(rows: Mapping[str, Rows]) -> int:
