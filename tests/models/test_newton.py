@@ -23,7 +23,7 @@ from veilsum.models.families import (
     Poisson,
     Probit,
 )
-from veilsum.models.fineness import Fineness
+from veilsum.models.fineness import MOST_BITS, Fineness
 from veilsum.models.glm import GlmRequest, glm_statistics
 from veilsum.models.newton import Newton
 from veilsum.models.rows import ONES, RowMeasures, Rows
@@ -132,7 +132,7 @@ def score_at(newton, rows, coefficients):
         first = scales.first(
             glm_statistics(scales, rows, newton.propose(newton.start()))
         )
-        finest = [min(scales.pull, scales.most_bits - bits) for bits in scales.mean_bits]
+        finest = [min(scales.pull, MOST_BITS - bits) for bits in scales.mean_bits]
         fineness = Fineness((), tuple(finest))
         request = GlmRequest("means", point, fineness)
         means = scales.means(glm_statistics(scales, rows, request), fineness).means

@@ -104,7 +104,12 @@ def shares(ask, tables, **options):
         ),
         (
             "evaluation_pima",
-            partial(vs.fit, "ill ~ npreg + glu + bp + bmi + ped", family="cloglog"),
+            partial(
+                vs.fit,
+                "ill ~ npreg + glu + bp + bmi + ped",
+                family="cloglog",
+                digits=12,
+            ),
         ),
     ],
 )

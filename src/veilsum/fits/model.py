@@ -323,8 +323,9 @@ def _check_fit_digits(model: FitModel) -> None:
     if not family.has_digits:
         found = f"digits = {digits} and family = {family.name!r}: leave digits out"
         raise InvalidInputError(
-            "digits are agreed for families that are fitted in rounds, other than "
-            f"multinomial, ordinal and those that estimate alpha, found {found}",
+            "digits are agreed for logistic, probit, cloglog, quasi-binomial, poisson, "
+            "quasi-poisson, gamma and gamma-inverse regressions, and negative-binomial "
+            f"ones with an alpha, found {found}",
             code="digits-without-rounds",
         )
     if not FEWEST_DIGITS <= digits <= MOST_DIGITS:

@@ -96,7 +96,6 @@ class RowBounds:
         expected: of any expected information.
         usual_root: about what a root is as a rule.
         usual_pull: about what a score is as a rule.
-        usual_deviance: about what a deviance is as a rule, where a law fits badly.
     """
 
     low: float
@@ -110,7 +109,6 @@ class RowBounds:
     expected: float = inf
     usual_root: float = 1.0
     usual_pull: float = 1.0
-    usual_deviance: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -166,15 +164,15 @@ class Family:
             the end: the expected information, or `saturated` at the estimated phi.
         levels: all responses that there are, where they are few.
         limbs: in how many limbs the root of a row's information is held.
+        has_digits: whether rounds may be as coarse as agreed digits allow. An inverse
+            Gaussian search needs a start near the responses (20 sums instead of 14
+            without it), and all such starts are in agreed units.
         slope: the canonical parameter is slope * eta, and responses enter the first sum
-            alone. It is 0 if the link is not canonical, or if least squares fit the
-            family.
+            alone. It is 0 if the link is not canonical, and if least squares or a
+            start near the responses fit the family.
         constants: sums over responses, beside those of w y, that results need once:
             `saturated`, `peak`.
         cumulants_are_means: whether a row's cumulant is its mean.
-        deep: whether rounds may have more than `FRUGAL_DIGITS` digits. With the expected
-            information of a link that is not canonical these would be many, and an
-            inverse Gaussian row may have so much that no bits are left for the rest.
         largest_slope: the largest observed information of a row; infinite if it has
             none. With a canonical link it is the slope of the mean.
         largest_bend: of that slope in eta, with a canonical link.
@@ -193,8 +191,8 @@ class Family:
     positive: ClassVar[bool] = False
     levels: ClassVar[tuple[float, ...]] = ()
     limbs: ClassVar[int] = 3
+    has_digits: ClassVar[bool] = False
     slope: ClassVar[float] = 0.0
-    deep: ClassVar[bool] = False
     constants: ClassVar[tuple[str, ...]] = ()
     cumulants_are_means: ClassVar[bool] = False
     largest_slope: ClassVar[float] = inf
@@ -206,11 +204,6 @@ class Family:
     estimates_alpha: ClassVar[bool] = False
     ordered: ClassVar[bool] = False
     ratio: ClassVar[str] = ""
-
-    @property
-    def has_digits(self) -> bool:
-        """Whether rounds may be as coarse as agreed digits allow."""
-        return self.fitted_by == "newton" and not self.estimates_alpha
 
     @property
     def drift(self) -> tuple[float, float] | None:
@@ -379,8 +372,8 @@ class Binomial(Family):
     name = "logistic"
     levels: ClassVar[tuple[float, ...]] = (0.0, 1.0)
     limbs = 2  # the root is at most 1/2
+    has_digits = True
     slope = 1.0
-    deep = True
     largest_slope = 0.25
     largest_bend = 1.0 / (6.0 * sqrt(3.0))
     endless = "separation: it tells responses 0 from 1 without fail"
@@ -467,7 +460,6 @@ class OtherLink(Binomial):
     limbs = 3
     closes = True
     slope = 0.0
-    deep = False
     largest_slope = inf
     largest_bend = inf
     ratio = ""
@@ -682,6 +674,7 @@ class QuasiBinomial(Binomial):
 class LogLink(Family):
     """eta = log mu."""
 
+    has_digits = True
     grows_with_offset = True
     ratio = "a ratio of means"
 
@@ -701,7 +694,6 @@ class Poisson(LogLink):
 
     name = "poisson"
     slope = 1.0
-    deep = True
     cumulants_are_means = True
     constants: ClassVar[tuple[str, ...]] = ("saturated", "peak")
     exponential = True
@@ -797,7 +789,6 @@ class NegativeBinomial(Poisson):
     name = "negative binomial"
     closes = True
     slope = 0.0
-    deep = False
     cumulants_are_means = False
     exponential = False  # weights are at most 1 / alpha
 
@@ -915,6 +906,7 @@ class NegativeBinomialEstimated(NegativeBinomial):
 
     name = "negative binomial (alpha estimated)"
     estimates_alpha = True
+    has_digits = False
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         found = super().limits(agreed)
@@ -1002,7 +994,6 @@ class GammaInverseLink(Gamma):
 
     name = "gamma with inverse link"
     slope = -1.0
-    deep = True
     ratio = ""
 
     @property
@@ -1040,7 +1031,9 @@ class GammaInverseLink(Gamma):
         return 1.0 / (eta * eta)
 
     def tilt(self, mean: float, spread: float) -> tuple[float, float]:
-        return _factor_within_positive_eta(1.0 / mean, spread), 0.0
+        """Return so much of the step that most rows keep a mean."""
+        most = 1.0 / (mean * NEARLY_ALL)
+        return 1.0 if spread <= most * most else most / sqrt(spread), 0.0
 
     def cumulant(self, eta: FloatArray) -> FloatArray:
         return -log(eta)
@@ -1076,8 +1069,6 @@ class InverseGaussian(Family):
     estimates_dispersion = True
     closes = True
     positive = True
-    slope = -0.5
-    constants = ("saturated", "peak")
 
     def link(self, mu: FloatArray) -> FloatArray:
         return 1.0 / (mu * mu)
@@ -1097,18 +1088,6 @@ class InverseGaussian(Family):
 
     def expected(self, eta: FloatArray) -> FloatArray:
         return 1.0 / (4.0 * eta * np.sqrt(eta))
-
-    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
-        return _factor_within_positive_eta(1.0 / (mean * mean), spread), 0.0
-
-    def cumulant(self, eta: FloatArray) -> FloatArray:
-        return -np.sqrt(eta)
-
-    def weight_slope(self, agreed: RowRanges) -> float:
-        return 1.5 * agreed.high * agreed.high
-
-    def peak(self, response: PerRow) -> PerRow:
-        return 0.5 / response
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         """Return -log(2 pi phi y^3 / w) / 2."""
@@ -1134,7 +1113,6 @@ class InverseGaussian(Family):
             saturated=3000.0 + 2.0 * logarithms,
             usual_root=sqrt(usual) * usual / 2.0,
             usual_pull=usual,
-            usual_deviance=1.0 / usual,
         )
 
     def check(self, response: PerRow) -> None:
@@ -1156,12 +1134,6 @@ def _positive_range_of_response(
             code="response-range-not-positive",
         )
     return min(max(agreed.low, agreed.unit), agreed.high), agreed.high
-
-
-def _factor_within_positive_eta(eta: float, spread: float) -> float:
-    """Return so much of a step from an eta that most rows keep a mean."""
-    most = eta / NEARLY_ALL
-    return 1.0 if spread <= most * most else most / sqrt(spread)
 
 
 def _ratio_loss_of_family(ratio: PerRow) -> PerRow:

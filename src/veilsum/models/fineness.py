@@ -17,9 +17,8 @@ DIGITS, FEWEST_DIGITS, MOST_DIGITS = 4, 2, 12
 FRUGAL_DIGITS = 8
 # The key that tells columns apart which are nearly alike.
 FULL_DIGITS = f"digits = {MOST_DIGITS} (in Python digits={MOST_DIGITS})"
-# Bits that a row's part of a total has at most, where sums have two words and where
-# they have three.
-MOST_BITS, MORE_BITS = 78, 92
+# Bits that a row's part of a total has at most.
+MOST_BITS = 78
 # Bits of a column in the first information, which only leads the way: some for ranges
 # that are wider than the data, and two for each digit.
 FIRST_BITS = 4

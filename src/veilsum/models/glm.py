@@ -59,8 +59,6 @@ from veilsum.models.fineness import (
     FRUGAL_DIGITS,
     FULL_DIGITS,
     LIKELIHOOD_BITS,
-    MORE_BITS,
-    MOST_BITS,
     MOST_DIGITS,
     SPARE_BITS,
     Fineness,
@@ -321,9 +319,10 @@ class GlmScales:
         """Whether rounds are as fine as the digits need.
 
         A point without slopes must give all rows a mean: the search sets out there.
+        With links that are not canonical it takes many rounds to many digits.
         """
         family = self.family
-        if not family.has_digits or (self.digits > FRUGAL_DIGITS and not family.deep):
+        if not family.has_digits or (not family.slope and self.digits > FRUGAL_DIGITS):
             return False
         plain = self.measures.offset is None and self.intercept is not None
         return plain or self.limits.low < 0.0 < self.limits.high
@@ -455,11 +454,6 @@ class GlmScales:
         return min(self.limits.root * self.limits.root, self.limits.expected)
 
     @property
-    def most_bits(self) -> int:
-        """Bits that a row's part of a product has at most."""
-        return MOST_BITS if self.family.limbs == 2 else MORE_BITS
-
-    @property
     def mean_bits(self) -> list[int]:
         """Bits of a column's product with a mean."""
         return [of.bits + self._pull for of in self.measures.design]
@@ -555,9 +549,8 @@ class GlmScales:
             if self.family.estimates_dispersion:
                 enough += LIKELIHOOD_BITS
             finer = {place for name, place in self.places.items() if name not in COARSE}
-            usual = 1 - glm_bits_below(self.limits.usual_deviance)
             for place in set(range(len(found))) - finer:
-                found[place] = min(found[place], enough + max(usual, 0))
+                found[place] = min(found[place], enough)
         return tuple(found)
 
     @cached_property
@@ -1606,7 +1599,7 @@ class FineTotals(GlmRowTotals):
 
 
 # Sums of whole float64 are exact in two halves, the lower of so many bits.
-SPLIT_BITS = 44
+SPLIT_BITS = 32
 
 
 def _glm_split_sums(values: FloatArray) -> tuple[Array[Any], Array[Any]]:
@@ -1644,7 +1637,7 @@ def _glm_product_sums(
     design: Any, weights: Any, factors: Any, high: Any, low: Any
 ) -> None:
     # The same operations as by arrays, in the same order: the same bits.
-    upper = 17592186044416.0
+    upper = 4294967296.0
     for i in range(design.shape[0]):
         place = 0
         for j in range(design.shape[1]):

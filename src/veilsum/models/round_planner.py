@@ -43,6 +43,7 @@ import numpy as np
 
 from veilsum.models.fineness import (
     FRUGAL_DIGITS,
+    MOST_BITS,
     Fineness,
     triangle_of_model_matrix,
 )
@@ -416,7 +417,7 @@ class RoundPlanner:
             min(
                 _power_for_round_unit(noise * sqrt(size)),
                 scales.pull,
-                scales.most_bits - bits,
+                MOST_BITS - bits,
             )
             for size, bits in zip(sizes, scales.mean_bits, strict=True)
         )
@@ -425,7 +426,7 @@ class RoundPlanner:
             min(
                 _power_for_round_unit(part * sqrt(sizes[j]) * sqrt(sizes[k])),
                 powers[j] + powers[k],
-                scales.most_bits - scales.entry_bits(j, k),
+                MOST_BITS - scales.entry_bits(j, k),
             )
             for j, k in triangle_of_model_matrix(p if information else 0)
         )
