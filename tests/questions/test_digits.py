@@ -96,7 +96,10 @@ BY_DATA = {
     ("diabetes", "gamma"): ("progression ~ bmi + bp + s5", f"progression ~ {DIABETES}"),
     ("wine", "gamma"): ("proline ~ alcohol + ash + color_intensity",),
     ("nile", "gamma"): ("volume ~ year",),
-    ("randhie", "negative-binomial"): (f"mdvis ~ {DOCTOR}", "mdvis ~ lpi + disea + idp"),
+    ("randhie", "negative-binomial"): (
+        f"mdvis ~ {DOCTOR}",
+        "mdvis ~ lpi + disea + idp",
+    ),
     ("randhie, 400 rows", "negative-binomial"): ("mdvis ~ lpi + disea",),
     ("fair", "negative-binomial"): ("children ~ age + yrs_married + C(marriage)",),
 }

@@ -25,6 +25,7 @@ WITHOUT = {
     "outside": "a count of rows that a family gives no mean",
     "beyond": "the same of the rows of a fold",
     "pearson": "squared residuals, at the point of the round before",
+    "closing of gamma": "likelihoods, at no coefficients",
     "closing of gamma with inverse link": "likelihoods, at no coefficients",
     "MetaJob": "parties are the rows, and each adds its own estimate",
 }

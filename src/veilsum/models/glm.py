@@ -1175,7 +1175,9 @@ class GlmScales:
         # With an intercept they are sums of products.
         known = self.has_fineness and self.intercept is not None
         unit = (
-            Fraction(1) if known else _glm_power_of_two(-self.numbers[self.places[name]])
+            Fraction(1)
+            if known
+            else _glm_power_of_two(-self.numbers[self.places[name]])
         )
         spare = n_rows * unit
         least, most = (one * n_rows for one in ends)

@@ -628,7 +628,8 @@ class Newton:
         # Without slopes the score is slope (Z'Wy - mean Z'W1), and Z'W1 times the
         # information of a row is a column of the information.
         mean, each = (
-            one(usual).item() for one in (self.family.inverse_link, self.family.expected)
+            one(usual).item()
+            for one in (self.family.inverse_link, self.family.expected)
         )
         slope = self.family.natural(usual)[1]
         pull = tuple(Fraction(slope) * one for one in first.cross)
