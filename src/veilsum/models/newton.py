@@ -124,6 +124,8 @@ OPEN_SHARE = 0.2
 GROWING = 0.2
 # Steps are not expected to shrink by more than this.
 LEAST_SHRINKING = 0.05
+# With the expected information the next step may be so many times what is foreseen.
+FORESEEN = 4.0
 # Information in some direction, over what the first round found there.
 FADING = 1e-3
 GONE = 1e-9
@@ -707,7 +709,8 @@ class Newton:
         near = left <= NEAR * planner.point_tolerance
         if not self.scales.responses_once:
             slow = min(model.size / model.size_before, 1.0)
-            near = near and model.size * max(shrinking, slow) <= planner.point_tolerance
+            left = FORESEEN * model.size * max(shrinking, slow)
+            near = near and left <= planner.point_tolerance
         return near or self._is_floor(model)
 
     def _is_over(self, state: NewtonRunning) -> bool:
@@ -722,6 +725,14 @@ class Newton:
         # The expected information leads to the answer by and by.
         near = near and (self.scales.responses_once or model.size <= tolerance)
         return near or self._is_floor(model)
+
+    def _is_null_over(self, state: NewtonRunning) -> bool:
+        """Return whether the null model's deviance is known."""
+        course, null = state.course, state.null
+        if null.settled or course is None or self.scales.responses_once:
+            return null.settled
+        # The step's size, squared, is what the deviance still falls by.
+        return not null.halvings and null.size <= course.planner.point_tolerance
 
     def _is_floor(self, model: NewtonClimb) -> bool:
         """Return whether steps are rounding, and shrink no more."""
@@ -940,7 +951,7 @@ class Newton:
     def _settle(self, state: NewtonRunning) -> State:
         first, sums = state.first, state.sums
         step = state.model.step
-        over = self._is_over(state) and state.null.settled
+        over = self._is_over(state) and self._is_null_over(state)
         if sums is None or step is None or not over:
             if state.rounds < self.max_rounds:
                 return self._planned(state)
