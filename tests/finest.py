@@ -9,10 +9,10 @@ from veilsum.models.fineness import MOST_DIGITS
 def finest(family: Any = "gaussian", **options: Any) -> dict[str, Any]:
     """Return a fit's options, with all digits where the family takes digits.
 
-    >>> finest("poisson"), finest("probit")
-    ({'family': 'poisson', 'digits': 12}, {'family': 'probit'})
+    >>> finest("poisson"), finest("ordinal")
+    ({'family': 'poisson', 'digits': 12}, {'family': 'ordinal'})
     """
     found = {"family": family, **options}
-    if family_of_fit(family, alpha=options.get("alpha")).slope:
+    if family_of_fit(family, alpha=options.get("alpha")).has_digits:
         found.setdefault("digits", MOST_DIGITS)
     return found

@@ -115,6 +115,87 @@ def test_what_is_expected_is_the_slope_squared_over_the_variance(family):
     np.testing.assert_allclose(found.pearson, pearson, rtol=1e-12)
 
 
+FINE = [one for one in FAMILIES if one.has_digits]
+fine_family = pytest.mark.parametrize("family", FINE, ids=lambda f: f.name)
+
+
+@fine_family
+def test_canonical_parameters_give_the_deviance(family):
+    """Half of the deviance is P(y) less y t - b; a score is y - mu times t's slope."""
+    for eta in eta_of(family):
+        at = np.array([eta])
+        parameter, slope, cumulant = family.natural(at)
+        moved = slope_of(lambda e: family.natural(np.array([e]))[0], eta)
+        assert slope == pytest.approx(moved, rel=1e-6)
+        response = responses(family)
+        found = family.terms(response, np.full_like(response, eta))
+        mean = family.inverse_link(at)
+        pull = slope * (response - mean)
+        np.testing.assert_allclose(found.pull, pull, rtol=1e-10, atol=1e-12)
+        peak = family.peak(response) if "peak" in family.constants else 0.0
+        likelihood = parameter * response - cumulant
+        np.testing.assert_allclose(
+            found.deviance, 2.0 * (peak - likelihood), rtol=1e-10, atol=1e-12
+        )
+
+
+@fine_family
+def test_scores_move_no_faster_than_windows_say(family):
+    """By their largest slope, or by a factor of exp of the way for what drifts."""
+    response = responses(family)[:, None, None]
+    start = np.linspace(-6.0, 4.0, 101)[:, None]
+    if isinstance(family, GammaInverseLink):
+        assert family.drift is None
+        return
+    step = np.array([-2.0, -0.3, -1e-3, 1e-3, 0.4, 3.0])
+
+    def moving(eta):
+        if family.slope:
+            return np.broadcast_to(
+                family.inverse_link(eta), np.broadcast_shapes(response.shape, eta.shape)
+            )
+        etas = np.broadcast_to(eta, np.broadcast_shapes(response.shape, eta.shape))
+        return -family.terms(np.broadcast_to(response, etas.shape), etas).pull
+
+    before = moving(np.broadcast_to(start, (101, 6)))
+    change = np.abs(moving(start + step) - before)
+    slack = 1e-12 * np.abs(before) + 1e-14
+    if family.drift is None:
+        assert (change <= family.largest_slope * np.abs(step) + slack).all()
+        steep = np.max(change / np.abs(step))
+        assert steep > 0.8 * family.largest_slope
+        return
+    sign, more = family.drift
+    drifting = more + sign * before
+    assert (drifting >= -slack).all()
+    assert (change <= np.expm1(np.abs(step)) * drifting + slack).all()
+    # The twin: a tenth less does not hold.
+    assert (change > 0.9 * np.expm1(np.abs(step)) * drifting).any()
+
+
+@fine_family
+def test_no_row_has_more_expected_information_than_the_limits_say(family):
+    agreed = RowRanges(0.0, 9.0, 0.1, 1.0, 0.0)
+    limits = family.limits(agreed)
+    most = min(limits.expected, limits.root * limits.root)
+    eta = np.linspace(max(limits.low, -30.0), min(limits.high, 30.0), 100_001)
+    found = family.expected(eta).max()
+    assert 0.99 * most <= found <= most * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.5])
+def test_a_tilted_probit_step_is_right_for_normal_columns(share):
+    """With a slope b and columns of variance 1 the share is Phi(a / sqrt(1 + b^2))."""
+    slope = 0.8
+    middle = stats.norm.ppf(share)
+    start = middle * np.sqrt(1.0 + slope**2)
+    # Newton's step from the null model has cov(x, y) / phi, by Stein's lemma.
+    step = slope / np.sqrt(1.0 + slope**2)
+    factor, shift = Probit().tilt(share, step**2)
+    assert factor * step == pytest.approx(slope, rel=1e-12)
+    assert middle + shift == pytest.approx(start, rel=1e-9, abs=1e-12)
+
+
 @every_family
 def test_a_start_is_near_the_response(family):
     """Information and working response as at a mean near each response."""

@@ -38,6 +38,7 @@ def rows_of(seed=0, n=200):
 
 @each("family", [Binomial(), Poisson(), Probit(), Gamma()])
 @each("stage", ["first", "round"])
+@each("digits", [4, 12])
 @each(
     ("place", "factor", "name"),
     [
@@ -46,13 +47,19 @@ def rows_of(seed=0, n=200):
         (1, 10**4, "gives a negative variance"),
     ],
 )
-def test_a_matrix_that_no_rows_have_ends_the_search(family, stage, place, factor, name):
+def test_a_matrix_that_no_rows_have_ends_the_search(
+    family, stage, digits, place, factor, name
+):
     positive = UnitMeasure.of(Fraction(1, 2), 2, Fraction(1, 2))
     measures = RowMeasures.of(AGED.design, positive, intercept=0)
     newton = Newton(
-        family, measures if family.positive else AGED, names=NAMES, intercept=0
+        family,
+        measures if family.positive else AGED,
+        names=NAMES,
+        intercept=0,
+        digits=digits,
     )
-    if stage == "round" and newton.scales.responses_once:
+    if stage == "round" and newton.scales.has_fineness:
         return  # residues: every total is one that rows may have (test_fineness)
     rows = rows_of()
     if family.positive:

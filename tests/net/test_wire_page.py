@@ -1120,13 +1120,20 @@ def shown_in_sums():
     yield ("gaussian", "the only one"), least.release(()).statistics
     for stage in get_args(Stage):
         dropped = {} if stage == "score" else {"left_out": 1}
-        for family in (families.Poisson(), families.InverseGaussian()):
-            scales = GlmScales(family, RowMeasures((ONES,) * 2, ONES, offset=ONES))
-            rounds = ("round", "means", "last")
-            once = scales.responses_once and stage in ("first", *rounds, "pearson")
-            if once or stage not in ("means", "last", "pearson"):
-                newton = {**scales.layout(stage).released, **dropped}
-                yield (f"{'canonical' if once else 'other'} families", stage), newton
+        for kind, family in {
+            "canonical": families.Poisson(),
+            "scored": families.NegativeBinomial(1.0),
+            "other": families.InverseGaussian(),
+        }.items():
+            design = RowMeasures((ONES,) * 2, ONES, offset=ONES)
+            scales = GlmScales(family, design, digits=4)
+            fine = stage in ("first", "round", "means", "last", "pearson")
+            if scales.has_fineness != fine:
+                kind = "other"
+            if fine and kind == "other" and stage in ("means", "last", "pearson"):
+                continue
+            newton = {**scales.layout(stage).released, **dropped}
+            yield (f"{kind} families", stage), newton
     for kinds, errors in (
         ("HC0`, `HC1", "HC0"),
         ("HC2`, `HC3", "HC3"),

@@ -85,6 +85,7 @@ QUESTIONS = {
     "poisson": fitted(formula="y ~ x", family="poisson"),
     "gamma": fitted(formula="y ~ x", family="gamma"),
     "inverse": fitted(formula="y ~ x", family="gamma-inverse"),
+    "deep gamma": fitted(formula="y ~ x", family="gamma", digits=12),
     "multinomial": fitted(formula="grade ~ x + C(sex)", family="multinomial"),
     "ordinal": fitted(formula="grade ~ x + C(sex)", family="ordinal"),
     "HC0": fitted(formula="y ~ x + C(sex)", errors="HC0"),
@@ -272,16 +273,24 @@ def test_rows_left_out_are_always_0_where_a_missing_value_refuses():
         assert ("a table with a missing value takes no part" in page) == word
 
 
-@pytest.mark.parametrize(("family", "guesses"), [("gamma", True), ("poisson", False)])
-def test_the_first_sums_of_a_fit_rest_on_no_coefficients(family, guesses):
-    """Without a canonical link on a guess from each response."""
+@pytest.mark.parametrize(
+    ("family", "guesses", "scores"),
+    [
+        ("deep gamma", True, True),
+        ("gamma", False, True),
+        ("poisson", False, False),
+    ],
+)
+def test_the_first_sums_of_a_fit_rest_on_no_coefficients(family, guesses, scores):
+    """Beyond eight digits, without a canonical link, on a guess from each response."""
     page = page_of(QUESTIONS[family])
     first, _, later = page.partition("in every round that tries coefficients")
     guess = "each row weighted by a first guess from that row - X'Vz"
     tried = "each row weighted by what the family says at the coefficients"
     assert (guess in first, tried in first) == (guesses, False)
     assert (guess in later, tried in later) == (False, True)
-    assert ("responses are not part of it" in later) == (not guesses)
+    assert ("responses are not part of it" in later) == (not scores)
+    assert ("how far each response is from its fitted value" in later) == scores
 
 
 def test_a_bin_beyond_the_agreed_range_is_said_to_be_empty():

@@ -124,7 +124,10 @@ def test_a_hazard_of_2000_is_fitted_as_by_r_under_default_rules():
     data = pd.read_csv(FOLDER / "models_hmda.csv")
     parts = {f"site {k}": data[k::5] for k in range(5)}
     found = vs.fit(
-        "deny ~ pirat + lvrat + C(afam)", parts, family="cloglog", driver="vectorised"
+        "deny ~ pirat + lvrat + C(afam)",
+        parts,
+        driver="vectorised",
+        **finest("cloglog"),
     )
     np.testing.assert_allclose(found.params, expected["hmda coefficients"], rtol=1e-6)
     np.testing.assert_allclose(found.bse, expected["hmda errors"], rtol=1e-6)

@@ -389,7 +389,7 @@ class NewtonFitRecipe(FitStrategy, FitInRounds[State]):
 
     def notes(self, fit: DispersedFit) -> tuple[str, ...]:
         family, digits = self.newton.family, self.newton.digits
-        if self.newton.scales.responses_once:
+        if self.newton.scales.has_fineness:
             also = "deviance" if family.estimates_dispersion else "deviance and the AIC"
             return (
                 f"digits = {digits}: each coefficient is right to 1e-{digits} of its "
@@ -435,18 +435,18 @@ class NewtonFitRecipe(FitStrategy, FitInRounds[State]):
     def foreseen(self) -> tuple[PossibleRound, ...]:
         """What a first, a further, a closing round shows; and one that only asks."""
         most = self.most_rounds
-        closing = int(self.newton.family.closes)
         scales = self.newton.scales
-        pearson = int(scales.responses_once and scales.sums_pearson)
+        closing = int(scales.closes)
+        pearson = int(scales.has_fineness and scales.sums_pearson)
         outside = "outside"
-        once = scales.responses_once
+        fine = scales.has_fineness
         # Of some families the last of these rounds shows what the others do.
-        last = once and self._layout("last").released != self._layout("round").released
+        last = fine and self._layout("last").released != self._layout("round").released
         kinds: tuple[tuple[str, Stage, int, int], ...] = (
             ("first", "first", 1, 1),
             # A run that ends without an answer may end before its closing round.
             ("tries", "round", int(not last), most - 1),
-            ("means", "means", 0, most - 2 if once else 0),
+            ("means", "means", 0, most - 2 if fine else 0),
             ("last_tries", "last", 1, most - 1 if last else 0),
             (outside, "outside", 0, most - 2),
             ("pearson", "pearson", pearson, pearson),

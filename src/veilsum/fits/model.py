@@ -119,7 +119,7 @@ class FitModel:
 
     @property
     def fineness(self) -> int:
-        """The digits of rounds with a canonical link."""
+        """The digits of a fit in rounds."""
         return MOST_DIGITS if self.digits is None else self.digits
 
     @property
@@ -172,7 +172,7 @@ class FitModel:
             "errors": self.errors,
             "absorb": self.absorb,
             "tested": self.tested,
-            **({"digits": self.fineness} if self.family.slope else {}),
+            **({"digits": self.fineness} if self.family.has_digits else {}),
             **({"levels": self.levels} if self.levels else {}),
         }
 
@@ -320,11 +320,12 @@ STRATEGIES: dict[str, Callable[[FitModel, SumReleaseLimit | None], FitStrategy]]
 def _check_fit_digits(model: FitModel) -> None:
     family, digits = model.family, model.digits
     assert digits is not None
-    if family.slope == 0.0:
+    if not family.has_digits:
         found = f"digits = {digits} and family = {family.name!r}: leave digits out"
         raise InvalidInputError(
-            "digits are agreed for families with a canonical link (logistic, "
-            f"quasi-binomial, poisson, quasi-poisson, gamma-inverse), found {found}",
+            "digits are agreed for logistic, probit, cloglog, quasi-binomial, poisson, "
+            "quasi-poisson, gamma and gamma-inverse regressions, and negative-binomial "
+            f"ones with an alpha, found {found}",
             code="digits-without-rounds",
         )
     if not FEWEST_DIGITS <= digits <= MOST_DIGITS:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, inf, sqrt
+from math import ceil, inf, pi, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -93,6 +93,7 @@ class RowBounds:
         root: of the square root of any information.
         pull: of a score, and of information times a working response.
         saturated: of a log-likelihood at mu = y, weights included.
+        expected: of any expected information.
         usual_root: about what a root is as a rule.
         usual_pull: about what a score is as a rule.
     """
@@ -105,6 +106,7 @@ class RowBounds:
     deviance: float
     pearson: float
     saturated: float
+    expected: float = inf
     usual_root: float = 1.0
     usual_pull: float = 1.0
 
@@ -158,19 +160,22 @@ class Family:
 
     Attributes:
         estimates_dispersion: False where the law fixes phi = 1.
-        closes: whether standard errors or the log-likelihood need one more sum at the
-            end: the expected information, or `saturated` at the estimated phi.
+        closes: whether standard errors or the log-likelihood may need one more sum at
+            the end: the expected information, or `saturated` at the estimated phi.
         levels: all responses that there are, where they are few.
         limbs: in how many limbs the root of a row's information is held.
+        has_digits: whether rounds may be as coarse as agreed digits allow. An inverse
+            Gaussian search needs a start near the responses (20 sums instead of 14
+            without it), and all such starts are in agreed units.
         slope: the canonical parameter is slope * eta, and responses enter the first sum
-            alone. It is 0 if the link is not canonical; if least squares fit the
-            family; and for the inverse Gaussian law, whose search needs a start near
-            the responses (20 sums instead of 14 without it).
+            alone. It is 0 if the link is not canonical, and if least squares or a
+            start near the responses fit the family.
         constants: sums over responses, beside those of w y, that results need once:
             `saturated`, `peak`.
         cumulants_are_means: whether a row's cumulant is its mean.
-        largest_slope: of the mean in eta, where it has a largest; else infinite.
-        largest_bend: of that slope in eta.
+        largest_slope: the largest observed information of a row; infinite if it has
+            none. With a canonical link it is the slope of the mean.
+        largest_bend: of that slope in eta, with a canonical link.
         exponential: whether weights of rows are in proportion to exp(eta), so that long
             steps of a search are halved.
         endless: what the data look like when a coefficient grows without end, in the
@@ -186,6 +191,7 @@ class Family:
     positive: ClassVar[bool] = False
     levels: ClassVar[tuple[float, ...]] = ()
     limbs: ClassVar[int] = 3
+    has_digits: ClassVar[bool] = False
     slope: ClassVar[float] = 0.0
     constants: ClassVar[tuple[str, ...]] = ()
     cumulants_are_means: ClassVar[bool] = False
@@ -198,6 +204,15 @@ class Family:
     estimates_alpha: ClassVar[bool] = False
     ordered: ClassVar[bool] = False
     ratio: ClassVar[str] = ""
+
+    @property
+    def drift(self) -> tuple[float, float] | None:
+        """Return (s, c) where c + s g >= 0 grows by a factor of e^|u| at most.
+
+        Here g is the mean with a canonical link, and else minus the slope of a row's
+        log-likelihood; u is a change of its eta. None where there are no such numbers.
+        """
+        return None
 
     @property
     def is_choice(self) -> bool:
@@ -264,8 +279,15 @@ class Family:
         """Return b: with a canonical link, y * slope * eta - b is a log-likelihood."""
         raise NotImplementedError
 
+    def natural(self, eta: FloatArray) -> tuple[float, float, float]:
+        """Return the canonical parameter t at an eta, its slope there, and b.
+
+        y t - b is a log-likelihood.
+        """
+        return self.slope * eta.item(), self.slope, self.cumulant(eta).item()
+
     def peak(self, response: PerRow) -> PerRow:
-        """Return y * slope * eta - b at mu = y, from which deviances are measured."""
+        """Return y t - b at mu = y, from which deviances are measured."""
         raise NotImplementedError
 
     def limits(self, agreed: RowRanges) -> RowBounds:
@@ -350,6 +372,7 @@ class Binomial(Family):
     name = "logistic"
     levels: ClassVar[tuple[float, ...]] = (0.0, 1.0)
     limbs = 2  # the root is at most 1/2
+    has_digits = True
     slope = 1.0
     largest_slope = 0.25
     largest_bend = 1.0 / (6.0 * sqrt(3.0))
@@ -437,7 +460,15 @@ class OtherLink(Binomial):
     limbs = 3
     closes = True
     slope = 0.0
+    largest_slope = inf
+    largest_bend = inf
     ratio = ""
+
+    def natural(self, eta: FloatArray) -> tuple[float, float, float]:
+        mean = self.inverse_link(eta)
+        # d mu / d eta over the variance, by the expected information.
+        slope = np.sqrt(self.expected(eta) / (mean * (1.0 - mean)))
+        return Binomial.link(self, mean).item(), slope.item(), -log1p(-mean).item()
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         raise NotImplementedError
@@ -451,6 +482,7 @@ class Probit(OtherLink):
     """y is 0 or 1, eta = Phi^-1(mu) of the normal law."""
 
     name = "probit"
+    largest_slope = 1.0
     # So far from 0 no eta of use is: 1 - mu is below 10^-200000.
     _FAR: ClassVar[float] = 2.0**10
 
@@ -495,6 +527,14 @@ class Probit(OtherLink):
         far = np.abs(eta)
         return normal_density(far) / (mills(far) * ndtr(far))
 
+    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
+        """Return what undoes how means average over predictors."""
+        factor = 1.0 / sqrt(1.0 - min(spread, 0.9))
+        return factor, (factor - 1.0) * float(ndtri(mean))
+
+    def weight_slope(self, agreed: RowRanges) -> float:
+        return 2.0
+
     def limits(self, agreed: RowRanges) -> RowBounds:
         far = self._FAR
         return RowBounds(
@@ -506,6 +546,7 @@ class Probit(OtherLink):
             deviance=far * far + 32.0,
             pearson=CEILING,
             saturated=1.0,
+            expected=2.0 / pi,
         )
 
 
@@ -520,6 +561,11 @@ class Cloglog(OtherLink):
     name = "complementary log-log"
     exponential = True
     ratio = "a ratio of hazards"
+
+    @property
+    def drift(self) -> tuple[float, float]:
+        """Return 1 + h without the event, and 1 - q with it, q = h / (exp(h) - 1)."""
+        return 1.0, 1.0
 
     def link(self, mu: FloatArray) -> FloatArray:
         return log(-log1p(-mu))
@@ -563,6 +609,9 @@ class Cloglog(OtherLink):
         hazard = np.clip(self._hazard(eta), LEAST_CHANCE, LARGEST_EXPONENT)
         return hazard * (hazard / expm1(hazard))
 
+    def weight_slope(self, agreed: RowRanges) -> float:
+        return 2.0
+
     def limits(self, agreed: RowRanges) -> RowBounds:
         most = LARGEST_HAZARD
         return RowBounds(
@@ -574,6 +623,7 @@ class Cloglog(OtherLink):
             deviance=2.0 * FAR * most,
             pearson=CEILING,
             saturated=1.0,
+            expected=0.65,
         )
 
     def _hazard(self, eta: FloatArray) -> FloatArray:
@@ -624,6 +674,7 @@ class QuasiBinomial(Binomial):
 class LogLink(Family):
     """eta = log mu."""
 
+    has_digits = True
     grows_with_offset = True
     ratio = "a ratio of means"
 
@@ -632,6 +683,10 @@ class LogLink(Family):
 
     def inverse_link(self, eta: FloatArray) -> FloatArray:
         return exp(eta)
+
+    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
+        """Return the way back to the mean: exp makes means of scatter."""
+        return 1.0, -spread / 2.0
 
 
 class Poisson(LogLink):
@@ -664,9 +719,10 @@ class Poisson(LogLink):
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         return weights * _log_peak_of_counts(response)
 
-    def tilt(self, mean: float, spread: float) -> tuple[float, float]:
-        """Return the way back to the mean: exp makes means of scatter."""
-        return 1.0, -spread / 2.0
+    @property
+    def drift(self) -> tuple[float, float]:
+        """Return the mean."""
+        return 1.0, 0.0
 
     def cumulant(self, eta: FloatArray) -> FloatArray:
         return exp(eta)
@@ -733,7 +789,8 @@ class NegativeBinomial(Poisson):
     name = "negative binomial"
     closes = True
     slope = 0.0
-    exponential = False  # a search sets out at a fit of log(y + 0.1)
+    cumulants_are_means = False
+    exponential = False  # weights are at most 1 / alpha
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < np.inf:
@@ -745,6 +802,21 @@ class NegativeBinomial(Poisson):
     @property
     def label(self) -> str:
         return f"{self.name} (alpha {self.alpha:g})"
+
+    @property
+    def drift(self) -> tuple[float, float]:
+        """Return (y + 1/alpha) / (1 + alpha mu)."""
+        return -1.0, self._size
+
+    def natural(self, eta: FloatArray) -> tuple[float, float, float]:
+        scaled = self.alpha * exp(eta)
+        share, cumulant = 1.0 / (1.0 + scaled), self._size * log1p(scaled)
+        return (eta + log(share)).item(), share.item(), cumulant.item()
+
+    def peak(self, response: PerRow) -> PerRow:
+        """Return y log(y / (1 + alpha y)) - log(1 + alpha y) / alpha."""
+        more = (response + self._size) * log1p(self.alpha * response)
+        return _family_times_log(response) - more
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         mu, start = super().first(response)
@@ -814,7 +886,12 @@ class NegativeBinomial(Poisson):
         most = max(agreed.high, 1.0)
         wide = float(log1p(self.alpha * most)) + float(log1p(self.alpha))
         more = agreed.weight * (2.0 * wide + 10.0)
-        return replace(plain, saturated=plain.saturated + more)
+        cap = plain.root * plain.root
+        return replace(
+            plain,
+            saturated=plain.saturated + more,
+            expected=cap / (1.0 + self.alpha * cap),
+        )
 
 
 # What is estimated of the law of counts: theta = 1 / alpha, within these.
@@ -829,6 +906,7 @@ class NegativeBinomialEstimated(NegativeBinomial):
 
     name = "negative binomial (alpha estimated)"
     estimates_alpha = True
+    has_digits = False
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         found = super().limits(agreed)
@@ -840,6 +918,7 @@ class NegativeBinomialEstimated(NegativeBinomial):
             # No trial has 1.001 times the information of a Poisson law.
             root=sqrt(1.001 * BEYOND * most),
             saturated=usual.saturated + agreed.weight * (2.0 * wide + 10.0),
+            expected=inf,
         )
 
 
@@ -850,6 +929,22 @@ class Gamma(LogLink):
     estimates_dispersion = True
     closes = True
     positive = True
+    constants: ClassVar[tuple[str, ...]] = ("saturated", "peak")
+
+    @property
+    def drift(self) -> tuple[float, float] | None:
+        """Return y / mu."""
+        return -1.0, 1.0
+
+    def natural(self, eta: FloatArray) -> tuple[float, float, float]:
+        slope = exp(-eta).item()
+        return -slope, slope, eta.item()
+
+    def peak(self, response: PerRow) -> PerRow:
+        return -1.0 - log(response)
+
+    def weight_slope(self, agreed: RowRanges) -> float:
+        return 0.0
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         return np.ones_like(response), log(response)
@@ -882,6 +977,7 @@ class Gamma(LogLink):
             deviance=4.0 * ratio,
             pearson=ratio * ratio,
             saturated=3000.0 + logarithms,
+            expected=1.0,
         )
 
     def check(self, response: PerRow) -> None:
@@ -899,7 +995,13 @@ class GammaInverseLink(Gamma):
     name = "gamma with inverse link"
     slope = -1.0
     ratio = ""
-    constants = ("saturated", "peak")
+
+    @property
+    def drift(self) -> None:
+        """Return None: near 0 an eta changes its mean by any factor."""
+
+    def natural(self, eta: FloatArray) -> tuple[float, float, float]:
+        return Family.natural(self, eta)
 
     def link(self, mu: FloatArray) -> FloatArray:
         return 1.0 / mu
@@ -938,9 +1040,6 @@ class GammaInverseLink(Gamma):
 
     def weight_slope(self, agreed: RowRanges) -> float:
         return 2.0 * agreed.high
-
-    def peak(self, response: PerRow) -> PerRow:
-        return -1.0 - log(response)
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         least, most = _positive_range_of_response(agreed)

@@ -1,4 +1,4 @@
-"""Units of a canonical fit's sums, and how much of each total is released."""
+"""Units of the sums of a fit in rounds, and how much of each total is released."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from veilsum.numbers.units import Integers
 
 # Digits of coefficients, in standard errors, and of standard errors.
 DIGITS, FEWEST_DIGITS, MOST_DIGITS = 4, 2, 12
+# Beyond so many few rounds are worth more than few bits.
+FRUGAL_DIGITS = 8
 # The key that tells columns apart which are nearly alike.
 FULL_DIGITS = f"digits = {MOST_DIGITS} (in Python digits={MOST_DIGITS})"
 # Bits that a row's part of a total has at most.

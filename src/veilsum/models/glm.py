@@ -4,19 +4,24 @@ The first round needs no coefficients. With a canonical link all that a fit need
 responses is in it: X'Wy, and a few sums. Scores and deviances at any point follow from
 these and from sums of fitted means and cumulants, so later rounds do not depend on the
 responses; only Pearson's sum takes one more sum with them, at the end. With other links
-each row starts at a mean near its own response, every later sum has responses in it,
-and the weighted least squares fit of the starts is where Newton's method sets out.
+later rounds sum scores and deviances themselves, where the former have means and
+cumulants. The information is the expected one, which has no responses in it. The
+search sets out at the null model, from which X'WX and X'Wy lead on. Where rows need not
+have a mean there, or a dispersion is searched for beside the coefficients, each row
+starts at a mean near its own response instead, and the weighted least squares fit of
+the starts is where Newton's method sets out.
 
 Every later round evaluates at a public point, which is the p coefficients and, last,
 the intercept of the null model, whose deviance is found along the way. Some families
 close with one more sum, at the answer. `newton` leads from one round to the next.
 
 All sums are of whole numbers. A row's columns are counted in their units, centres taken
-off, and so are coefficients: a slope is one for each unit. With a canonical link each
-product of a row is rounded to a unit that follows from the agreed digits and from
-earlier totals, and residues of totals are released (`fineness`). With other links units
-follow from the agreement alone (`GlmScales`): information is V'V with V = rint(root z
-2^s), which no rounding makes less than positive, and a score is Z'r with r rounded. At
+off, and so are coefficients: a slope is one for each unit. Each product of a row is
+rounded to a unit that follows from the agreed digits and from earlier totals, and
+residues of totals are released (`fineness`). Where rows start near their responses
+units follow from the agreement alone (`GlmScales`): information is V'V with V =
+rint(root z 2^s), which no rounding makes less than positive, and a score is Z'r with r
+rounded. At
 a point where a row has no mean that the family allows nobody could send such sums. So,
 unless agreed ranges prove that there is none, a sum of its own asks first for how many
 rows are outside, and everybody answers it alike.
@@ -45,11 +50,13 @@ from veilsum.models.families import (
     NegativeBinomialEstimated,
     RowBounds,
     RowRanges,
+    RowTerms,
 )
 from veilsum.models.fineness import (
     BITS_OF_DIGIT,
     CROSS_BITS,
     FIRST_BITS,
+    FRUGAL_DIGITS,
     FULL_DIGITS,
     LIKELIHOOD_BITS,
     MOST_DIGITS,
@@ -147,7 +154,7 @@ class GlmRequest:
             Pearson's sum, the coefficients and the null model's intercept; when closing
             the coefficients and the dispersion. Columns are counted in their units,
             centres taken off.
-        fineness: units and residues of a round with a canonical link.
+        fineness: units and residues of a round; None where they are agreed.
     """
 
     stage: Stage
@@ -179,7 +186,7 @@ class FirstStatistics:
 
 @dataclass(frozen=True)
 class ResponseStatistics(FirstStatistics):
-    """The totals of the first round with a canonical link.
+    """The totals of the first round of a search from the null model.
 
     Here `information` is Z'WZ, and `cross` is Z'Wy.
 
@@ -194,10 +201,13 @@ class ResponseStatistics(FirstStatistics):
 
 @dataclass(frozen=True)
 class MeanStatistics:
-    """The totals of a later round with a canonical link: no response is in them.
+    """The totals of a later round of a search from the null model.
+
+    With a canonical link no response is in them. With others scores, their signs
+    changed, stand for means, and half of the deviance for cumulants.
 
     Attributes:
-        information: the information times the dispersion; None if it was not asked for.
+        information: expected, times the dispersion; None if it was not asked for.
         means: Z'W mu.
         cumulants: the sum of w `Family.cumulant`; None if it was not asked for.
         null_mean: the sum of w mu of the null model; 0 without offsets.
@@ -305,14 +315,27 @@ class GlmScales:
         return self.positions.counts
 
     @cached_property
-    def responses_once(self) -> bool:
-        """Whether responses are in the first sum, and later ones do without them.
+    def has_fineness(self) -> bool:
+        """Whether rounds are as fine as the digits need.
 
-        Links must be canonical, and a point without slopes must give all rows a mean.
+        A point without slopes must give all rows a mean: the search sets out there.
+        With links that are not canonical it takes many rounds to many digits.
         """
-        if self.measures.offset is None and self.intercept is not None:
-            return self.family.slope != 0.0
-        return self.family.slope != 0.0 and self.limits.low < 0.0 < self.limits.high
+        family = self.family
+        if not family.has_digits or (not family.slope and self.digits > FRUGAL_DIGITS):
+            return False
+        plain = self.measures.offset is None and self.intercept is not None
+        return plain or self.limits.low < 0.0 < self.limits.high
+
+    @property
+    def responses_once(self) -> bool:
+        """Whether responses are in the first sum, and later ones do without them."""
+        return self.has_fineness and self.family.slope != 0.0
+
+    @property
+    def slope(self) -> Fraction:
+        """The slope of the log-likelihood in minus the means of a round."""
+        return Fraction(self.family.slope) if self.responses_once else Fraction(1)
 
     @property
     def cumulants_follow(self) -> bool:
@@ -326,7 +349,19 @@ class GlmScales:
 
     @property
     def null_follows(self) -> bool:
-        return self.responses_once and self.measures.offset is None
+        return self.has_fineness and self.measures.offset is None
+
+    @property
+    def closes(self) -> bool:
+        """Whether one more sum follows the answer."""
+        family = self.family
+        return family.closes and (family.estimates_dispersion or not self.has_fineness)
+
+    @property
+    def sums_peak(self) -> bool:
+        """Whether deviances are told from the first sum."""
+        known = self.responses_once or self.null_follows
+        return known and "peak" in self.family.constants
 
     @property
     def sums_pearson(self) -> bool:
@@ -339,7 +374,7 @@ class GlmScales:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        found = {"null_outside": 0 if self.responses_once else 4}
+        found = {"null_outside": 0 if self.has_fineness else 4}
         stages: tuple[SumStage, ...] = ("first", "last", "round", "pearson", "losses")
         for stage in stages:
             names = " ".join(self._keys(stage)[2].values()).split()
@@ -401,7 +436,7 @@ class GlmScales:
     def pull(self) -> int:
         return self.pull_bits - self._pull
 
-    # Fineness of rounds with a canonical link
+    # Fineness of rounds
 
     @property
     def largest_pull(self) -> float:
@@ -415,8 +450,8 @@ class GlmScales:
 
     @property
     def largest_information(self) -> float:
-        """The largest information of a row whose weight is 1."""
-        return self.limits.root * self.limits.root
+        """The largest expected information of a row whose weight is 1."""
+        return min(self.limits.root * self.limits.root, self.limits.expected)
 
     @property
     def mean_bits(self) -> list[int]:
@@ -425,8 +460,10 @@ class GlmScales:
 
     def entry_bits(self, j: int, k: int) -> int:
         """Return the bits of a row's information for two columns."""
-        design = self.measures.design
-        return design[j].bits + design[k].bits + 2 * self._root
+        design, largest = self.measures.design, 2 * self._root
+        if self.limits.expected < inf:
+            largest = glm_bits_below(self.limits.expected * self.agreed.weight)
+        return design[j].bits + design[k].bits + largest
 
     @property
     def _cross_bits(self) -> int:
@@ -475,8 +512,13 @@ class GlmScales:
             for j, k in triangle_of_model_matrix(self.n_columns)
         )
         response = glm_bits_below(float(self._largest_response / self.response_unit))
-        along = tuple(min(0, self._cross_bits - of.bits - response) for of in design)
-        return Fineness(matrix, along)
+        along = [min(0, self._cross_bits - of.bits - response) for of in design]
+        if not self.responses_once:  # but for responses they only lead the way
+            along = [
+                power if k == self.intercept else min(power, kept - of.bits - response)
+                for k, (power, of) in enumerate(zip(along, design, strict=True))
+            ]
+        return Fineness(matrix, tuple(along))
 
     @cached_property
     def gram_units(self) -> tuple[Fraction, ...]:
@@ -502,7 +544,7 @@ class GlmScales:
         found = [min(finest - min(0, one), self._room(one)) for one in self._sizes]
         if min(found) < 0:
             raise InvalidInputError(TOO_WIDE, code="range-too-wide")
-        if self.responses_once:
+        if self.has_fineness:
             enough = ceil(self.digits * BITS_OF_DIGIT) + LIKELIHOOD_BITS
             if self.family.estimates_dispersion:
                 enough += LIKELIHOOD_BITS
@@ -573,7 +615,7 @@ class GlmScales:
 
         Args:
             stage: of the fit.
-            fineness: of a round with a canonical link, for its ranges.
+            fineness: of a round, for its ranges.
         """
         if fineness is None and stage in self._layouts:
             return self._layouts[stage]
@@ -581,7 +623,7 @@ class GlmScales:
         first, second, sums = self._keys(stage)
         roots, pulls, of_numbers = self._ranges(stage)
         products = ranges_of_products(roots)
-        if self.responses_once and stage == "first":
+        if self.has_fineness and stage == "first":
             products, pulls = self._fine_ranges(self.first_fineness, roots, pulls)
         elif fineness is not None:
             products, pulls = self._fine_ranges(fineness, roots, pulls, later=True)
@@ -640,7 +682,7 @@ class GlmScales:
             used = union_of_columns(roots[j].columns, roots[k].columns)
             matrix.append(replace(scaled, columns=used))
         of, largest = self.measures.response, Fraction(self.largest_pull)
-        ends = Fraction(0), largest
+        ends = Fraction(0) if self.responses_once else -largest, largest
         if not later:
             by = weight * of.unit / self.response_unit
             ends = min(of.least * by, Fraction(0)), of.most * by
@@ -673,15 +715,14 @@ class GlmScales:
         used = [
             union_of_columns(one.columns, weights, points) for one in measures.design
         ]
-        # The observed information of other links depends on the response.
-        observed = () if self.responses_once else response
+        # The observed information depends on the response.
+        observed = () if self.has_fineness else response
         roots = tuple(
             range_within_bits(self.root_bits, union_of_columns(one, observed))
             for one in used
         )
-        once = self.responses_once and not at_start
-        pulled = () if once else response
-        if self.responses_once and at_start:  # X'y itself
+        pulled = () if self.responses_once and not at_start else response
+        if self.has_fineness and at_start:  # X'y itself
             used = [union_of_columns(one.columns, weights) for one in measures.design]
         pulls = tuple(
             range_within_bits(self.pull_bits + of.bits, union_of_columns(one, pulled))
@@ -696,13 +737,13 @@ class GlmScales:
             "saturated": union_of_columns(weights, response),
             "peak": union_of_columns(weights, response),
             "response_offset_sum": union_of_columns(null, response),
-            "null_mean": null,
+            "null_mean": union_of_columns(null, pulled),
             "null_information": null,
-            "null_cumulants": null,
+            "null_cumulants": union_of_columns(null, pulled),
             "null_score": union_of_columns(null, response),
             "null_deviance": union_of_columns(null, response),
             "null_outside": offset,
-            "cumulants": union_of_columns(weights, points),
+            "cumulants": union_of_columns(weights, points, pulled),
         }
 
         def of_number(name: str) -> RowRange:
@@ -722,8 +763,8 @@ class GlmScales:
         """
         offset, constants = self.measures.offset is not None, self.family.constants
         match stage:
-            case "first" if self.responses_once:
-                saturated = "" if self.family.closes else "saturated"
+            case "first" if self.has_fineness:
+                saturated = "" if self.closes else "saturated"
                 # With an intercept both are among the products of columns.
                 both = "" if self.intercept is not None else "weight_sum response_sum"
                 sums = {
@@ -731,9 +772,10 @@ class GlmScales:
                     "weights_and_responses": both,
                     "offsets": "offset_sum" if offset else "",
                     saturated: "saturated" if "saturated" in constants else "",
-                    "saturated_part": "peak" if "peak" in constants else "",
-                    "response_offsets": "response_offset_sum" if offset else "",
+                    "saturated_part": "peak" if self.sums_peak else "",
                 }
+                if offset and self.responses_once:
+                    sums["response_offsets"] = "response_offset_sum"
                 return "gram", "cross", {key: one for key, one in sums.items() if one}
             case "first":
                 more = "weight_sum response_sum offset_sum saturated"
@@ -742,13 +784,17 @@ class GlmScales:
                     "link_cross",
                     {"rows": "n_rows", "first_sums": more},
                 )
-            case "round" | "means" | "last" if self.responses_once:
+            case "round" | "means" | "last" if self.has_fineness:
                 null = "null_mean null_information null_cumulants"
                 summed = self.sums_cumulants(stage)
-                sums = {"cumulants": "cumulants"} if summed else {}
-                sums |= {"null_cumulants": null} if offset else {}
+                vector, number, of_null = "score", "deviance", "null_score"
+                if self.responses_once:
+                    vector, number = "fitted_cross", "cumulants"
+                    of_null = "null_cumulants"
+                sums = {number: "cumulants"} if summed else {}
+                sums |= {of_null: null} if offset else {}
                 matrix = "" if stage == "means" else "information"
-                return matrix, "fitted_cross", sums
+                return matrix, vector, sums
             case "round" | "means" | "last":
                 sums = {"deviance_and_pearson": "deviance pearson"}
                 if not self.sums_pearson:
@@ -758,7 +804,7 @@ class GlmScales:
             case "outside":
                 return "", "", {"null_rows_outside": "null_outside"}
             case "closing":
-                matrix = "" if self.responses_once else "information"
+                matrix = "" if self.has_fineness else "information"
                 return matrix, "", {"saturated": "saturated"}
             case "score":
                 return "further_information", "further_score", {}
@@ -814,7 +860,7 @@ class GlmScales:
 
     def first(self, vector: Integers) -> FirstStatistics:
         matrix, cross, numbers = self._parts("first", vector)
-        if not self.responses_once:
+        if not self.has_fineness:
             return FirstStatistics(
                 matrix, cross, **_glm_totals_by_name(FirstStatistics, numbers)
             )
@@ -830,7 +876,7 @@ class GlmScales:
         return ResponseStatistics(gram, cross, **named)
 
     def means(self, vector: Integers, fineness: Fineness) -> MeanStatistics:
-        """Return the totals of a round with a canonical link."""
+        """Return the totals of a round that has a fineness."""
         matrix, means = self._fine_parts(vector, fineness)
         numbers = self._parts(fineness.stage, vector)[2]
         cumulants = numbers.pop("cumulants", None)
@@ -840,7 +886,7 @@ class GlmScales:
         return MeanStatistics(matrix, means, cumulants, **rest)
 
     def round(self, vector: Integers) -> RoundStatistics:
-        """Return the totals of a round without a canonical link."""
+        """Return the totals of a round in agreed units."""
         matrix, along, numbers = self._parts("round", vector)
         return RoundStatistics(
             matrix, along, **_glm_totals_by_name(RoundStatistics, numbers)
@@ -863,27 +909,30 @@ class GlmScales:
             information: the last that was summed.
             fineness: units of the round.
         """
-        slope = Fraction(self.family.slope)
-        coefficients = map(Fraction, point.tolist()[:-1])
-        products = zip(coefficients, first.cross, strict=True)
-        fitted = sum((one * by for one, by in products), first.response_offset_sum)
+        slope, fitted, peak = self.slope, Fraction(0), Fraction(0)
+        cross, responses = [Fraction(0)] * self.n_columns, Fraction(0)
+        if self.responses_once:
+            coefficients = map(Fraction, point.tolist()[:-1])
+            products = zip(coefficients, first.cross, strict=True)
+            fitted = sum((one * by for one, by in products), first.response_offset_sum)
+            peak, cross, responses = first.peak, list(first.cross), first.response_sum
         # Where cumulants were not asked for, nobody asks for the deviance either.
         cumulants = found.cumulants or Fraction(0)
-        deviance = 2 * (first.peak - slope * fitted + cumulants)
+        deviance = 2 * (peak - slope * fitted + cumulants)
         null_deviance = self.null_deviance(
             first,
             point[-1].item(),
             None if self.null_follows else found.null_cumulants,
         )
-        size = abs(first.peak) + abs(slope * fitted) + abs(cumulants)
-        pairs = zip(first.cross, found.means, strict=True)
+        size = abs(peak) + abs(slope * fitted) + abs(cumulants)
+        pairs = zip(cross, found.means, strict=True)
         rounding = float(first.n_rows) * self._deviance_unit(point, fineness)
         return RoundStatistics(
             information=information,
             score=tuple(slope * (one - mean) for one, mean in pairs),
             deviance=deviance,
             pearson=deviance,
-            null_score=slope * (first.response_sum - found.null_mean),
+            null_score=slope * (responses - found.null_mean),
             null_information=found.null_information,
             null_deviance=null_deviance,
             noise=ROW_NOISE * float(size) + rounding,
@@ -892,6 +941,8 @@ class GlmScales:
     def _deviance_unit(self, point: Vector, fineness: Fineness) -> float:
         """Return what rounding may make of a row's deviance, all its parts together."""
         found, first = self.cumulant_unit, self.first_fineness
+        if not self.responses_once:
+            return found
         if self.intercept is not None and self.cumulants_follow:
             found = 2.0 ** -fineness.along[self.intercept]
         if "peak" in self.family.constants:
@@ -911,15 +962,23 @@ class GlmScales:
         cumulants: Fraction | None = None,
     ) -> Fraction:
         """Return the null model's deviance; without offsets its cumulants follow."""
+        if not self.responses_once:
+            return 2 * (
+                self._null_loss(first, intercept) if cumulants is None else cumulants
+            )
         if cumulants is None:
             each = self.family.cumulant(np.array([intercept])).item()
             cumulants = Fraction(each) * first.weight_sum
         fitted = Fraction(intercept) * first.response_sum + first.response_offset_sum
-        return 2 * (first.peak - Fraction(self.family.slope) * fitted + cumulants)
+        return 2 * (first.peak - self.slope * fitted + cumulants)
+
+    def _null_loss(self, first: ResponseStatistics, intercept: float) -> Fraction:
+        parameter, _, each = map(Fraction, self.family.natural(np.array([intercept])))
+        return first.peak - parameter * first.response_sum + each * first.weight_sum
 
     def deviance_error(self, sums: RoundStatistics, n_rows: float) -> float:
         """Return the largest error of a deviance, the saturated likelihood included."""
-        if not self.responses_once:
+        if not self.has_fineness:
             return 0.0
         place = self.places.get("saturated")
         unit = 0.0 if place is None else 2.0 ** -self.numbers[place]
@@ -959,7 +1018,7 @@ class GlmScales:
         ]
         ends = [min(ends), max(ends)]
         self._check_number("response_sum", first.response_sum, n_rows, ends)
-        if not self.responses_once:
+        if not self.has_fineness:
             self.check_information(first.information, n_rows, names)
             self._check_along("X'Wy", first.cross, n_rows, names)
             return
@@ -1007,7 +1066,7 @@ class GlmScales:
         if found.information is not None:
             most = self.largest_information * self.agreed.weight
             self._check_matrix(found.information, n_rows, names, fineness, most)
-        if self.intercept is not None:
+        if self.responses_once and self.intercept is not None:
             ends = self.family.inverse_link(
                 np.array([self.limits.low, self.limits.high])
             )
@@ -1113,10 +1172,12 @@ class GlmScales:
         n_rows: Fraction,
         ends: Sequence[Fraction | int],
     ) -> None:
-        # With an intercept and a canonical link they are sums of products.
-        once = self.responses_once and self.intercept is not None
+        # With an intercept they are sums of products.
+        known = self.has_fineness and self.intercept is not None
         unit = (
-            Fraction(1) if once else _glm_power_of_two(-self.numbers[self.places[name]])
+            Fraction(1)
+            if known
+            else _glm_power_of_two(-self.numbers[self.places[name]])
         )
         spare = n_rows * unit
         least, most = (one * n_rows for one in ends)
@@ -1187,14 +1248,14 @@ class GlmScales:
         inflated = any(float(size) * one > DEPENDENT for size, one in known)
         # Rounding alone leaves n / 12 in every direction, or n / 2 of a unit.
         lost = max(one for _, one in known) * n_rows >= 0.1
-        if self.responses_once:
+        if self.has_fineness:
             lost = self._first_rounding(system, n_rows) >= 1.0
         if not inflated and not lost:
             return
         # By their shares in real columns: off centre these look alike more often.
         shares = np.abs(np.diag(self.covariance(system))) * self._real_diagonal(system)
         sizes = np.sqrt(shares)
-        coarse = self.responses_once and lost and self.digits < MOST_DIGITS
+        coarse = self.has_fineness and lost and self.digits < MOST_DIGITS
         least = (ALIKE if coarse else SHARE) * sizes.max()
         names = zip(system.names, sizes.tolist(), strict=True)
         culprits = [name for name, one in names if one >= least]
@@ -1667,7 +1728,7 @@ def glm_contributions(scales: GlmScales, rows: Rows, request: GlmRequest) -> Flo
 
 def glm_fineness_of(scales: GlmScales, request: GlmRequest) -> Fineness | None:
     """Return the fineness of a request's sum; None where products have no units."""
-    if request.stage == "first" and scales.responses_once:
+    if request.stage == "first" and scales.has_fineness:
         return scales.first_fineness
     return request.fineness
 
@@ -1695,7 +1756,7 @@ def _add_glm_block(totals: GlmRowTotals, block: RowBlock, request: GlmRequest) -
             _add_first_glm_sum(totals, block)
         case "outside":
             _add_outside_glm_sum(totals, block, point)
-        case "round" | "means" | "last" if totals.scales.responses_once:
+        case "round" | "means" | "last" if totals.scales.has_fineness:
             _add_glm_means(totals, block, request)
         case "round":
             _add_glm_round(totals, block, point)
@@ -1711,12 +1772,12 @@ def _add_first_glm_sum(totals: GlmRowTotals, block: RowBlock) -> None:
     scales, n = totals.scales, len(block.response)
     family = scales.family
     offset, weights = block.offset, block.weigh(np.ones(n))
-    if scales.responses_once:
+    if scales.has_fineness:
         totals.first_information(block, np.ones(n))
         totals.pull(block, scales.response_counts(block.response))
-        if "peak" in family.constants:
+        if scales.sums_peak:
             totals.number("peak", block.weigh(family.peak(block.response)))
-        if offset is not None:
+        if offset is not None and scales.responses_once:
             products = offset * block.response
             totals.number("response_offset_sum", block.weigh(products))
     else:
@@ -1730,7 +1791,7 @@ def _add_first_glm_sum(totals: GlmRowTotals, block: RowBlock) -> None:
     if "weight_sum" in scales.places:
         totals.number("weight_sum", weights)
         totals.number("response_sum", block.weigh(block.response))
-    if "saturated" in scales.places and not family.closes:
+    if "saturated" in scales.places and not scales.closes:
         totals.number("saturated", family.saturated(block.response, weights, 1.0))
 
 
@@ -1776,16 +1837,43 @@ def _add_glm_round(totals: GlmRowTotals, block: RowBlock, point: Vector) -> None
 def _add_glm_means(totals: GlmRowTotals, block: RowBlock, request: GlmRequest) -> None:
     point = request.point
     family, eta = totals.scales.family, _glm_predictor_inside(totals, block, point)
+    terms = _GlmMeanTerms(totals.scales, block, eta)
     totals.information(block, family.expected(eta))
-    totals.pull(block, family.inverse_link(eta))
+    totals.pull(block, terms.means)
     if totals.scales.sums_cumulants(request.stage):
-        totals.number("cumulants", block.weigh(family.cumulant(eta)))
+        totals.number("cumulants", block.weigh(terms.cumulants))
     if block.offset is not None:
         null_eta = block.null_predictor(point[-1])
         check_means_allowed(totals.scales.limits, null_eta)
-        totals.number("null_mean", block.weigh(family.inverse_link(null_eta)))
+        terms = _GlmMeanTerms(totals.scales, block, null_eta)
+        totals.number("null_mean", block.weigh(terms.means))
         totals.number("null_information", block.weigh(family.expected(null_eta)))
-        totals.number("null_cumulants", block.weigh(family.cumulant(null_eta)))
+        totals.number("null_cumulants", block.weigh(terms.cumulants))
+
+
+@dataclass(frozen=True)
+class _GlmMeanTerms:
+    """Rows' parts of `MeanStatistics`."""
+
+    scales: GlmScales
+    block: RowBlock
+    eta: PerRow
+
+    @property
+    def means(self) -> FloatArray:
+        if self.scales.responses_once:
+            return self.scales.family.inverse_link(self.eta)
+        return -self._terms.pull
+
+    @property
+    def cumulants(self) -> FloatArray:
+        if self.scales.responses_once:
+            return self.scales.family.cumulant(self.eta)
+        return self._terms.deviance / 2.0
+
+    @cached_property
+    def _terms(self) -> RowTerms:
+        return self.scales.family.terms(self.block.response, self.eta)
 
 
 def _add_glm_pearson(totals: GlmRowTotals, block: RowBlock, point: Vector) -> None:
@@ -1800,7 +1888,7 @@ def _add_glm_pearson(totals: GlmRowTotals, block: RowBlock, point: Vector) -> No
 def _add_glm_closing(totals: GlmRowTotals, block: RowBlock, point: Vector) -> None:
     eta = _glm_predictor_inside(totals, block, point)
     family = totals.scales.family
-    if not totals.scales.responses_once:
+    if not totals.scales.has_fineness:
         totals.information(block, family.expected(eta))
     weights = block.weigh(np.ones(len(eta)))
     saturated = family.saturated(block.response, weights, float(point[-1]))

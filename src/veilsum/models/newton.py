@@ -50,7 +50,7 @@ import numpy as np
 from flint import arb, arb_mat
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
-from veilsum.models.families import Family
+from veilsum.models.families import Binomial, Family
 from veilsum.models.fineness import FULL_DIGITS, MOST_DIGITS, Fineness
 from veilsum.models.glm import (
     ClosingStatistics,
@@ -124,6 +124,8 @@ OPEN_SHARE = 0.2
 GROWING = 0.2
 # Steps are not expected to shrink by more than this.
 LEAST_SHRINKING = 0.05
+# With the expected information the next step may be so many times what is foreseen.
+FORESEEN = 4.0
 # Information in some direction, over what the first round found there.
 FADING = 1e-3
 GONE = 1e-9
@@ -298,7 +300,7 @@ class NewtonRunning:
         rounds: totals taken in so far; those that ask for rows outside are not counted.
         sums: the total at `model.here`, once there is one.
         anchor: the last point that was asked for and had no row outside, if any.
-        course: of a search with a canonical link.
+        course: of a search whose rounds have a fineness.
     """
 
     rounds: int
@@ -313,7 +315,7 @@ class NewtonRunning:
 
 @dataclass(frozen=True, eq=False)
 class NewtonCourse:
-    """How a search with a canonical link goes on.
+    """How a search from the null model goes on.
 
     Attributes:
         planner: of units and windows.
@@ -490,7 +492,7 @@ class Newton:
             case NewtonClosing():
                 outcome = replace(state.outcome, rounds=state.rounds + 1)
                 closing, n_rows = self.scales.closing(total), outcome.first.n_rows
-                if self.scales.responses_once:  # it is known already
+                if self.scales.has_fineness:  # it is known already
                     known = outcome.sums.information
                     return NewtonDone(outcome, replace(closing, information=known))
                 self.scales.check_information(closing.information, n_rows, self.labels)
@@ -580,15 +582,15 @@ class Newton:
     def _check_ends(self, first: FirstStatistics) -> None:
         """Refuse a column with events, or rows without one, at one end of it only."""
         place = self.intercept
-        once = isinstance(first, ResponseStatistics)
-        if place is None or not (once and self.family.endless):
+        known_columns = isinstance(first, ResponseStatistics)
+        if place is None or not (known_columns and self.family.endless):
             return
         powers, design = self.scales.columns, self.scales.measures.design
         sides = [(first.cross, first.cross[place])]
         unit = Fraction(4) ** powers[place]
         known = first.information[place, place] / unit
         exact = self.measures.weights is None
-        if self.scales.limits.root <= 1.0 and exact:
+        if isinstance(self.family, Binomial) and exact:
             # Of rows without an event: the columns' own sums less those of events.
             columns = [
                 one * Fraction(2) ** (powers[place] - power) / unit
@@ -610,7 +612,7 @@ class Newton:
     def _open_at_means(
         self, first: ResponseStatistics, start: Vector, usual: FloatArray
     ) -> NewtonRunning:
-        """Return the state after a first total that has all about the responses.
+        """Return the state after a first total that has X'WX and X'Wy.
 
         With an intercept and without offsets the first point is the null model, whose
         information and deviance follow: Newton's step from there needs no other sum.
@@ -627,11 +629,15 @@ class Newton:
             return NewtonRunning(1, first, model, null, course=course)
         # Without slopes the score is slope (Z'Wy - mean Z'W1), and Z'W1 times the
         # information of a row is a column of the information.
-        slope, each = self.family.slope, self.family.expected(usual).item()
+        mean, each = (
+            one(usual).item()
+            for one in (self.family.inverse_link, self.family.expected)
+        )
+        slope = self.family.natural(usual)[1]
         pull = tuple(Fraction(slope) * one for one in first.cross)
         system = self._reference(first, usual)
         at = NewtonEvaluation(system, self.scales.columns, pull, deviance, 1.0)
-        step, mean = at.step(), self.family.inverse_link(usual).item()
+        step = at.step()
         step[self.intercept] -= slope * (mean / each)
         size = float(system.form(self._scaled(step)) / first.weight_sum)
         factor, shift = self.family.tilt(mean, size / each)
@@ -643,6 +649,8 @@ class Newton:
             Fraction(slope) * (one - was)
             for one, was in zip(first.cross, known.means, strict=True)
         ]
+        if not self.scales.responses_once:
+            known = course.planner.null_scores(first, known, pulls, deviance)
         course = replace(
             course, origin=start, known=known, score=tuple(pulls), slack=known.slack
         )
@@ -698,7 +706,12 @@ class Newton:
             shrinking = min(model.size / model.size_before, 1.0)
             shrinking = max(shrinking, LEAST_SHRINKING)
         left = planner.change(model.step) * shrinking
-        return left <= NEAR * planner.point_tolerance or self._is_floor(model)
+        near = left <= NEAR * planner.point_tolerance
+        if not self.scales.responses_once:
+            slow = min(model.size / model.size_before, 1.0)
+            left = FORESEEN * model.size * max(shrinking, slow)
+            near = near and left <= planner.point_tolerance
+        return near or self._is_floor(model)
 
     def _is_over(self, state: NewtonRunning) -> bool:
         """Return whether the answer is known."""
@@ -707,8 +720,19 @@ class Newton:
             return model.settled
         if model.step is None or model.halvings or not course.last:
             return False
-        left = course.planner.change(model.step)
-        return left <= NEAR * course.planner.point_tolerance or self._is_floor(model)
+        tolerance = course.planner.point_tolerance
+        near = course.planner.change(model.step) <= NEAR * tolerance
+        # The expected information leads to the answer by and by.
+        near = near and (self.scales.responses_once or model.size <= tolerance)
+        return near or self._is_floor(model)
+
+    def _is_null_over(self, state: NewtonRunning) -> bool:
+        """Return whether the null model's deviance is known."""
+        course, null = state.course, state.null
+        if null.settled or course is None or self.scales.responses_once:
+            return null.settled
+        # The step's size, squared, is what the deviance still falls by.
+        return not null.halvings and null.size <= course.planner.point_tolerance
 
     def _is_floor(self, model: NewtonClimb) -> bool:
         """Return whether steps are rounding, and shrink no more."""
@@ -727,7 +751,7 @@ class Newton:
         return self._system(self._reference_matrix(first, null))
 
     def _reference_matrix(self, first: FirstStatistics, null: Vector) -> Integers:
-        if not self.scales.responses_once:
+        if not self.scales.has_fineness:
             return first.information
         matrix = first.information
         if any(self.penalty) and self._positive_system(matrix) is None:
@@ -739,7 +763,7 @@ class Newton:
     def _move_by_means(
         self, state: NewtonRunning, request: GlmRequest, total: Integers
     ) -> NewtonRunning:
-        """Return the state after a round with a canonical link."""
+        """Return the state after a round that has a fineness."""
         course, fineness, first = state.course, request.fineness, state.first
         assert course is not None
         assert fineness is not None
@@ -822,7 +846,7 @@ class Newton:
     @property
     def _or_full_digits(self) -> str:
         """The change that helps where rounding hides how columns differ."""
-        coarse = self.scales.responses_once and self.digits < MOST_DIGITS
+        coarse = self.scales.has_fineness and self.digits < MOST_DIGITS
         return f", or agree on {FULL_DIGITS}" if coarse else ""
 
     def _rises(self, state: NewtonRunning, at: NewtonEvaluation) -> bool:
@@ -865,7 +889,7 @@ class Newton:
         )
         if course.known is None:
             return before
-        slope = Fraction(self.family.slope)
+        slope = self.scales.slope
         change = [
             slope * (one - was)
             for one, was in zip(means, course.known.means, strict=True)
@@ -927,7 +951,7 @@ class Newton:
     def _settle(self, state: NewtonRunning) -> State:
         first, sums = state.first, state.sums
         step = state.model.step
-        over = self._is_over(state) and state.null.settled
+        over = self._is_over(state) and self._is_null_over(state)
         if sums is None or step is None or not over:
             if state.rounds < self.max_rounds:
                 return self._planned(state)
@@ -957,7 +981,7 @@ class Newton:
             rounds=state.rounds,
         )
         here = np.concatenate([state.model.here, state.null.here])
-        if self.scales.responses_once and self.scales.sums_pearson:
+        if self.scales.has_fineness and self.scales.sums_pearson:
             return NewtonClosing(outcome, here, "pearson", state.anchor)
         return self._close(outcome, here, state.anchor)
 
@@ -966,7 +990,7 @@ class Newton:
     ) -> NewtonClosing | NewtonDone:
         """Return what follows once Pearson's sum is known, too."""
         first, sums = outcome.first, outcome.sums
-        if not self.family.closes:
+        if not self.scales.closes:
             return NewtonDone(
                 outcome, ClosingStatistics(sums.information, first.saturated)
             )
@@ -1040,12 +1064,12 @@ class Newton:
         A search that goes where few rows are open ends here, and the error names the
         column.
         """
-        place, root = self.intercept, self.scales.limits.root
+        place, largest = self.intercept, self.scales.largest_information
         if place is None or state.sums is None:
             return model
-        if root > 1.0 or any(self.penalty):
+        if self.scales.limits.root > 1.0 or any(self.penalty):
             return model
-        first, largest = state.first, root * root
+        first = state.first
         scale = Fraction(4) ** self.scales.columns[place]
         weight = first.weight_sum / first.n_rows
         now, before = (

@@ -41,15 +41,18 @@ from math import ceil, floor, frexp, inf, sqrt
 
 import numpy as np
 
-from veilsum.models.fineness import MOST_BITS, Fineness, triangle_of_model_matrix
+from veilsum.models.fineness import (
+    FRUGAL_DIGITS,
+    MOST_BITS,
+    Fineness,
+    triangle_of_model_matrix,
+)
 from veilsum.models.glm import FirstStatistics, GlmScales, ResponseStatistics
 from veilsum.models.systems import InformationSystem
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.elementary import exp
 from veilsum.numbers.units import Integers
 
-# Beyond so many digits few rounds are worth more than few bits.
-FRUGAL_DIGITS = 8
 # Standard errors have at most so many digits: they are those of the last point, which
 # is a step away from the answer.
 POINT = 1e-10
@@ -169,6 +172,7 @@ class RoundPlanner:
     def __init__(self, scales: GlmScales, first: FirstStatistics, digits: int) -> None:
         self.scales, self.digits = scales, digits
         self.n_rows = int(first.n_rows)
+        self.weight_sum = float(first.weight_sum)
         self.reach = [float(of.reach) for of in scales.measures.design]
         p = scales.n_columns
         powers = [Fraction(2) ** -power for power in scales.columns]
@@ -270,7 +274,7 @@ class RoundPlanner:
             self._gram_error[max(place, k) * (max(place, k) + 1) // 2 + min(place, k)]
             for k in range(len(powers))
         ]
-        each = scales.family.cumulant(point[place : place + 1]).item()
+        each = scales.family.natural(point[place : place + 1])[2]
         weight = Fraction(first.weight_sum)
         return KnownTotals(
             point,
@@ -278,6 +282,40 @@ class RoundPlanner:
             Fraction(each) * weight,
             tuple(mean * one * ENLARGED for one in errors),
             abs(each) * errors[place] * ENLARGED,
+        )
+
+    def null_scores(
+        self,
+        first: ResponseStatistics,
+        known: KnownTotals,
+        scores: Sequence[Fraction],
+        deviance: Fraction,
+    ) -> KnownTotals:
+        """Return the same where scores stand for means, and half the deviance.
+
+        Args:
+            first: totals of the first sum.
+            known: the null model's means.
+            scores: of the null model.
+            deviance: of the null model.
+        """
+        scales, place = self.scales, self.scales.intercept
+        assert place is not None
+        parameter, slope, _ = scales.family.natural(known.point[place : place + 1])
+        rounding = [
+            self.n_rows * float(scales.response_unit * Fraction(2) ** -power) / 2.0
+            for power in scales.first_fineness.along
+        ]
+        pairs = zip(known.slack, rounding, strict=True)
+        lost = abs(parameter) * rounding[place] + known.cumulant_slack
+        if scales.sums_peak:
+            lost += self.n_rows * 2.0 ** -scales.numbers[scales.places["peak"]] / 2.0
+        return replace(
+            known,
+            means=tuple(-one for one in scores),
+            cumulants=deviance / 2,
+            slack=tuple(abs(slope) * (one + by) * ENLARGED for one, by in pairs),
+            cumulant_slack=lost * ENLARGED,
         )
 
     def matrix_errors(
@@ -357,7 +395,8 @@ class RoundPlanner:
             lengthened: the step over Newton's. All information falls as much, and
                 the ellipse of coefficients becomes as much longer.
         """
-        p, powers = self.scales.n_columns, self.scales.columns
+        scales = self.scales
+        p, powers = scales.n_columns, scales.columns
         sizes = [
             float(one * Fraction(4) ** -power)
             for one, power in zip(system.diagonal(), powers, strict=True)
@@ -377,17 +416,17 @@ class RoundPlanner:
         along = tuple(
             min(
                 _power_for_round_unit(noise * sqrt(size)),
-                self.scales.pull,
+                scales.pull,
                 MOST_BITS - bits,
             )
-            for size, bits in zip(sizes, self.scales.mean_bits, strict=True)
+            for size, bits in zip(sizes, scales.mean_bits, strict=True)
         )
         part *= worst / (inflation * inflation)
         matrix = tuple(
             min(
                 _power_for_round_unit(part * sqrt(sizes[j]) * sqrt(sizes[k])),
                 powers[j] + powers[k],
-                MOST_BITS - self.scales.entry_bits(j, k),
+                MOST_BITS - scales.entry_bits(j, k),
             )
             for j, k in triangle_of_model_matrix(p if information else 0)
         )
@@ -502,21 +541,23 @@ class RoundPlanner:
                 means.append((centre, window * ENLARGED))
             ends = slope - spare, slope + spare + Fraction(bends * ENLARGED)
             return _RoundWindows(means, ends, weight, inf)
-        place = self.scales.intercept
-        if not family.exponential or place is None:
+        place, drift = self.scales.intercept, family.drift
+        if drift is None or place is None:
             return None
         far = self.farthest(along)
         if far > 40.0:
             return None
         growth = exp(np.array([far])).item() * ENLARGED
-        total = (float(known.means[place]) + known.slack[place]) * ENLARGED
+        total = drift[1] * self.weight_sum + drift[0] * float(known.means[place])
+        total = (total + known.slack[place]) * ENLARGED
         means = [
             (mean, (growth - 1.0) * total * reach)
             for mean, reach in zip(known.means, self.reach, strict=True)
         ]
         bends = max(growth - 1.0 - far, 0.0) * total
         ends = slope - spare, slope + spare + Fraction(bends)
-        return _RoundWindows(means, ends, weight, growth * total)
+        whole = growth * total if self.scales.responses_once else inf
+        return _RoundWindows(means, ends, weight, whole)
 
     def _second_order(
         self,

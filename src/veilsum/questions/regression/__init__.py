@@ -99,8 +99,8 @@ def fit(
             add anything is tested, by `score_test` and one more sum at the answer.
         digits: digits of the answer, 4 by default: coefficients are right to 1e-4 of a
             standard error, and standard errors to 1e-4 of themselves. More digits
-            release more bits, 12 at most. For logistic, quasi-binomial, poisson,
-            quasi-poisson and gamma-inverse fits: `digits=6`.
+            release more bits, 12 at most: `digits=6`. Not for gaussian, inverse
+            Gaussian, multinomial and ordinal fits, and where alpha is estimated.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused; by default
@@ -221,7 +221,7 @@ def fit_arrays(
 
 def _digits_of_regression(family: Family, given: int | None) -> int | None:
     """Return the digits of a fit; None where the family has none."""
-    return DIGITS if given is None and family.slope else given
+    return DIGITS if given is None and family.has_digits else given
 
 
 def _n_regression_columns(rows: Mapping[str, Rows]) -> int:

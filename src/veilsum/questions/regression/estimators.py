@@ -177,7 +177,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         )
         weighed = weights if weights is None else {k: weights[held[k]] for k in held}
         digits = self.digits
-        if alone and digits is None and self._family.slope:
+        if alone and digits is None and self._family.has_digits:
             digits = MOST_DIGITS
         return fit_arrays(
             {name: (design[rows], response[rows]) for name, rows in held.items()},

@@ -84,7 +84,7 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
         yield f"question: one {model.family.name} regression over all members' rows"
         yield f"formula, as written: {quoted_for_release(question.formula)}"
         yield f"response: {quoted_for_release(model.response)}"
-        if model.family.slope:
+        if model.family.has_digits:
             yield (
                 f"digits: {model.fineness}; coefficients are right to "
                 f"1e-{model.fineness} of a standard error"
