@@ -251,6 +251,9 @@ class Rules:
         )
 
 
+# Of what one row may leave to others in a design, the part that is enough in all numbers
+# of a sum: with 0.98, its influence may be 0.9975.
+_IN_A_SUM = 0.125
 # Several rows together: of what one row may leave to others, this part is enough.
 _FEW_ROWS = 0.2
 # At a party with this many rows for each of several, these are looked at together.
@@ -711,7 +714,7 @@ class TableRulesAtHome:
             by_column: largest influence of a row (see `disclosure.influence`), by the
                 column that an attacker does not know.
         """
-        least = 1.0 - self.rules.maximum_influence
+        least = _IN_A_SUM * (1.0 - self.rules.maximum_influence)
         name = max(by_column, key=lambda one: by_column[one], default="")
         left = 1.0 - by_column.get(name, 0.0)
         if left >= least:
