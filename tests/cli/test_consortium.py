@@ -240,7 +240,7 @@ def test_a_schema_that_would_stop_everybody_is_refused_now(words, tmp_path):
     ("old", "new", "expected"),
     [
         ("~ age", "~ agee", "'agee'"),
-        ("tolerate = 2", "tolerate = 3", "too few of 5 are honest"),
+        ("tolerate = 2", "tolerate = 3", "5 parties are too few"),
         ('formula = "', 'weights = "sex"\nformula = "', "'sex' is a category"),
     ],
     ids=("column", "policy", "weights"),

@@ -221,7 +221,10 @@ class ProtocolPlan:
         kept = [self.topology.index(name) for name in members]
         tolerate = self.policy.tolerate
         if len(members) - tolerate < self.policy.minimum_honest:
-            return f"with {tolerate} colluding, too few of {len(members)} are honest"
+            return (
+                f"{len(members)} parties are too few: {tolerate} may collude, and "
+                f"{self.policy.minimum_honest} others must remain"
+            )
         left = self.topology.induced(kept)
         if vertex_connectivity(left, at_most=tolerate + 1) <= tolerate:
             return f"{tolerate} of {listed_names(members)} could separate the others"

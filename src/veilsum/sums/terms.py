@@ -311,13 +311,16 @@ class SumTerms:
         """Refuse a graph on which the promise does not hold."""
         plan = self.plan(size=1, answer_size=1, terms={}, round_size=round_size)
         reason = plan.refusal(self.parties)
-        if reason is not None:
-            raise InvalidInputError(
-                f"{reason}; the terms are tolerate = {self.tolerate} and "
-                f"minimum_honest = {self.policy.minimum_honest}: add parties or "
-                "links, or change the terms openly",
-                code="terms-not-met",
-            )
+        if reason is None:
+            return
+        remain = len(self.parties) - self.tolerate
+        if (missing := self.policy.minimum_honest - remain) <= 0:
+            way_out = "Add links, or set a smaller tolerate"
+        else:
+            way_out = "Add a party" if missing == 1 else f"Add {missing} parties"
+            if remain > 1:
+                way_out += f", or set minimum_honest = {remain}"
+        raise InvalidInputError(f"{reason}. {way_out}", code="terms-not-met")
 
     def spread_of(self, size: int) -> Spread:
         """Return how vectors of this size reach everybody."""

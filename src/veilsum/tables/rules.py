@@ -251,9 +251,9 @@ class Rules:
         )
 
 
-# Of what one row may leave to others in a design, the part that is enough in all numbers
-# of a sum: with 0.98, its influence may be 0.9975.
-_IN_A_SUM = 0.125
+# Of what one row may leave to others in a design, the part that is enough in a sum: with
+# 0.98, its influence may be 0.999.
+_IN_A_SUM = 0.05
 # Several rows together: of what one row may leave to others, this part is enough.
 _FEW_ROWS = 0.2
 # At a party with this many rows for each of several, these are looked at together.
@@ -726,7 +726,7 @@ class TableRulesAtHome:
             f"{sqrt(left):.2g} standard deviations, and {sqrt(least):.2g} is the limit",
             "leave out one of the columns, such as one of two that differ in few rows, "
             "merge levels, or ask a party with more rows",
-            1.0,
+            min(1.0, ceil(1e3 * (1.0 - left / _IN_A_SUM)) / 1e3),
             code="row-stands-out",
         )
 
