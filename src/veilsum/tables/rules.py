@@ -251,8 +251,8 @@ class Rules:
         )
 
 
-# Of what one row may leave to others in a design, the part that is enough in a sum: with
-# 0.98, its influence may be 0.999.
+# Of what one row may leave to others in a design, the part that is enough in a sum: its
+# influence may be 0.999 where the former is 0.98.
 _IN_A_SUM = 0.05
 # Several rows together: of what one row may leave to others, this part is enough.
 _FEW_ROWS = 0.2
