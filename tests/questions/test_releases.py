@@ -357,8 +357,10 @@ def test_terms_that_cannot_hold_are_refused(options, why):
 
 def test_three_parties_need_their_terms_changed_openly():
     three = {"a": 1, "b": 2, "c": 3}
-    with refused("terms-not-met"):
+    with refused("terms-not-met", mentions=("Add a party", "minimum_honest = 2")):
         masked_sum(three)
+    with refused("terms-not-met", mentions=("2 parties are too few", "Add 2 parties")):
+        masked_sum({"a": 1, "b": 2})
     assert masked_sum(three, minimum_honest=2).value == 6
 
 

@@ -2,6 +2,7 @@
 
 import json
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -52,6 +53,15 @@ def test_moments_are_those_of_the_pooled_rows(frame, data, driver):
     expected = (numbers - numbers.mean()).corr()
     np.testing.assert_allclose(moments.correlation, expected, atol=1e-9)
     assert found.max_error < 1e-6
+
+
+def test_tables_of_too_many_cells_are_refused_before_they_are_counted():
+    rooms = {name: [f"{name}{k % 60}" for k in range(300)] for name in "uvw"}
+    one = {name: pd.DataFrame(rooms) for name in "abcd"}
+    ask = partial(statistics, one, columns=[], seed=1, rules=Rules(site_terms=True))
+    with refused("too-many-cells", mentions=("216,000", "100,000", "cross fewer")):
+        ask(tables=[("u", "v", "w")])
+    ask(tables=[("u",)])
 
 
 @each("columns", [["age", "bp"], ["far"], []])

@@ -209,11 +209,12 @@ class ProtocolPlan:
             return (
                 f"[policy] has no drop, so nobody goes on without {listed_names(lost)}"
             )
+        if least > len(self.parties):
+            return f"{len(self.parties)} parties are too few: {least} are the fewest"
         if len(members) < least:
             return (
                 f"only {listed_names(members) or 'nobody'} would go on, and the plan "
-                "wants "
-                f"{least} of {len(self.parties)} at least"
+                f"wants {least} of {len(self.parties)} at least"
             )
         return self._weak_spot(members)
 
