@@ -49,7 +49,7 @@ from veilsum.numbers.limbs import (
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Emission, Persist
-from veilsum.protocol.messages import Deposit, Masked, Share
+from veilsum.protocol.messages import Deposit, Masked, Ready, Share
 from veilsum.protocol.plan import ProtocolPlan
 from veilsum.protocol.work import ProtocolWork
 
@@ -165,7 +165,7 @@ class MovedStreams(MaskStreams, Secret):
 
 def interference_moves_between_inputs(
     plan: ProtocolPlan,
-    shown: Mapping[int, tuple[str, ...]],
+    fixed: Mapping[int, tuple[str, ...]],
     sums: Sequence[Array[Any]],
     first: Mapping[str, ProtocolWork],
     second: Mapping[str, ProtocolWork],
@@ -175,7 +175,7 @@ def interference_moves_between_inputs(
 
     Args:
         plan: of both runs.
-        shown: by epoch in which masked numbers were shown, who was in it.
+        fixed: by epoch in which masked numbers were committed to, who was in it.
         sums: that became known.
         first: what parties did.
         second: what they do instead.
@@ -184,7 +184,7 @@ def interference_moves_between_inputs(
     found: dict[tuple[int, int, int], Array[Any]] = {}
     if not plan.law.hides:
         return found
-    for epoch, members in shown.items():
+    for epoch, members in fixed.items():
         known = sums[: epoch // plan.epochs_per_sum]
         honest = [name for name in members if name not in coalition]
         apart = {
@@ -205,7 +205,7 @@ def _vector_masked_after_sums(
 ) -> Array[Any]:
     """Return what a party has masked after some sums: float64, or Python integers."""
     vector = work.vector(sums)
-    assert vector is not None, "masked numbers were shown, so they were asked for"
+    assert vector is not None, "masked numbers were fixed, so they were asked for"
     numbers = law.encode(vector)
     if numbers.dtype == np.uint64:
         numbers = numbers.view(np.int64)
@@ -258,10 +258,10 @@ class InterferenceDriver(Loopback, Secret):
         moves: Moves = {}
         if len(self.worlds) < len(self.pattern):
             before = self.pattern[len(self.worlds)]
-            plan, shown = before.plan, masked_numbers_by_epoch(before)
+            plan, fixed = before.plan, masked_numbers_by_epoch(before)
             works = before.works, assignment.works
             moves = interference_moves_between_inputs(
-                plan, shown, before.sums, *works, self.coalition
+                plan, fixed, before.sums, *works, self.coalition
             )
         world.streams = MovedStreams(world.streams, moves)
         self.worlds.append(world)
@@ -277,9 +277,23 @@ class InterferenceDriver(Loopback, Secret):
 
 
 def masked_numbers_by_epoch(world: LoopbackWorld) -> dict[int, tuple[str, ...]]:
-    """Return in which epochs masked numbers were shown, and who was in each."""
+    """Return in which epochs masked numbers were committed to, and who was in each.
+
+    A commitment that nobody opens shows nothing. It is compared all the same: nonces
+    are equal in both runs, and so commitments are if numbers are.
+    """
+    found = {}
+    for event in world.history:
+        if event.what != "send":
+            continue
+        message = world.plan.codec.decode(event.detail)
+        if isinstance(message, Ready):
+            left = set(world.plan.parties) - set(message.lost)
+            found[message.epoch] = tuple(p for p in world.plan.parties if p in left)
     charged = (one.detail for one in world.history if one.what == "charge")
-    return {one.epoch: one.parties for one in charged if isinstance(one, Emission)}
+    return found | {
+        one.epoch: one.parties for one in charged if isinstance(one, Emission)
+    }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
