@@ -26,7 +26,7 @@ from attacks.organiser import (
 from attacks.test_the_ledger import Asking, asking, held, moments_of
 from computed import computed
 from veilsum.fits.formula_job import FormulaJob
-from veilsum.tables.rules import DisclosureError
+from veilsum.tables.rules import DisclosureError, TableRulesAtHome
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -96,9 +96,35 @@ def test_without_rules_the_salary_is_known(monkeypatch):
 def test_squared_weights_on_one_row_are_refused(monkeypatch):
     """Half of the weight is no matter of leverage, but nearly all of its square is."""
     monkeypatch.setattr(organiser, "RULES", {"rules": FREE})
+    monkeypatch.setattr(TableRulesAtHome, "influence", lambda *_: None)
     assert refused(by_the_errors) == "maximum_influence"
-    # The fit itself may be asked for: the sum of squares is what tells.
+    # The sum of squares is what tells.
     assert weighted(*LESS, errors="model").fit.n_rows == 300
+
+
+def test_a_fit_with_such_weights_tells_her_sex_and_is_refused(monkeypatch):
+    """Others add as much to two sums together, whichever sex they have."""
+    monkeypatch.setattr(organiser, "RULES", {"rules": FREE})
+    with refusals.refused("row-stands-out", DisclosureError, mentions=("'sex'",)):
+        weighted(*LESS, errors="model")
+    assert by_two_sums("f") == pytest.approx(1.0, abs=0.01)
+    assert by_two_sums("m") == pytest.approx(0.0, abs=0.01)
+
+
+def by_two_sums(sex):
+    """All weights, and those of men: she alone has odds of her own."""
+    tables = patients()
+    tables[AIM].loc[ROW, "sex"] = sex
+    rows = pd.concat(tables.values())
+    bumps = np.exp(-((rows["age"] - AGE) ** 2) - (rows["bmi"] - BMI) ** 2)
+    treated = 1 / (1 + np.exp(-LESS[0] - (LESS[1] - LESS[0]) * bumps))
+    man = rows["sex"] == "m"
+    weights = np.where(man, 1 - treated, treated)
+    usual = 1 / (1 + np.exp(-LESS[0]))
+    alike = usual / (1 - usual)
+    both = weights.sum() - (1 - alike) * weights[man].sum()
+    hers = bumps.to_numpy().argmax()
+    return (both - np.delete(treated.to_numpy(), hers).sum()) / treated.iloc[hers]
 
 
 def test_without_rules_the_residual_is_known(monkeypatch):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from math import floor, log10
+from math import floor, log10, sqrt
 from typing import Any
 
 from veilsum import __version__
@@ -27,7 +27,7 @@ from veilsum.net.identity import fingerprint_in_groups
 from veilsum.party.own_rules import Value, usual_own_rules
 from veilsum.report.plan_facts import CountedGroup, PlanFacts, SurveyFacts
 from veilsum.sums.wording import exact_number_words, quoted_for_release
-from veilsum.tables.rules import ALONE
+from veilsum.tables.rules import ALONE, IN_A_SUM
 
 # Facts that are filled in as they are.
 PLAIN = (
@@ -102,7 +102,6 @@ def _report_person_level(facts: PlanFacts) -> int:
 # name of a question or a rule.
 CONDITIONS: Mapping[str, Callable[..., object]] = {
     "asks": lambda facts, heading: heading in facts.headings,
-    "has_rule": lambda facts, name: name in facts.rules,
     "keeps": lambda facts, name: name in facts.rules and name not in facts.off,
     "switches_off": lambda facts, name: name in facts.rules and name in facts.off,
     "weakens": lambda facts, name: name in facts.rules and name in facts.relaxed,
@@ -545,6 +544,8 @@ def _report_rule_words(facts: PlanFacts, language: str) -> Iterator[tuple[str, s
         yield f"percent_{name}", report_number(100 * value, language, 3)
         if name == "maximum_influence":
             yield "percent_alone", report_number(100 * ALONE * value, language, 3)
+            left = sqrt(max(0.0, IN_A_SUM * (1 - value)))
+            yield "within", report_number(left, language, 1)
     for name, value in usual_own_rules().items():
         yield f"usual_{name}", report_rule_value(value, language)
         yield f"usual_percent_{name}", report_number(100 * value, language, 3)

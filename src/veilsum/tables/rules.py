@@ -253,7 +253,7 @@ class Rules:
 
 # Of what one row may leave to others in a design, the part that is enough in a sum: its
 # influence may be 0.999 where the former is 0.98.
-_IN_A_SUM = 0.05
+IN_A_SUM = 0.05
 # Several rows together: of what one row may leave to others, this part is enough.
 _FEW_ROWS = 0.2
 # At a party with this many rows for each of several, these are looked at together.
@@ -714,7 +714,7 @@ class TableRulesAtHome:
             by_column: largest influence of a row (see `disclosure.influence`), by the
                 column that an attacker does not know.
         """
-        least = _IN_A_SUM * (1.0 - self.rules.maximum_influence)
+        least = IN_A_SUM * (1.0 - self.rules.maximum_influence)
         name = max(by_column, key=lambda one: by_column[one], default="")
         left = 1.0 - by_column.get(name, 0.0)
         if left >= least:
@@ -726,7 +726,7 @@ class TableRulesAtHome:
             f"{sqrt(left):.2g} standard deviations, and {sqrt(least):.2g} is the limit",
             "leave out one of the columns, such as one of two that differ in few rows, "
             "merge levels, or ask a party with more rows",
-            min(1.0, ceil(1e3 * (1.0 - left / _IN_A_SUM)) / 1e3),
+            min(1.0, ceil(1e3 * (1.0 - left / IN_A_SUM)) / 1e3),
             code="row-stands-out",
         )
 
