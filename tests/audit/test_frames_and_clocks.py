@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from attacks.old_ways import shares_of_the_lost
-from audit.questions import NAMES, named, question
-from veilsum.audit import late_unmasking, sums_say, timing
+from audit.questions import COLUMNS, NAMES, named, question
+from veilsum.audit import auditing, late_unmasking, sums_say, timing
 from veilsum.audit.question import SkippedAttack
 from veilsum.drivers.faults import Faults
+from veilsum.numbers.limbs import is_wide_integer_type
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -25,6 +26,27 @@ def test_nobody_unmasks_a_party_that_is_lost():
 def test_where_neighbours_tell_its_shares_it_is_unmasked():
     (found,) = late_unmasking.play(named("a cost"), **HOW, told=shares_of_the_lost)
     assert found.successes == found.trials == 2
+
+
+def test_what_machines_send_is_looked_at_in_numbers_of_several_words():
+    asked = question(
+        columns={"age": COLUMNS["age"], "smoker": COLUMNS["smoker"]},
+        model={"formula": "smoker ~ age", "family": "logistic"},
+    )
+    held, _ = asked.sound(1)
+    driver = late_unmasking.AuditedLoopback(seed=1, faults=Faults())
+    asked.ask(held, driver=driver)
+    assert is_wide_integer_type(driver.worlds[0].plan.law.dtype)
+    once = {**HOW, "trials": 1}
+    for attack in (
+        auditing._compare_tapped_machines,
+        auditing._attack_restarted_machines,
+        late_unmasking.play,
+    ):
+        (found,) = attack(asked, **once)
+        assert (found.successes, found.trials) == (0, 1)
+    (found,) = late_unmasking.play(asked, **once, told=shares_of_the_lost)
+    assert found.successes == 1
 
 
 def test_without_colluders_nobody_looks():

@@ -154,8 +154,8 @@ def test_the_command_takes_the_folder(home, kept, tmp_path):
     assert found.exit_code == 0, found.output
     words = " ".join(found.stdout.split())
     assert "can compute the sum of b, c, d exactly" in words
-    assert f"not played: {OTHERS}" in words
-    assert ("not played: sums and frames" in words) != kept
+    assert f"Not played: {OTHERS}" in words
+    assert ("sums and frames: the run's consortium file is neither" in words) != kept
     record = json.loads((tmp_path / "audit" / "audit.json").read_text())
     names = {one["attack"] for one in record["audit"]["outcomes"]}
     assert {run_folder.ATTACK, "likelihood ratio"} <= names

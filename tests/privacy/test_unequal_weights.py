@@ -157,6 +157,17 @@ def test_resistances_between_all_parties(topology):
         assert swapped == pytest.approx(expected, rel=2 * CERTAIN)
 
 
+def test_a_potential_behind_thin_links_is_certain_too():
+    """The power says nothing of it."""
+    links, weights = (
+        [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)],
+        [1e-30, 1e-30, 1e-15, 1, 1],
+    )
+    law = DegenerateGaussian(Topology.from_edges(links, weights=weights), 2.0)
+    found = law.apply_pinv(np.array([0.0, 0.0, -1.0, 1.0]))
+    np.testing.assert_allclose(found, [0.75, -0.25, -1.25, 0.75], rtol=1e-8)
+
+
 @few
 @given(unequal_pairs())
 def test_potentials_and_densities(pair):

@@ -272,7 +272,7 @@ def test_parties_may_be_numbers_or_a_series():
         (["a"] * 199, r"one name for each of 200 rows, found shape \(199,\)"),
         ([["a"]] * 200, r"found shape \(200, 1\)"),
         (["a"] * 200, "two parties or more"),
-        (["a", "b"] * 100, "tolerate = 1"),
+        (["a", "b"] * 100, "2 parties are too few"),
         (["a", "b", "c"] * 66 + ["d", "d"], "d: 2 rows"),
     ],
     ids=["weights", "nobody", "short", "table", "one", "two", "few rows"],

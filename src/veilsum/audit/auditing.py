@@ -1258,7 +1258,7 @@ def _attack_restarted_machines(
     From a seed a share would be drawn a second time as it was the first. Nothing is
     sent anew, everything is masked, and no share is one of another run.
     """
-    wrong, known = 0, set[str]()
+    wrong, known = 0, set[bytes]()
     for k in range(trials):
         chance = np.random.default_rng((seed, k, 12))
         held, _ = question.sound((seed, k, 12))
@@ -1266,7 +1266,7 @@ def _attack_restarted_machines(
         machines = AuditedLoopback(faults=faults)
         question.ask(held, driver=machines, run="restart")
         for world in machines.worlds:
-            drawn = [str(one.tolist()) for one in shares_sent_in(world).values()]
+            drawn = [one.tobytes() for one in shares_sent_in(world).values()]
             before, known = known, known | {*drawn}
             again = len(known) < len(before) + len(drawn)
             again &= shares_never_repeat(world.plan.law, world.plan.size, len(known))

@@ -21,6 +21,7 @@ from veilsum.drivers.driver import DriverAssignment
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback, LoopbackEvent, LoopbackWorld
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.limbs import add_wide_integers, subtract_wide_integers
 from veilsum.protocol.messages import Deposit, Masked, Message, Share, Up
 
 ATTACK = "late unmasking"
@@ -107,15 +108,16 @@ def attack_unmasks(
     """Say whether some masked vector of a lost party loses its mask to a coalition."""
     masked, shares = _view_of_unmasked_party(world, coalition, lost)
     shares |= told(world, lost)
-    law, n = world.plan.law, len(world.plan.parties)
+    law = world.plan.law
     for epoch, vector in masked:
         left = vector
         for (when, sender, receiver), numbers in shares.items():
             if when != epoch or lost not in (sender, receiver):
                 continue
-            left = left - numbers if sender == lost else left + numbers
+            take = subtract_wide_integers if sender == lost else add_wide_integers
+            left = take(left, numbers)
         # The auditor judges by what the party really gave.
-        place = epoch // (n + 1)
+        place = epoch // world.plan.epochs_per_sum
         truth = world.works[lost].vector(world.sums[:place])
         assert truth is not None
         if np.array_equal(law.wrap(left), law.wrap(law.encode(truth))):

@@ -365,7 +365,7 @@ def sends_two_vectors(world: LoopbackWorld) -> bool:
         whom = event.peer if isinstance(message, Share) else None
         when = getattr(holder, "epoch", 0), getattr(holder, "index", 0)
         place = type(holder), when, author, whom
-        if known.setdefault(place, numbers.tolist()) != numbers.tolist():
+        if known.setdefault(place, numbers.tobytes()) != numbers.tobytes():
             return True
     return False
 

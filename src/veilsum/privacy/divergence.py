@@ -388,11 +388,18 @@ class DivergenceCircuit:
         """Return d' L^+ d for currents that add up to zero, within `CERTAIN`."""
         return self.solved(currents)[1]
 
-    def solved(self, currents: Rationals) -> tuple[list[Fraction], float]:
+    def solved(
+        self, currents: Rationals, *, everywhere: bool = False
+    ) -> tuple[list[Fraction], float]:
         """Return potentials, and the power, for currents that add up to zero.
 
         What rounding left in their sum is spread over all nodes, unless it matters on
         which.
+
+        Args:
+            currents: one for each node.
+            everywhere: be certain of each potential, and not of the power alone: where
+                only thin links lead to a node, the power does not tell its potential.
         """
         rest = sum(currents, Fraction(0))
         wanted = [one - rest / self.n for one in currents]
@@ -400,8 +407,12 @@ class DivergenceCircuit:
             left, spent = self._left(wanted, potentials)
             terms = zip(wanted, potentials, strict=True)
             power = 2 * sum((d * x for d, x in terms), Fraction(0)) - spent
-            unsure = (sum(map(abs, left), Fraction(0)) / 2) ** 2 * self._resistance
-            if unsure <= Fraction(CERTAIN) / 1000 * power:
+            missed = sum(map(abs, left), Fraction(0)) / 2
+            sure = missed**2 * self._resistance <= Fraction(CERTAIN) / 1000 * power
+            if sure and everywhere:
+                span = max(potentials) - min(potentials)
+                sure = missed * self._resistance <= Fraction(CERTAIN) * span
+            if sure:
                 break
         else:
             raise InvalidGraphError(
@@ -595,7 +606,8 @@ class DegenerateGaussian:
         return np.array(powers).reshape(points.shape[:-1]) / self.scale
 
     def _potentials(self, point: FloatArray) -> list[float]:
-        found, _ = self._circuit.solved([*map(Fraction, point.tolist())])
+        currents = [*map(Fraction, point.tolist())]
+        found, _ = self._circuit.solved(currents, everywhere=True)
         mean = sum(found, Fraction(0)) / len(found)
         return [float(one - mean) for one in found]
 
