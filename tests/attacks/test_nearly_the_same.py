@@ -32,7 +32,7 @@ def patients(seed, corrected=1, n_rows=150):
     chance = np.random.default_rng(seed)
     tables = {}
     for site in SITES:
-        bmi = np.round(chance.normal(27.0, 4.0, n_rows), 1)
+        bmi = np.clip(np.round(chance.normal(27.0, 4.0, n_rows), 1), 15.0, 50.0)
         cost = np.round(chance.gamma(2.0, 900.0, n_rows), 2)
         tables[site] = {"bmi": bmi, "again": bmi.copy(), "cost": cost}
     rows = slice(ROW, ROW + corrected)
@@ -76,8 +76,23 @@ def test_the_proposed_change_is_answered():
 
 
 def test_a_row_of_a_large_table_is_among_those_looked_at():
-    """Where it stands out in a column, among 3,000 of which 400 are looked at."""
+    """Where it stands out in no column, among 3,000 of which 400 are looked at."""
+    for seed in range(5):
+        with refused("row-stands-out", DisclosureError, mentions=("'cost'", AIM)):
+            vs.fit("again ~ bmi + cost", patients(seed, n_rows=3000), schema=SCHEMA)
+
+
+def test_many_terms_do_not_hide_it():
+    """Of 180 numbers that change with the cost; 400 rows are too few to look at."""
+    chance, names = np.random.default_rng(3), [f"x{k}" for k in range(8)]
     tables = patients(1, n_rows=3000)
-    tables[AIM]["cost"][ROW] = 21_000.0
+    for table in tables.values():
+        table |= {name: chance.integers(0, 100, 3000) for name in names}
+    more = tuple(vs.Column(name, "integer", 0, 100) for name in names)
+    schema = vs.Schema((*SCHEMA.columns, *more), minimum_rows=100)
+    formula = f"again ~ cost * (bmi + {' + '.join(names)})"
     with refused("row-stands-out", DisclosureError, mentions=("'cost'", AIM)):
-        vs.fit("again ~ bmi + cost", tables, schema=SCHEMA, seed=1)
+        vs.fit(formula, tables, schema=schema)
+    one = patients(1, n_rows=3000, corrected=800)
+    honest = {name: tables[name] | {"again": one[name]["again"]} for name in tables}
+    assert vs.fit(formula, honest, schema=schema).count == 15_000

@@ -89,9 +89,13 @@ class LeverageColumns:
         one = LeverageConcentration(float(leverage[top]), (top,))
         return one, one if most == 1 else columns.on_several(basis, leverage, most)
 
-    def leverage(self) -> LeverageConcentration:
+    def by_row(self) -> FloatArray:
+        """Return the leverage of each row."""
         columns, basis = self._orthogonal()
-        found = columns.leverages(basis)
+        return columns.leverages(basis)
+
+    def leverage(self) -> LeverageConcentration:
+        found = self.by_row()
         return LeverageConcentration(float(found.max()), (int(found.argmax()),))
 
     def blocks(self) -> Iterator[tuple[slice, Design]]:

@@ -6,7 +6,7 @@ nothing here is part of a request, a plan, a receipt or the result of real parti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -15,13 +15,18 @@ import numpy as np
 from veilsum.disclosure.influence import Influence, influence_attack_success
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.locale import catalogue, number_with_language_signs
+from veilsum.models.leverage import LeverageColumns
+from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.tables.schema import CheckedTable
 
-# Rows of a large table that are looked at, at least, and for each number of a sum.
-FEWEST_LOOKED_AT = 400
-ROWS_PER_NUMBER = 4
+# Rows of a large table that are looked at: at least, for each number of a sum, and at
+# most, of whom so many are those that stand out most.
+FEWEST_LOOKED_AT, ROWS_PER_NUMBER = 400, 4
+MOST_LOOKED_AT, MOST_STANDING_OUT = 2000, 1000
+# Levels of a category that are looked at together with other columns.
+MOST_LEVELS = 20
 # Sums are looked at together as far as (rows + numbers) x numbers is not more, and not
 # at all where one has more: linear algebra takes too long.
 MOST_CHANGES = 4_000_000
@@ -50,11 +55,13 @@ class OwnInfluence(Secret):
         by_column: largest influence of one person, by the column that is not known.
         covered: number of sums that were looked at.
         sums: number of all sums.
+        passed_over: columns of which too many numbers change.
     """
 
     by_column: Mapping[str, float]
     covered: int
     sums: int
+    passed_over: tuple[str, ...] = ()
 
     @property
     def largest(self) -> float:
@@ -112,7 +119,8 @@ def own_influence_on_sums(asked: Sequence[AskedTable], rows: int) -> OwnInfluenc
                 covered.add((place, number))
     sums = sum(len(one.requests) for one in asked)
     largest = {k: one.largest for k, one in by_column.items() if one.largest >= 0.0}
-    return OwnInfluence(largest, len(covered), sums)
+    passed_over = tuple(name for name in by_column if name not in largest)
+    return OwnInfluence(largest, len(covered), sums, passed_over)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,6 +130,7 @@ class AskedTable(Secret):
     Attributes:
         copies: of each row, how many rows it stands for; None for one.
         merged: places of a sum that are not looked at: small cells merge there.
+        known: columns that are not looked at.
     """
 
     job: PricedSumJob
@@ -129,6 +138,7 @@ class AskedTable(Secret):
     requests: Sequence[Any]
     copies: Vector | None = None
     merged: Sequence[int] = ()
+    known: Collection[str] = ()
 
     def changes(self) -> Iterator[tuple[int, str, FloatArray, float]]:
         """Yield the place of a sum, a column, and the sum's change per unit of it.
@@ -139,7 +149,8 @@ class AskedTable(Secret):
         values = {
             name: found
             for name in self.table.schema.names
-            if (found := _OtherValues.of(self.table, name)) is not None
+            if name not in self.known
+            and (found := _OtherValues.of(self.table, name)) is not None
         }
         names, size = [*values], self.table.n_rows * self.job.recipe().size
         if size > MOST_CONTRIBUTIONS:
@@ -269,44 +280,66 @@ class _InfluenceByColumn(Secret):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LookedAtRows(Secret):
-    """Rows of one party that are looked at for their influence.
+    """Rows of one party that may be looked at for their influence.
 
     Attributes:
-        table: all of its rows, or of a large table those that stand out most in any
-            column, and others spread over the rest of the table.
-        copies: of each row, how many rows it stands for; None for one.
+        table: the rows that stand out most, the first of them first, and of a large
+            table others spread over the rest.
+        n_rows: of the whole table.
     """
 
     table: CheckedTable
-    copies: Vector | None
+    n_rows: int
 
     @classmethod
-    def of(cls, table: CheckedTable, n_columns: int) -> LookedAtRows:
-        """Return the rows to look at for a question.
+    def of(cls, table: CheckedTable) -> LookedAtRows:
+        """Return rows that stand out in a column, or in several together."""
+        if table.n_rows <= FEWEST_LOOKED_AT:
+            return cls(table, table.n_rows)
+        places = [np.argsort(np.argsort(-one)) for one in _standing_out(table)]
+        order = np.argsort(np.minimum(*places), kind="stable")
+        if table.n_rows > MOST_LOOKED_AT:
+            rest = np.sort(order[MOST_STANDING_OUT:])
+            n_spread = MOST_LOOKED_AT - MOST_STANDING_OUT
+            spread = rest[np.linspace(0, len(rest) - 1, n_spread).astype(np.intp)]
+            order = np.concatenate([order[:MOST_STANDING_OUT], spread])
+        return cls(table.only(order), table.n_rows)
 
-        Args:
-            table: of one party.
-            n_columns: of the question's design; 0 without one.
-        """
-        # A column is multiplied by each of the others, the response and the weights.
-        most = max(FEWEST_LOOKED_AT, ROWS_PER_NUMBER * (n_columns + 4))
-        if table.n_rows <= most:
-            return cls(table, None)
-        score = np.zeros(table.n_rows)
-        for column in table.schema.columns:
-            values = table.look(column.name)
-            if column.is_category:
-                share = np.bincount(values, minlength=1)[values] / table.n_rows
-                apart = 1.0 / np.sqrt(share)
-            else:
-                apart = np.abs(values - values.mean()) / (values.std() or 1.0)
-            np.maximum(score, apart, out=score)
-        first = most // 2
-        order = np.argpartition(-score, first)
-        rest = np.sort(order[first:])
-        spread = rest[np.linspace(0, len(rest) - 1, most - first).astype(np.intp)]
-        copies = np.repeat([1.0, len(rest) / len(spread)], [first, len(spread)])
-        return cls(table.only(np.concatenate([order[:first], spread])), copies)
+    def some(self, most: int) -> tuple[CheckedTable, Vector | None]:
+        """Return up to so many rows; and of each how many it stands for, if not one."""
+        if self.n_rows <= most:
+            return self.table, None
+        kept, top = self.table.n_rows, most // 2
+        ordered = kept if kept == self.n_rows else MOST_STANDING_OUT
+        near = round((most - top) * (ordered - top) / (self.n_rows - top))
+        chosen = np.concatenate(
+            [
+                np.arange(top),
+                np.linspace(top, ordered - 1, near).astype(np.intp),
+                np.linspace(ordered, kept - 1, most - top - near).astype(np.intp),
+            ]
+        )
+        copies = np.repeat([1.0, (self.n_rows - top) / (most - top)], [top, most - top])
+        return self.table.only(chosen), copies
+
+
+def _standing_out(table: CheckedTable) -> tuple[Vector, Vector]:
+    """Return by how much rows stand out in any column, and in columns together."""
+    score, columns = np.zeros(table.n_rows), [np.ones(table.n_rows)]
+    for column in table.schema.columns:
+        values = table.look(column.name)
+        if column.is_category:
+            share = np.bincount(values, minlength=1)[values] / table.n_rows
+            apart = 1.0 / np.sqrt(share)
+            levels = range(1, min(len(column.categories), MOST_LEVELS))
+            columns += [(values == level).astype(np.float64) for level in levels]
+        else:
+            centred = values - values.mean()
+            apart = np.abs(centred) / (values.std() or 1.0)
+            columns.append(centred)
+        np.maximum(score, apart, out=score)
+    rows = Rows(np.column_stack(columns), score)
+    return score, LeverageColumns(rows, intercept=0).by_row()
 
 
 def table_with_column_values(

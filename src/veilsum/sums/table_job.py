@@ -22,6 +22,9 @@ from veilsum.locale import limit_phrase
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
 from veilsum.numbers.units import Integers, UnitCounts
 from veilsum.sums.own_influence import (
+    FEWEST_LOOKED_AT,
+    MOST_LOOKED_AT,
+    ROWS_PER_NUMBER,
     AskedTable,
     LookedAtRows,
     OwnInfluence,
@@ -366,11 +369,22 @@ def influence_on_sums_of_job(
     """
     rules, others = asked.rules, max(0, asked.terms.honest - 1)
     merged = job.merged_places if rules.minimum_count > 1 else ()
-    table = AskedTable(job, looked_at.table, requests, looked_at.copies, merged)
-    n_rows = looked_at.table.n_rows
-    if looked_at.copies is not None:
-        n_rows = round(looked_at.copies.sum())
-    return own_influence_on_sums([table], n_rows + others * rules.minimum_rows)
+    pooled = looked_at.n_rows + others * rules.minimum_rows
+    # A column is multiplied by each of the others, the response and the weights.
+    usual = max(FEWEST_LOOKED_AT, ROWS_PER_NUMBER * (job.n_columns + 4))
+    by_column, covered = dict[str, float](), 0
+    # With few rows, a column of which many numbers change is passed over.
+    for most in sorted({min(usual, MOST_LOOKED_AT), MOST_LOOKED_AT}):
+        table, copies = looked_at.some(most)
+        told = AskedTable(job, table, requests, copies, merged, {*by_column})
+        found = own_influence_on_sums([told], pooled)
+        by_column, covered = (
+            {**by_column, **found.by_column},
+            max(covered, found.covered),
+        )
+        if copies is None or not found.passed_over:
+            break
+    return replace(found, by_column=by_column, covered=covered)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -535,7 +549,7 @@ def run_on_frames(
     own, looked_at = dict[str, Any](), dict[str, LookedAtRows]()
     for party, frame in frames.items():
         table = job.schema.check(party, frame)
-        looked_at[party] = LookedAtRows.of(table, job.n_columns)
+        looked_at[party] = LookedAtRows.of(table)
         own[party] = job.bring(table)
     if simulated:
         job = job.read_off(own)
