@@ -163,13 +163,14 @@ class AskedTable(Secret):
     def _changes(
         self, values: Mapping[str, _OtherValues]
     ) -> Iterator[tuple[int, str, FloatArray, float]]:
-        for others in (
-            {name: one.near for name, one in values.items()},
-            {name: one.agreed for name, one in values.items()},
-        ):
+        near = {name: one.near for name, one in values.items()}
+        agreed = {name: one.agreed for name, one in values.items()}
+        for others, is_last in ((near, False), (agreed, len(values) == 1)):
             try:
                 found = [*self._changed(others)]
             except (InvalidInputError, NumericalError, ValueError, IndexError):
+                if is_last:  # a column that cannot be looked at is not passed over
+                    raise
                 continue  # one of the columns goes beyond what the question allows
             for place, name, changes in found:
                 span = others[name] - values[name].own
@@ -177,9 +178,8 @@ class AskedTable(Secret):
                     span = np.ones(len(span))
                 yield place, name, changes / span[:, None], values[name].variance
             return
-        if len(values) > 1:
-            for name, one in values.items():
-                yield from self._changes({name: one})
+        for name, one in values.items():
+            yield from self._changes({name: one})
 
     def _changed(
         self, others: Mapping[str, Array[Any]]
