@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -296,13 +297,16 @@ class LookedAtRows(Secret):
         """Return rows that stand out in a column, or in several together."""
         if table.n_rows <= FEWEST_LOOKED_AT:
             return cls(table, table.n_rows)
-        places = [np.argsort(np.argsort(-one)) for one in _standing_out(table)]
-        order = np.argsort(np.minimum(*places), kind="stable")
-        if table.n_rows > MOST_LOOKED_AT:
-            rest = np.sort(order[MOST_STANDING_OUT:])
-            n_spread = MOST_LOOKED_AT - MOST_STANDING_OUT
-            spread = rest[np.linspace(0, len(rest) - 1, n_spread).astype(np.intp)]
-            order = np.concatenate([order[:MOST_STANDING_OUT], spread])
+        n, scores = table.n_rows, _standing_out(table)
+        most = min(n, MOST_STANDING_OUT) - 1
+        near = np.unique([np.argpartition(-one, most)[: most + 1] for one in scores])
+        # By the better of two places.
+        places = [np.argsort(np.argsort(-one[near])) for one in scores]
+        order = near[np.argsort(np.minimum(*places), kind="stable")][: most + 1]
+        rest = np.setdiff1d(np.arange(n), order, assume_unique=True)
+        n_spread = min(len(rest), MOST_LOOKED_AT - len(order))
+        spread = rest[np.linspace(0, len(rest) - 1, n_spread).astype(np.intp)]
+        order = np.concatenate([order, spread])
         return cls(table.only(order), table.n_rows)
 
     def some(self, most: int) -> tuple[CheckedTable, Vector | None]:
@@ -325,20 +329,31 @@ class LookedAtRows(Secret):
 
 def _standing_out(table: CheckedTable) -> tuple[Vector, Vector]:
     """Return by how much rows stand out in any column, and in columns together."""
-    score, columns = np.zeros(table.n_rows), [np.ones(table.n_rows)]
-    for column in table.schema.columns:
-        values = table.look(column.name)
-        if column.is_category:
+    schema, score = table.schema, np.zeros(table.n_rows)
+    levels = {
+        one.name: range(1, min(len(one.categories), MOST_LEVELS))
+        for one in schema.columns
+        if one.is_category
+    }
+    n_numbers = len(schema.names) - len(levels)
+    n_columns = 1 + n_numbers + sum(map(len, levels.values()))
+    design, k = np.ones((table.n_rows, n_columns), order="F"), 1
+    for name in schema.names:
+        values = table.look(name)
+        if name in levels:
             share = np.bincount(values, minlength=1)[values] / table.n_rows
             apart = 1.0 / np.sqrt(share)
-            levels = range(1, min(len(column.categories), MOST_LEVELS))
-            columns += [(values == level).astype(np.float64) for level in levels]
+            for level in levels[name]:
+                design[:, k] = values == level
+                k += 1
         else:
-            centred = values - values.mean()
-            apart = np.abs(centred) / (values.std() or 1.0)
-            columns.append(centred)
+            centred = design[:, k]
+            np.subtract(values, values.mean(), out=centred)
+            apart = np.abs(centred)
+            apart /= sqrt(centred @ centred / len(centred)) or 1.0
+            k += 1
         np.maximum(score, apart, out=score)
-    rows = Rows(np.column_stack(columns), score)
+    rows = Rows(design, score)
     return score, LeverageColumns(rows, intercept=0).by_row()
 
 
