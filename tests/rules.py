@@ -1,9 +1,8 @@
 """Did a run keep the rules? Every rule is checked against what really happened.
 
 shares      no edge and epoch has two shares; no epoch has two sets of parties
-ready       only after every neighbour confirmed the two shares of the edge
-commit      only with everybody's Ready, and by everybody for the same parties and the
-            same request
+commit      only with everybody's Ready, after every neighbour confirmed the two shares
+            of the edge, and by everybody for the same parties and the same request
 commitment  one for an epoch, and only the vector that opens it is ever shown
 charge      once for an epoch, and before anything masked leaves
 emission    nothing masked leaves before the commit; nobody is dropped after it
@@ -180,6 +179,11 @@ class _Checker:
         asked = story.asked[epoch]
         if len({asked[name] for name in members if name in asked}) > 1:
             self.complain(event, f"committed epoch {epoch} with two requests in it")
+        whole = self.plan.topology
+        kept = [whole.index(name) for name in members]
+        for name in whole.induced(kept).neighbours(event.party):
+            if not self._is_confirmed(event.party, name, story, epoch):
+                self.complain(event, f"committed without {name!r} confirming the edge")
 
     def _members(self, lost: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in self.plan.parties if name not in lost)
@@ -252,14 +256,9 @@ class _Checker:
             self.complain(event, f"committed to two vectors in epoch {ready.epoch}")
         if ready.epoch in story.given_up:
             self.complain(event, f"was ready for epoch {ready.epoch}, given up before")
-        whole = self.plan.topology
-        kept = [whole.index(name) for name in self._members(ready.lost)]
-        for name in whole.induced(kept).neighbours(event.party):
-            if not self._is_confirmed(event.party, name, story, ready):
-                self.complain(event, f"was ready without {name!r} confirming the edge")
 
-    def _is_confirmed(self, party: str, name: str, story: _Story, ready: Ready) -> bool:
-        epoch, shares = ready.epoch, self.all_shares
+    def _is_confirmed(self, party: str, name: str, story: _Story, epoch: int) -> bool:
+        shares = self.all_shares
         possible = product(shares[party, name, epoch], shares[name, party, epoch])
         digests = (
             share_confirmation(

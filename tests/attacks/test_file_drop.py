@@ -322,14 +322,17 @@ def test_a_letter_for_another_and_one_s_own_change_nothing(office):
 
 
 @pytest.mark.slow
-def test_an_old_run_file_shows_nothing_twice(tmp_path):
-    """Put back before its shares were drawn, and its own letters taken away."""
+@pytest.mark.parametrize(("before", "masks"), [(1, 0), (2, 1)])
+def test_an_old_run_file_shows_nothing_twice(before, masks, tmp_path):
+    """Put back before its shares were drawn, or after, its own letters taken away."""
     found = Watched(tmp_path)
-    found.all_visit(2)
+    found.all_visit(before)
     old = found.state("a").read_bytes()
-    found.all_visit(4)
+    found.all_visit(5 - before)
     shown = {one.value for one in found.kept if one.key.startswith("masked/")}
     assert len(shown) == 3
+    decode = found.plan().codec.decode
+    vectors = {decode(one).numbers.tobytes() for one in shown}
     found.state("a").write_bytes(old)
     (found.folder("a") / "a.ledger").unlink()  # which would have refused by itself
     for path in found.files("a"):
@@ -340,7 +343,10 @@ def test_an_old_run_file_shows_nothing_twice(tmp_path):
         with refused("stale-run-file", StoreError):
             found.visit("a")
         found.carry_all()
-    assert not [one.key for one in found.kept if one.key.startswith("masked/")]
+    # With its old shares it masks the same numbers again, and writes them to nobody.
+    again = {one.value for one in found.kept if one.key.startswith("masked/")}
+    assert len(again) == masks
+    assert {decode(one).numbers.tobytes() for one in again} <= vectors
     own = [p.name for p in found.files("a") if p.name.startswith("a-to-")]
     assert all("-0000-" in name or "-0001-" in name for name in own)
 

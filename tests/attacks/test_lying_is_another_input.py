@@ -20,7 +20,7 @@ from veilsum.masks.masking import MaskStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Down, Masked, Share
-from veilsum.protocol.phases import CONFIRMING
+from veilsum.protocol.phases import SHARING
 from worlds import Setting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -63,7 +63,7 @@ def lying_machine(coalition, drawn, size):
                 self._epoch.private = np.array(vector, dtype=self.plan.law.dtype)
             return super()._declare_ready()
 
-        table = changed(CONFIRMING, action=_declare_ready)
+        table = changed(SHARING, action=_declare_ready)
 
     return Lies
 

@@ -513,9 +513,7 @@ def is_done_early(world, to, message):
 def asks_for_more(world, to, message):
     yield to, message
     if isinstance(message, Agreed) and world.first(to):
-        epoch = world.own.epoch
-        numbers = np.zeros(world.plan.size, world.plan.law.dtype)
-        yield to, Share(epoch, (), bytes(32), numbers)
+        yield to, Confirm(world.own.epoch, bytes(32))
 
 
 @pytest.mark.parametrize(
@@ -541,11 +539,20 @@ def confirms_otherwise(world, to, message):
     yield to, message
 
 
-def test_a_false_confirmation_costs_its_author_its_place():
+def test_a_false_confirmation_ends_the_run_before_its_neighbour_shows_anything():
     world = lying(Setting(), confirms_otherwise)
     assert wrongs(world) == []
-    assert ends(world) == {"finished"}
-    assert world.finished["0"].parties == ("0", "1", "2", "4")
+    assert world.finished == {}
+    assert ends(world) == {"timeout"}
+    assert accusers(world) == {"2"}
+    shown = {
+        message.party
+        for event in world.history
+        if event.what == "send"
+        and isinstance(message := world.plan.codec.decode(event.detail), Masked)
+    }
+    assert shown >= {"0", "1", "4"}, "the twin"
+    assert "2" not in shown
 
 
 def lies_in(kind):

@@ -177,10 +177,11 @@ def test_no_kind_of_run_is_changed_by_a_crash_and_a_restart(setting, party):
 
 @each("party", ["0", "2"])
 @each("spread", ["flooding", "tree"])
-def test_a_party_that_vanishes_before_it_confirmed_is_dropped(party, spread):
+def test_a_party_that_vanishes_before_all_have_its_shares_is_dropped(party, spread):
     setting = Setting("complete:5", spread=spread)
     others = tuple(sorted(set(setting.parties) - {party}))
-    for after in range(1, effects_until(setting, party, "Confirm"), 6):
+    first = effects_until(setting, party, "Share")
+    for after in {*range(1, first, 6), first + 2}:
         world = replayed(setting, Faults(crashes=(Crash(party, after, None),)))
         assert sorted(world.finished) == list(others)
         for finish in world.finished.values():

@@ -43,7 +43,7 @@ LAWS = {
 class Doubling:
     """Three sums: each asks for the last total over the number of parties, plus own."""
 
-    rounds = None
+    rounds, most_sums = None, 3
 
     def __init__(self, own):
         self.own = own

@@ -32,7 +32,7 @@ from net.stranger_wire import (
 
 BYE = '{"bye": true}'
 # The phases in which somebody's leaving ends the run at once.
-EARLY = ("greeting", "sharing", "confirming")
+EARLY = ("greeting", "sharing")
 
 
 class LeftError(Exception):
@@ -76,13 +76,12 @@ class Party:
         self._share()
         await self._until("sharing", partial(self._sent_by_neighbours, "Share"))
         self._confirm()
-        await self._until("confirming", partial(self._sent_by_neighbours, "Confirm"))
-        self._check_confirmations()
         opening = (secrets.token_bytes(64), self._masked())
         promise = ([], self._request())
         sealed = self._commitment(self.me, self.incarnation, promise, opening)
         self._publish("Ready", 0, *promise, sealed)
-        await self._until("committing", partial(self._sent_by_all, "Ready"))
+        await self._until("committing", self._everybody_ready)
+        self._check_confirmations()
         if any(fields[-2] != self._request() for fields in self._fields_of("Ready")):
             raise self._quit("result", "somebody was asked for something else")
         self._publish("Masked", 0, *opening)
@@ -135,6 +134,9 @@ class Party:
 
     def _sent_by_all(self, kind):
         return all((kind, 0, name) in self.records for name in self.agreed.names)
+
+    def _everybody_ready(self):
+        return self._sent_by_all("Ready") and self._sent_by_neighbours("Confirm")
 
     def _share(self):
         count = len(self.private.values)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from net.runs import ONE_SHOT, TARGETS, Company, answers, changed, reasons
 from veilsum.cli.app import app
-from veilsum.protocol.messages import Agreed, Lost, Ready, Share
+from veilsum.protocol.messages import Agreed, Lost, Ready, Status
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -36,8 +36,11 @@ def with_a_liar(folder, **policy):
     def lies(what, detail, peer):
         runner = company.drivers[LIAR].runner
         machine = runner.machine
-        decode = machine.plan.codec.decode
-        if what != "send" or peer in told or not isinstance(decode(detail), Share):
+        if what != "send" or peer in told:
+            return
+        message = machine.plan.codec.decode(detail)
+        # Once they have met, and before it is ready itself: that would be a proof.
+        if not isinstance(message, Status) or message.echo == bytes(16):
             return
         told.add(peer)
         runner._net.send(peer, signed_loss(machine, "a"))

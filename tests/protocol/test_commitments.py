@@ -100,8 +100,8 @@ def test_who_is_killed_between_commitment_and_opening_opens_the_same():
 
 def test_the_vector_of_an_epoch_that_is_given_up_is_erased_and_never_shown():
     setting = Setting("ring:5")
-    # Its neighbours miss its confirmation; those beyond them are ready.
-    after = effects_until(setting, "2", "Confirm") - 1
+    # Its neighbours miss its shares; those beyond them are ready.
+    after = effects_until(setting, "2", "Share") - 1
     world = replayed(setting, Faults(crashes=(Crash("2", after, None),)))
     assert {one.parties for one in world.finished.values()} == {("0", "1", "3", "4")}
     writes = [e for e in world.history if e.what == "persist"]
@@ -167,7 +167,7 @@ def test_who_signed_ready_and_vanished_is_withheld_and_not_accused():
         assert machine.accused == {}
 
 
-@pytest.mark.parametrize("phase", ["greeting", "confirming", "committing", "agreeing"])
+@pytest.mark.parametrize("phase", ["greeting", "sharing", "committing", "agreeing"])
 def test_nobody_withholds_what_nobody_waits_for(phase):
     assert stopped_at(Setting(), "1", phase).nodes["1"].machine.withheld == ()
 

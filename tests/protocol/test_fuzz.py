@@ -278,7 +278,7 @@ IDS = [f"{s.work} {s.spread} {phase}" for s, phase in MOMENTS]
 everywhere = pytest.mark.parametrize(("setting", "phase"), MOMENTS, ids=IDS)
 
 QUICK = 40  # for each of the moments, some 2,000 in all
-LONG = 2_000  # some 100,000
+LONG = 2_100  # some 100,000
 
 
 @everywhere

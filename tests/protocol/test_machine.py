@@ -317,7 +317,7 @@ def test_a_second_record_is_blamed_on_its_author_only_if_he_signed_it():
 
 
 def test_a_second_share_that_differs_is_refused():
-    world = at("confirming")
+    world = at("committing")
     machine = world.nodes["1"].machine
     first = machine._epoch.got["0"]
     assert machine.receive("0", codec_of(world).encode(first)) == [], "the twin"
@@ -334,7 +334,7 @@ def test_a_share_for_another_set_of_parties_is_refused():
 
 
 def test_a_confirmation_of_other_shares_is_refused():
-    world = at("confirming")
+    world = at("committing")
     assert "confirms other shares" in str(refusal(world, Confirm(0, bytes(32))))
 
 

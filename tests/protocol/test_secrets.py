@@ -36,7 +36,7 @@ from worlds import Setting
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 SETTING = Setting("complete:4", work="nids")
-PHASES = ["sharing", "confirming", "committing", "iterating", "agreeing"]
+PHASES = ["sharing", "committing", "iterating", "agreeing"]
 HOLDERS = (
     *(Machine, LoopbackWorld, LoopbackNode, LoopbackEvent, Epoch, Share, RecordBook),
     *(Persist, Send, Emission, SumWork, MethodRounds, SimulatedKeys),
@@ -162,7 +162,7 @@ def test_an_abort_tells_the_others_one_word_and_nothing_private():
 
 @each("kind", [k for k in HOLDERS if k is not RecordBook])
 def test_what_holds_secrets_is_neither_pickled_nor_copied(kind):
-    world = stopped_at(SETTING, "1", "confirming")
+    world = stopped_at(SETTING, "1", "committing")
     machine = world.nodes["1"].machine
     made = {
         Machine: machine,
@@ -185,7 +185,7 @@ def test_what_holds_secrets_is_neither_pickled_nor_copied(kind):
 
 def test_the_book_of_records_cannot_be_pickled_either():
     """It holds the party's keys."""
-    world = stopped_at(SETTING, "1", "confirming")
+    world = stopped_at(SETTING, "1", "committing")
     for leave in (pickle.dumps, copy.deepcopy):
         with pytest.raises((SecretError, TypeError)):
             leave(world.nodes["1"].machine._book)

@@ -123,6 +123,10 @@ class TappedWork(Secret):
     def rounds(self) -> ProtocolRounds | None:
         return self.work.rounds
 
+    @property
+    def most_sums(self) -> int:
+        return self.work.most_sums
+
     def vector(self, answers: Sequence[Numbers]) -> Numbers | None:
         vector = self.work.vector(answers)
         if vector is not None and vector.shape == (self.tap.plan.size,):
@@ -179,11 +183,18 @@ class _TappedEpochs:
         found[message.part].setdefault(key, message.numbers)
 
     def exchanges(self, own: Mapping[int, Array[Any]]) -> Iterable[TranscriptExchange]:
-        """Yield an exchange for each epoch, with the vectors that went into it."""
+        """Yield an exchange for each epoch, with the vectors that went into it.
+
+        Shares that went ahead for a sum that nobody asked for mask nothing: they are
+        left out.
+        """
         for epoch, held in sorted(self._held.items()):
             index, n_lost = divmod(epoch, self._plan.epochs_per_sum)
             lost = self._lost.get(n_lost, ())
             vector = {self._me: own[index]} if index in own else {}
+            used = vector or any(held[part] for part in HELD if part != "shares")
+            if not used and epoch not in self._totals:
+                continue
             yield TranscriptExchange(
                 epoch=epoch,
                 members=tuple(n for n in self._plan.parties if n not in lost),

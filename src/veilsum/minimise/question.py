@@ -280,6 +280,8 @@ class Minimise:
 
     # What becomes known.
 
+    most_rounds: ClassVar[int] = 1
+
     @property
     def most_numbers(self) -> int:
         """Those of one sum: rounds lead to nothing beyond it."""

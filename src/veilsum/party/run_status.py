@@ -37,8 +37,8 @@ LOG = logging.getLogger("veilsum.net")
 STAGES = {
     "greeting": "meeting the others",
     "sharing": "exchanging shares with neighbours",
-    "confirming": "both ends of every link confirm their shares",
-    "committing": "waiting for everybody's signed commit",
+    "committing": "waiting for everybody's signed commit, and for neighbours to "
+    "confirm their shares",
     "summing": "committed; exchanging masked numbers",
     "iterating": "committed; iterating on masked costs",
     "agreeing": "comparing and signing the answer",

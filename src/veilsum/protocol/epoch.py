@@ -39,7 +39,7 @@ from veilsum.protocol.messages import (
     Up,
     check_message_numbers,
 )
-from veilsum.protocol.phases import BEFORE_READY, SUMMING
+from veilsum.protocol.phases import BEFORE_COMMIT, BEFORE_READY, COMMITTING, SUMMING
 from veilsum.protocol.plan import DecodedSum, ProtocolPlan
 from veilsum.protocol.recovery import RecoveredRun
 
@@ -139,7 +139,8 @@ class Epoch(Secret):
         sent: own shares by neighbour.
         got: the neighbours' shares.
         confirmations: the neighbours' digests, checked once both shares are there.
-        early: shares for the next sum, from neighbours that are ahead.
+        ahead, early: shares for the next sum, own ones and the neighbours': they travel
+            with the masked numbers of this one.
         prepared: own masked numbers that the party's Ready commits to, from there to
             the commit; shown to nobody.
         masked: the same, from the commit until the sum is known.
@@ -162,6 +163,7 @@ class Epoch(Secret):
         self.got: dict[str, Share] = {}
         self.confirmations: dict[str, Confirm] = {}
         self._known: dict[str, Confirm] = {}
+        self.ahead: dict[str, Share] = {}
         self.early: dict[str, tuple[Share, bytes]] = {}
         self.prepared: Masked | None = None
         self.masked: Masked | None = None
@@ -187,6 +189,11 @@ class Epoch(Secret):
 
     def wipe(self) -> list[Effect]:
         """Erase shares and private numbers, from the disk and from here."""
+        held = [f"sent/{self._next}/{name}" for name in self.ahead]
+        self.ahead = {}
+        return [*(Persist(key, None) for key in held), *self._wipe_sum()]
+
+    def _wipe_sum(self) -> list[Effect]:
         held = [f"sent/{self.number}/{name}" for name in self.sent]
         held += [f"got/{self.number}/{name}" for name in self.got]
         held += [] if self.prepared is None else [f"prepared/{self.number}"]
@@ -195,13 +202,17 @@ class Epoch(Secret):
         self.private = np.zeros(0)
         return [Persist(key, None) for key in held]
 
-    def close(self, number: int) -> None:
+    def close(self, number: int) -> list[Effect]:
         """End the epoch, now that its sum is known; what is said now is of the next."""
+        erased = self._wipe_sum()
         self.masked, self.number = None, number
+        self.sent, self.ahead = self.ahead, {}
+        return erased
 
     def restore(self, stored: RecoveredRun, masked: Masked | None) -> None:
         """Take back shares, and own masked numbers if they were made."""
         self.sent = stored.shares("sent", self.number, self.place.neighbours)
+        self.ahead = stored.shares("sent", self._next, self.place.neighbours)
         self.got = stored.shares("got", self.number, self.place.neighbours)
         self.prepared, self.masked = stored.prepared().get(self.number), masked
 
@@ -236,36 +247,56 @@ class Epoch(Secret):
 
     # Shares
 
+    @property
+    def _next(self) -> int:
+        """The number of the next sum's epoch: nobody is lost after a commit."""
+        return self.number + self._plan.epochs_per_sum
+
     def draw(self, streams: MaskStreams, keys: ProtocolKeys) -> list[Effect]:
         """Draw a share for every neighbour; all are on disk before one is sent."""
+        return self._draw(self.sent, self.number, streams, keys)
+
+    def draw_ahead(self, streams: MaskStreams, keys: ProtocolKeys) -> list[Effect]:
+        """Draw the next sum's shares: they depend on nobody's numbers."""
+        return self._draw(self.ahead, self._next, streams, keys)
+
+    def _draw(
+        self,
+        held: dict[str, Share],
+        number: int,
+        streams: MaskStreams,
+        keys: ProtocolKeys,
+    ) -> list[Effect]:
         kept, frames = list[Effect](), dict[str, bytes]()
         for name in self.place.neighbours:
-            fresh = name not in self.sent
+            fresh = name not in held
             if fresh:
-                self.sent[name] = self.new_share(name, streams, keys)
-            frames[name] = self._plan.codec.encode(self.sent[name])
+                held[name] = self.new_share(name, number, streams, keys)
+            frames[name] = self._plan.codec.encode(held[name])
             if fresh:
-                kept.append(Persist(f"sent/{self.number}/{name}", frames[name]))
+                kept.append(Persist(f"sent/{number}/{name}", frames[name]))
         return [*kept, *(Send(name, frame) for name, frame in frames.items())]
 
-    def new_share(self, name: str, streams: MaskStreams, keys: ProtocolKeys) -> Share:
+    def new_share(
+        self, name: str, number: int, streams: MaskStreams, keys: ProtocolKeys
+    ) -> Share:
         plan, whole = self._plan, self._plan.topology
         numbers = streams.share(
             plan.law,
             plan.size,
             self.place.weights[name],
-            epoch=self.number,
+            epoch=number,
             sender=whole.index(self.place.me),
             receiver=whole.index(name),
         )
-        return Share(self.number, self.lost, keys.random(32), numbers)
+        return Share(number, self.lost, keys.random(32), numbers)
 
     def take_share(
         self, sender: str, share: Share, frame: bytes, phase: str
     ) -> list[Effect]:
         """Check a share; keep a neighbour's first, as long as it is waited for."""
-        early = share.epoch == self.number + self._plan.epochs_per_sum
-        if not (early and phase == SUMMING):
+        early = share.epoch == self._next and phase in (COMMITTING, SUMMING)
+        if not early:
             self.check_now(sender, share.epoch)
         if share.lost != self.lost:
             raise UntimelyError(
@@ -276,9 +307,10 @@ class Epoch(Secret):
             )
         self.check_kind(sender, share.numbers)
         if early:
-            self.early.setdefault(sender, (share, frame))
-            return []
-        if (known := self.got.get(sender)) is not None:
+            known, _ = self.early.get(sender, (None, b""))
+        else:
+            known = self.got.get(sender)
+        if known is not None:
             same = hmac.compare_digest(known.key, share.key) and (
                 known.lost == share.lost
                 and np.array_equal(known.numbers, share.numbers)
@@ -286,9 +318,12 @@ class Epoch(Secret):
             if not same:
                 raise PeerProtocolError(
                     sender,
-                    f"sent two different shares for epoch {self.number}",
+                    f"sent two different shares for epoch {share.epoch}",
                     code="two-shares",
                 )
+            return []
+        if early:
+            self.early[sender] = share, frame
             return []
         return [self.keep(sender, share, frame)] if phase in BEFORE_READY else []
 
@@ -309,7 +344,7 @@ class Epoch(Secret):
     def take_confirm(self, sender: str, confirm: Confirm, phase: str) -> None:
         """Check a confirmation, and keep it as long as it is waited for."""
         self.check_now(sender, confirm.epoch)
-        if phase not in BEFORE_READY:
+        if phase not in BEFORE_COMMIT:
             return
         both = sender in self.got and sender in self.sent
         if both and not self._agrees(sender, confirm):

@@ -89,7 +89,6 @@ from veilsum.protocol.phases import (
     BEFORE_READY,
     CLOSED,
     COMMITTING,
-    CONFIRMING,
     FINISHED,
     GREETING,
     ITERATING,
@@ -163,7 +162,9 @@ class Machine(Secret):
         self._keys, self._streams, self._work = keys, streams, work
         self._out: list[Effect] = []
         self._started, self._resumed, self._picked_up = False, False, False
-        self._peers = ProtocolPeers(plan.topology.neighbours(me), keys.random(16))
+        self._peers = ProtocolPeers(
+            plan.topology.neighbours(me), keys.random(16), continues=continues
+        )
         # What an earlier start that spoke has kept of itself counts instead of these.
         self._secret_key = keys.random(32)
         self._book = RecordBook(plan, me, keys, self._peers.incarnation)
@@ -562,12 +563,15 @@ class Machine(Secret):
         return [name for name in self.members if name in mute or name in unknown]
 
     def _draw_shares(self) -> str:
-        bound = self._epoch.fingerprint(self._secret_key)
-        self._keep(f"input/{self.epoch}", bound)
+        self._bind_input()
         self._out += self._epoch.draw(self._streams, self._keys)
         return SHARING
 
-    # sharing, confirming
+    def _bind_input(self) -> None:
+        bound = self._epoch.fingerprint(self._secret_key)
+        self._keep(f"input/{self.epoch}", bound)
+
+    # sharing
 
     def _compare_course(self) -> None:
         """Wait no longer for who has an answer, and gives nothing to another sum."""
@@ -580,13 +584,14 @@ class Machine(Secret):
                 "another sum; nothing was shown in answer to that"
             )
 
-    def _confirm_edges(self) -> str:
-        self._out += self._epoch.confirm()
-        return CONFIRMING
-
     def _declare_ready(self) -> str:
-        """Commit to the masked numbers, which are kept but shown to nobody yet."""
+        """Confirm every link, and commit to the masked numbers, which nobody sees yet.
+
+        Both travel together: nobody shows anything before it has everybody's Ready and
+        has found its neighbours' confirmations right.
+        """
         epoch = self._epoch
+        self._out += epoch.confirm()
         epoch.prepared = self._book.sealed(epoch.prepare(self._keys.random(64)))
         frame = self.plan.codec.encode(epoch.prepared)
         self._keep(f"prepared/{epoch.number}", frame)
@@ -601,6 +606,18 @@ class Machine(Secret):
         return COMMITTING
 
     # committing
+
+    def _uncommitted(self) -> list[str]:
+        """Return whose Ready is missing, or confirmation of a link."""
+        lacking = {
+            *self._others_not_in(self._book.of(Ready, self.epoch)),
+            *self._neighbours_not_in(self._epoch.confirmations),
+        }
+        return [name for name in self.members if name in lacking]
+
+    def _may_commit(self) -> bool:
+        ready = self._book.all_ready(self.epoch, self.members, self.lost)
+        return ready and not self._neighbours_not_in(self._epoch.confirmations)
 
     def _compare_requests(self) -> None:
         """Leave, before anything is shown, if somebody was asked for something else."""
@@ -632,6 +649,8 @@ class Machine(Secret):
         """Show the masked numbers as the plan says."""
         epoch = self._epoch
         assert epoch.masked is not None
+        if self._work.most_sums > len(self._sums.totals) + 1:
+            self._out += epoch.draw_ahead(self._streams, self._keys)
         if self._iteration.planned and not epoch.fallback:
             self._out += epoch.deposit()
             self._iteration.begin(epoch.masked.numbers)
@@ -673,12 +692,17 @@ class Machine(Secret):
             self._keep_shown()
         vector = self._work.vector(self._sums.totals)
         if vector is None:
+            self._out += self._epoch.wipe()
             return self._answer_from_sums()
-        early = self._epoch.early
+        ahead, early = self._epoch.sent, self._epoch.early
         self._begin_epoch(self.lost, self.plan.law.encode(vector))
         for name, (share, frame) in early.items():
             self._out.append(self._epoch.keep(name, share, frame))
-        return self._draw_shares()
+        if not ahead:
+            return self._draw_shares()
+        self._epoch.sent = ahead
+        self._bind_input()
+        return SHARING
 
     def _keep_sum(self, total: Numbers) -> None:
         """Keep a total and deliver it; its shares are needed no more."""
@@ -688,10 +712,9 @@ class Machine(Secret):
         index = len(sums.totals)
         known = self.plan.decoder.decode(index, total)
         self._keep(f"answer/{index}", frame)
-        self._out += epoch.wipe()
-        self._out.append(Deliver(index, known.value))
         sums.add(known, epoch.masked)
-        epoch.close(sums.epoch(len(self.lost)))
+        self._out += epoch.close(sums.epoch(len(self.lost)))
+        self._out.append(Deliver(index, known.value))
         # A neighbour may still be one sum behind, and never more.
         self._book.forget_before((index - 1) * self.plan.epochs_per_sum)
 
@@ -965,16 +988,16 @@ class Machine(Secret):
 
     def _on_share(self, sender: str, share: Share, frame: bytes) -> bool:
         self._out += self._epoch.take_share(sender, share, frame, self.phase)
-        another = share.epoch == self.epoch and bool(self._sums.totals)
-        if self.phase == AGREEING and another:
-            self._suspect(
-                f"{sender!r} was asked for another sum, and this party holds the run "
-                "to be over; nothing was shown in answer to that"
-            )
         return True
 
     def _on_confirm(self, sender: str, confirm: Confirm, _: bytes) -> bool:
         self._epoch.take_confirm(sender, confirm, self.phase)
+        if self.phase == AGREEING and self._sums.totals:
+            # Shares travel ahead, confirmations only once a sum was asked for.
+            self._suspect(
+                f"{sender!r} was asked for another sum, and this party holds the run "
+                "to be over; nothing was shown in answer to that"
+            )
         return True
 
     def _on_deposit(self, sender: str, deposit: Deposit, _: bytes) -> bool:
@@ -1260,27 +1283,16 @@ class Machine(Secret):
                 "a share from every neighbour",
                 lacks=lambda self: self._neighbours_not_in(self._epoch.got),
                 meanwhile=_compare_course,
-                action=_confirm_edges,
-                targets=(CONFIRMING,),
-            ),
-            PhaseTransition(
-                CONFIRMING,
-                "every neighbour's confirmation of both shares",
-                lacks=lambda self: self._neighbours_not_in(self._epoch.confirmations),
-                meanwhile=_compare_course,
                 action=_declare_ready,
                 targets=(COMMITTING,),
             ),
             PhaseTransition(
                 COMMITTING,
-                "everybody's signed Ready",
-                lacks=lambda self: self._others_not_in(
-                    self._book.of(Ready, self.epoch)
-                ),
+                "everybody's signed Ready, and every neighbour's confirmation of both "
+                "shares",
+                lacks=_uncommitted,
                 meanwhile=_compare_requests,
-                guard=lambda self: self._book.all_ready(
-                    self.epoch, self.members, self.lost
-                ),
+                guard=_may_commit,
                 action=_commit,
                 targets=(SUMMING, ITERATING),
             ),

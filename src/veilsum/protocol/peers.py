@@ -29,7 +29,9 @@ class ProtocolPeers:
     Attributes:
         names: all neighbours of the plan, lost ones too: they should know what happens.
         incarnation: this start of the party itself.
-        echoed: who has heard of this start, and so of everything that it may not know.
+        continues: whether all starts of the party are one, as `Machine` has it.
+        echoed: who has heard of this start, and so of everything that it may not know;
+            where all starts are one, also who has said that it has heard of none.
         claims: by neighbour: what it says it holds of this party, which does not know
             of it; nobody else's word, and no echo as long as it stands.
         faults: by party: what it did first that no honest party does.
@@ -39,8 +41,11 @@ class ProtocolPeers:
         compared: who has asked since the last resend, and was answered.
     """
 
-    def __init__(self, names: tuple[str, ...], incarnation: bytes) -> None:
+    def __init__(
+        self, names: tuple[str, ...], incarnation: bytes, *, continues: bool = False
+    ) -> None:
         self.names, self.incarnation = names, incarnation
+        self.continues = continues
         self.echoed: set[str] = set()
         self.claims: dict[str, str] = {}
         self.faults: dict[str, str] = {}
@@ -101,7 +106,9 @@ class ProtocolPeers:
         self.claims.pop(sender, None)
         if claim is not None:
             self.claims[sender] = claim
-        elif status.echo == self.incarnation:
+        elif status.echo == self.incarnation or (
+            self.continues and status.echo == NOBODY
+        ):
             self.echoed.add(sender)
 
     def reconnect(self, name: str) -> None:

@@ -1,6 +1,6 @@
 """The protocol as a table: what a party waits for in each phase, and what follows.
 
-    masked_sum = sharing, confirming, committing, summing
+    masked_sum = sharing, committing, summing
 
 runs once for every sum. `Machine.table` holds the lines; the machine walks them and
 nothing else, and the diagram in the documentation is drawn from them.
@@ -14,12 +14,12 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from veilsum.protocol.messages import Message
 
-GREETING, SHARING, CONFIRMING = "greeting", "sharing", "confirming"
-COMMITTING, SUMMING, ITERATING = "committing", "summing", "iterating"
-AGREEING, FINISHED, ABORTED = "agreeing", "finished", "aborted"
+GREETING, SHARING, COMMITTING = "greeting", "sharing", "committing"
+SUMMING, ITERATING, AGREEING = "summing", "iterating", "agreeing"
+FINISHED, ABORTED = "finished", "aborted"
 
 # Nobody has shown a masked number: parties may still be dropped, in a new epoch.
-BEFORE_READY = (GREETING, SHARING, CONFIRMING)
+BEFORE_READY = (GREETING, SHARING)
 BEFORE_COMMIT = (*BEFORE_READY, COMMITTING)
 CLOSED = (FINISHED, ABORTED)
 

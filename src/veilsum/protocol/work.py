@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -117,6 +117,11 @@ class ProtocolWork(Protocol):
         """The iterative method that runs on the first masked vector, if one does."""
         ...
 
+    @property
+    def most_sums(self) -> int:
+        """How many sums there may be: shares for the next one travel ahead."""
+        ...
+
     def vector(self, answers: Sequence[Vector]) -> Vector | None:
         """Return the next private vector to be summed; None when there is none."""
         ...
@@ -137,6 +142,7 @@ class SumWork(Secret):
     private: Vector
     solve: Callable[[Vector, tuple[str, ...]], Vector]
     rounds: ProtocolRounds | None = None
+    most_sums: ClassVar[int] = 1
 
     def vector(self, answers: Sequence[Vector]) -> Vector | None:
         return None if answers else self.private

@@ -85,6 +85,11 @@ class Recipe(Protocol):
         """How many numbers all its sums may show: reserved before the first."""
         ...
 
+    @property
+    def most_rounds(self) -> int:
+        """How many sums there may be."""
+        ...
+
     def request(self, sums: Sums) -> Any | None:
         """Return what every party is asked for next; None when nothing is left."""
         ...
@@ -750,6 +755,10 @@ class SumPartyWork(Secret):
     def rounds(self) -> ProtocolRounds | None:
         """The iterative method that runs on the first masked vector, if one does."""
         return self.contribution.rounds
+
+    @property
+    def most_sums(self) -> int:
+        return self.recipe.most_rounds
 
     def vector(self, answers: Sums) -> Array[Any] | None:
         request = self._asked(answers)[0]
