@@ -15,7 +15,7 @@ from veilsum.questions.survival import SurvivalJob
 from veilsum.sums.own_influence import (
     AskedTable,
     own_influence_on_sums,
-    table_with_column_values,
+    table_with_values,
 )
 from veilsum.tables.schema import Schema
 
@@ -121,7 +121,7 @@ def test_a_changed_row_changes_its_own_contribution_only(job):
     values[3] = 44.0 if values[3] > 50.0 else 90.0
     if name == "time":
         values[3] = 50.0 if values[3] > 100.0 else 250.0
-    changed = job.bring(table_with_column_values(checked, name, values))
+    changed = job.bring(table_with_values(checked, {name: values}))
     own, ((request, _), *_) = run_alone(job, frame)
     before, after = job.contributions(own, request), job.contributions(changed, request)
     assert [*np.flatnonzero((before != after).any(axis=1))] == [3]

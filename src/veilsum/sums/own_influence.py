@@ -164,35 +164,31 @@ class AskedTable(Secret):
     def _changes(
         self, values: Mapping[str, _OtherValues]
     ) -> Iterator[tuple[int, str, FloatArray, float]]:
-        near = {name: one.near for name, one in values.items()}
-        agreed = {name: one.agreed for name, one in values.items()}
-        for others, is_last in ((near, False), (agreed, len(values) == 1)):
-            try:
-                found = [*self._changed(others)]
-            except (InvalidInputError, NumericalError, ValueError, IndexError):
-                if is_last:  # a column that cannot be looked at is not passed over
-                    raise
-                continue  # one of the columns goes beyond what the question allows
-            for place, name, changes in found:
-                span = others[name] - values[name].own
-                if values[name].levels:
-                    span = np.ones(len(span))
-                yield place, name, changes / span[:, None], values[name].variance
+        try:
+            found = [*self._changed(values)]
+        except (InvalidInputError, NumericalError, ValueError, IndexError):
+            if len(values) == 1:  # a column that cannot be looked at is not passed over
+                raise
+            # One of the columns goes beyond what the question allows.
+            for name, one in values.items():
+                yield from self._changes({name: one})
             return
-        for name, one in values.items():
-            yield from self._changes({name: one})
+        for place, name, changes in found:
+            one = values[name]
+            if not one.levels:
+                changes /= (one.other - one.own)[:, None]
+            yield place, name, changes, one.variance
 
     def _changed(
-        self, others: Mapping[str, Array[Any]]
+        self, others: Mapping[str, _OtherValues]
     ) -> Iterator[tuple[int, str, FloatArray]]:
         """Yield changes of sums, from a table with each row once for each column."""
-        n = self.table.n_rows
-        table = self.table.only(np.tile(np.arange(n), 1 + len(others)))
-        for k, (name, values) in enumerate(others.items(), start=1):
-            column = np.array(table.look(name))
-            column[k * n : (k + 1) * n] = values
-            table = table_with_column_values(table, name, column)
-        own = self.job.bring(table)
+        n, columns = self.table.n_rows, dict[str, Array[Any]]()
+        for k, (name, one) in enumerate(others.items(), start=1):
+            columns[name] = np.tile(one.own, 1 + len(others))
+            columns[name][k * n : (k + 1) * n] = one.other
+        rows = np.tile(np.arange(n), 1 + len(others))
+        own = self.job.bring(table_with_values(self.table.only(rows), columns))
         for place, request in enumerate(self.requests):
             found = self.job.contributions(own, request)
             if found is None:
@@ -209,16 +205,13 @@ class _OtherValues(Secret):
 
     Attributes:
         own: values, or codes of levels.
-        near: the values and one standard deviation: a square changes there as it does
-            nearby, and that may be beyond the agreed range. The most frequent other
-            level.
-        agreed: the same, or less one standard deviation, within the agreed range.
+        other: one standard deviation more, or less where that is beyond the agreed
+            range; the other of two numbers; the most frequent other level.
         variance: of the column.
     """
 
     own: Array[Any]
-    near: Array[Any]
-    agreed: Array[Any]
+    other: Array[Any]
     variance: float
     levels: bool = False
 
@@ -231,7 +224,7 @@ class _OtherValues(Secret):
                 return None
             often = np.argsort(-np.bincount(values, minlength=2), kind="stable")
             other = np.where(values == often[0], often[1], often[0])
-            return cls(values, other, other, 0.25, levels=True)
+            return cls(values, other, 0.25, levels=True)
         least, most = float(values.min()), float(values.max())
         if column.has_range:
             least, most = column.measure.low, column.measure.high
@@ -239,12 +232,11 @@ class _OtherValues(Secret):
         if column.is_measured and column.measure.most - column.measure.least == 1:
             other = np.where(values > least, least, most)
             variance = max(deviation**2, 1e-12 * (most - least) ** 2)
-            return cls(values, other, other, variance)
+            return cls(values, other, variance)
         if not deviation > 0.0:
             return None
-        near, below = values + deviation, np.maximum(values - deviation, least)
-        agreed = np.where(near > most, below, near)
-        return cls(values, near, agreed, deviation**2)
+        above, below = values + deviation, np.maximum(values - deviation, least)
+        return cls(values, np.where(above > most, below, above), deviation**2)
 
 
 @dataclass(eq=False, repr=False)
@@ -357,14 +349,15 @@ def _standing_out(table: CheckedTable) -> tuple[Vector, Vector]:
     return score, LeverageColumns(rows, intercept=0).by_row()
 
 
-def table_with_column_values(
-    table: CheckedTable, name: str, values: Array[Any]
+def table_with_values(
+    table: CheckedTable, columns: Mapping[str, Array[Any]]
 ) -> CheckedTable:
-    """Return a table with other values of a column: numbers, or codes of levels."""
+    """Return a table with other values of columns: numbers, or codes of levels."""
     frame = table.frame.copy(deep=False)
-    if table.schema.column(name).is_category:
-        old = frame[name].array
-        frame[name] = type(old).from_codes(values, dtype=old.dtype)
-    else:
-        frame[name] = values
+    for name, values in columns.items():
+        if table.schema.column(name).is_category:
+            old = frame[name].array
+            frame[name] = type(old).from_codes(values, dtype=old.dtype)
+        else:
+            frame[name] = values
     return replace(table, frame=frame)
