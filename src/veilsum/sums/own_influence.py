@@ -164,29 +164,34 @@ class AskedTable(Secret):
     def _changes(
         self, values: Mapping[str, _OtherValues]
     ) -> Iterator[tuple[int, str, FloatArray, float]]:
-        try:
-            found = [*self._changed(values)]
-        except (InvalidInputError, NumericalError, ValueError, IndexError):
-            if len(values) == 1:  # a column that cannot be looked at is not passed over
-                raise
-            # One of the columns goes beyond what the question allows.
-            for name, one in values.items():
-                yield from self._changes({name: one})
+        near = {name: one.near for name, one in values.items()}
+        agreed = {name: one.agreed for name, one in values.items()}
+        for others, is_last in ((near, False), (agreed, len(values) == 1)):
+            try:
+                found = [*self._changed(values, others)]
+            except (InvalidInputError, NumericalError, ValueError, IndexError):
+                if is_last:  # a column that cannot be looked at is not passed over
+                    raise
+                continue  # one of the columns goes beyond what the question allows
+            for place, name, changes in found:
+                one = values[name]
+                if not one.levels:
+                    changes /= (others[name] - one.own)[:, None]
+                yield place, name, changes, one.variance
             return
-        for place, name, changes in found:
-            one = values[name]
-            if not one.levels:
-                changes /= (one.other - one.own)[:, None]
-            yield place, name, changes, one.variance
+        for name, one in values.items():
+            yield from self._changes({name: one})
 
     def _changed(
-        self, others: Mapping[str, _OtherValues]
+        self,
+        values: Mapping[str, _OtherValues],
+        others: Mapping[str, Array[Any]],
     ) -> Iterator[tuple[int, str, FloatArray]]:
         """Yield changes of sums, from a table with each row once for each column."""
         n, columns = self.table.n_rows, dict[str, Array[Any]]()
-        for k, (name, one) in enumerate(others.items(), start=1):
-            columns[name] = np.tile(one.own, 1 + len(others))
-            columns[name][k * n : (k + 1) * n] = one.other
+        for k, (name, other) in enumerate(others.items(), start=1):
+            columns[name] = np.tile(values[name].own, 1 + len(others))
+            columns[name][k * n : (k + 1) * n] = other
         rows = np.tile(np.arange(n), 1 + len(others))
         own = self.job.bring(table_with_values(self.table.only(rows), columns))
         for place, request in enumerate(self.requests):
@@ -205,13 +210,16 @@ class _OtherValues(Secret):
 
     Attributes:
         own: values, or codes of levels.
-        other: one standard deviation more, or less where that is beyond the agreed
-            range; the other of two numbers; the most frequent other level.
+        near: one standard deviation more: a square changes there as it does nearby,
+            and that may be beyond the agreed range. The other of two numbers; the most
+            frequent other level.
+        agreed: the same, or one standard deviation less, within the agreed range.
         variance: of the column.
     """
 
     own: Array[Any]
-    other: Array[Any]
+    near: Array[Any]
+    agreed: Array[Any]
     variance: float
     levels: bool = False
 
@@ -224,7 +232,7 @@ class _OtherValues(Secret):
                 return None
             often = np.argsort(-np.bincount(values, minlength=2), kind="stable")
             other = np.where(values == often[0], often[1], often[0])
-            return cls(values, other, 0.25, levels=True)
+            return cls(values, other, other, 0.25, levels=True)
         least, most = float(values.min()), float(values.max())
         if column.has_range:
             least, most = column.measure.low, column.measure.high
@@ -232,11 +240,12 @@ class _OtherValues(Secret):
         if column.is_measured and column.measure.most - column.measure.least == 1:
             other = np.where(values > least, least, most)
             variance = max(deviation**2, 1e-12 * (most - least) ** 2)
-            return cls(values, other, variance)
+            return cls(values, other, other, variance)
         if not deviation > 0.0:
             return None
-        above, below = values + deviation, np.maximum(values - deviation, least)
-        return cls(values, np.where(above > most, below, above), deviation**2)
+        near, below = values + deviation, np.maximum(values - deviation, least)
+        agreed = np.where(near > most, below, near)
+        return cls(values, near, agreed, deviation**2)
 
 
 @dataclass(eq=False, repr=False)
