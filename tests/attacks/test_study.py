@@ -37,9 +37,10 @@ NAMES = "abcdef"
 AIM = "c"
 
 
-def table(*asked, certificates=None, missing="refuse", **more):
+def table(*asked, certificates=None, missing="refuse", complete=(), **more):
     """The file of a study; questions are called q0, q1, ..."""
-    schema = vs.Schema(COLUMNS, minimum_rows=30, missing=missing).to_table()
+    options = {"minimum_rows": 30, "missing": missing, "complete": complete}
+    schema = vs.Schema(COLUMNS, **options).to_table()
     certificates = certificates or {name: certificate(name) for name in NAMES}
     members = [
         {"name": name, "certificate": certificates[name], "address": f"{name}:{k}"}
@@ -104,11 +105,12 @@ def by_two_edges(check, folder):
     return Found(high - low, 1)
 
 
-def by_whoever_is_left_out(check, folder):
+def by_whoever_is_left_out(check, folder, **agreed):
     """A patient without a weight is in one fit and not in the other."""
     tables = around()
     tables[AIM].loc[3, "bmi"] = np.nan
-    study = study_from(table(fit("hiv ~ age"), fit("hiv ~ age + bmi"), missing="drop"))
+    asked = fit("hiv ~ age"), fit("hiv ~ age + bmi")
+    study = study_from(table(*asked, missing="drop", **agreed))
     check(study, tables, folder)
     found = []
     for one in answers(study, tables):
@@ -133,6 +135,13 @@ def test_what_two_questions_tell_together_is_looked_at_before_the_first(
 def test_question_by_question_the_person_is_given_away(attack, tmp_path):
     """The twin: each question alone is one that the rules answer."""
     assert attack(one_by_one, tmp_path).succeeded
+
+
+def test_where_all_rows_have_all_columns_nobody_is_in_one_answer_alone(tmp_path):
+    """Nothing is refused, and the two answers are about the same people."""
+    found = by_whoever_is_left_out(together, tmp_path, complete=["age", "bmi", "hiv"])
+    assert np.allclose(found.recovered, 0.0, atol=1e-6)
+    assert not found.succeeded
 
 
 def test_order_does_not_matter_and_which_one_goes_is_for_the_owner(tmp_path):

@@ -239,6 +239,46 @@ def test_a_scenario_with_questions_becomes_a_study():
     )
 
 
+GAPS = """
+[[question]]
+name = "gaps"
+[question.statistics]
+columns = ["z"]
+by = "g"
+missing = "groups"
+"""
+DROPPING = (
+    SCENARIO.replace("[schema.columns]", '[schema]\nmissing = "drop"\n[schema.columns]')
+    + GAPS
+).replace(
+    "[[question]]",
+    """z = { kind = "number", unit = 1 }
+g = { kind = "category", categories = ["a", "b"] }
+[[question]]""",
+    1,
+)
+
+
+def test_all_questions_of_a_study_are_about_the_same_rows():
+    """Rows have all columns of questions that do not count missing values."""
+    found, _ = drafted(DROPPING)
+    assert found.to_table()["schema"]["complete"] == ["x", "y"]
+    for one in found.questions.values():
+        assert [column.name for column in one.schema.complete] == ["x", "y"]
+    assert study_from(found.to_table()).digest == found.digest
+
+
+@pytest.mark.parametrize("names", [[], ["z"]])
+def test_a_plan_may_say_which_columns_every_row_has(names):
+    line = f"complete = {names}".replace("'", '"')
+    text = DROPPING.replace('missing = "drop"', f'missing = "drop"\n{line}')
+    assert drafted(text)[0].to_table()["schema"]["complete"] == names
+
+
+def test_where_tables_have_no_gaps_nothing_is_said_of_them():
+    assert "complete" not in drafted()[0].to_table()["schema"]
+
+
 def test_a_scenario_asks_in_one_way():
     beside = '[model]\nformula = "y ~ x"\n' + SCENARIO.replace(
         'title = "two questions"', ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from veilsum.consortium.addresses import Address
@@ -14,7 +16,10 @@ from veilsum.consortium.consortium import (
     question_heading,
 )
 from veilsum.consortium.costs import PRIVATE
-from veilsum.consortium.kinds import question_section_headings
+from veilsum.consortium.kinds import (
+    kind_of_question_heading,
+    question_section_headings,
+)
 from veilsum.consortium.sections import (
     COST_ONLY,
     GraphSection,
@@ -25,11 +30,12 @@ from veilsum.consortium.sections import (
     ScenarioFile,
 )
 from veilsum.consortium.study import AgreedStudy, study_from
-from veilsum.errors import InvalidScenarioError
+from veilsum.errors import InvalidScenarioError, VeilsumError
 from veilsum.graphs.topology import Topology
 from veilsum.masks.laws import LAWS
 from veilsum.numbers.arrays import listed_names
 from veilsum.reading import Section, about_read_section
+from veilsum.tables.schema import Schema
 
 COVERED = (
     "names a coalition for a simulation; among real parties tolerate covers every "
@@ -86,7 +92,26 @@ def study_of_scenario_file(
     table, left_out = _draft_consortium_table(
         file, "question", read_graph=read_graph or _refuse_graph_files_in_draft, **known
     )
-    return study_from(table), left_out
+    study = study_from(table)
+    schema = study.first.schema
+    if schema is None or schema.missing != "drop" or "complete" in table["schema"]:
+        return study, left_out
+    complete = sorted(_columns_of_study(study, schema))
+    return study_from(
+        {**table, "schema": {**table["schema"], "complete": complete}}
+    ), left_out
+
+
+def _columns_of_study(study: AgreedStudy, schema: Schema) -> set[str]:
+    """Return the columns of all questions but those that count missing values."""
+    found = set[str]()
+    whole = replace(schema, complete=schema.columns)
+    for one in study.questions.values():
+        (question,) = one.questions
+        with suppress(VeilsumError):  # of a question that every member refuses
+            job = kind_of_question_heading(question.heading).job(question, whole)
+            found |= {*job.schema.names} if job.schema.complete else set()
+    return found
 
 
 def _draft_consortium_table(

@@ -60,14 +60,15 @@ def _dictionary_file_beside_scenario(
             f"[schema] dictionary must be the name of a file, found {name!r}",
             code="wrong-value",
         )
-    others = [key for key in section if key != "dictionary"]
+    others = [key for key in section if key not in {"dictionary", "complete"}]
     if others:
         raise InvalidScenarioError(
             f"[schema] names the dictionary {name!r} and has {others[0]!r} as well; "
             "write it into the dictionary, so that the agreement is in one place",
             code="schema-beside-dictionary",
         )
-    return dictionary_table(path.parent / name)
+    own = {"complete": section["complete"]} if "complete" in section else {}
+    return dictionary_table(path.parent / name) | own
 
 
 def dictionary_table(path: Path) -> dict[str, Any]:

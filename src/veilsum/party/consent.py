@@ -312,6 +312,9 @@ def _consent_question_lines(found: Asked, room: PageRoom) -> Iterator[str]:
     yield from room.lines(_say("lists.columns"), lines)
     drop = schema.missing == "drop"
     yield _say("asked.missing_dropped" if drop else "asked.missing_refused")
+    if schema.complete:
+        needed = [quoted_for_release(one.name) for one in schema.complete]
+        yield _say("asked.complete", names=", ".join(needed))
 
 
 def _consent_range_end(value: float | str) -> str:

@@ -78,7 +78,7 @@ class JobFile(Secret):
         if self.schema is None or self.schema.minimum_rows >= MINIMUM_ROWS:
             return ()
         usual = replace(self.schema, minimum_rows=MINIMUM_ROWS, maximum_rows=None)
-        whole = {p: int(usual.complete(t).sum()) for p, t in self.tables.items()}
+        whole = {p: int(usual.whole_rows(t).sum()) for p, t in self.tables.items()}
         return usual.refused(whole)
 
     @property

@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import inf
 from typing import Any
@@ -242,7 +242,7 @@ class TableQuestion(Section, frozen=True, kw_only=True):
             SchemaError: the table is another one than the question was about.
         """
         table = Schema.from_table(self.schema).check(party, frame)
-        grouped = self.by is not None and table.kept is not None
+        grouped = self.by is not None and table.n_gapped > 0
         if own_rows and grouped:
             yield from self._on_own_rows(table, pooling or TableCellPooling())
         else:
@@ -299,7 +299,7 @@ class TableQuestion(Section, frozen=True, kw_only=True):
 
     def _among_others(self, table: CheckedTable) -> Iterator[Made]:
         """Yield which rows that are left out lack a column, in each group."""
-        by, others = str(self.by), ~np.asarray(table.kept)
+        by, others = str(self.by), np.asarray(table.gapped)
         axis = TableAxis.of(table.schema.column(by), {})
         known = np.flatnonzero(~table.missing(by))
         places = axis.places(table.left_out[by][known])
@@ -318,7 +318,9 @@ class TableQuestion(Section, frozen=True, kw_only=True):
         Means are taken off: the number of such rows says nothing of a value.
         """
         by, kept = str(self.by), np.asarray(table.kept)
-        order = np.concatenate([np.flatnonzero(kept), np.flatnonzero(~kept)])
+        order = np.concatenate(
+            [np.flatnonzero(kept), np.flatnonzero(np.asarray(table.gapped))]
+        )
         axis = TableAxis.of(table.schema.column(by), {})
         single = [*(self.columns or ()), *self.bins]
         for names in dict.fromkeys([*((one,) for one in single), *(self.tables or ())]):
@@ -566,9 +568,37 @@ class TableAsking(Secret):
             raise DisclosureError(
                 error.rule,
                 f"{error}. It does so together with what was asked of this data set "
-                f"before, and what is known of that cannot be taken back: {named}",
+                f"before, and what is known of that cannot be taken back: {named}"
+                f"{self._how_rows_are_the_same(guilty)}",
                 code=error.code,
             ) from None
+
+    def _how_rows_are_the_same(self, known: Sequence[TableQuestion]) -> str:
+        """Say it where questions leave out other rows than this one."""
+        now = Schema.from_table(self.question.schema)
+        before = [Schema.from_table(one.schema) for one in known]
+        if len({self._rows_of(one) for one in (now, *before)}) == 1:
+            return ""
+        needed = {one.name: one for s in before for one in (*s.columns, *s.complete)}
+        same = replace(now, complete=(*needed.values(),))
+        reason = ". Rows with missing values are in one of these questions only"
+        if len({self._rows_of(one) for one in (same, *before)}) == 1:
+            names = ", ".join(f'"{name}"' for name in sorted(needed))
+            return (
+                f"{reason}: with [schema] complete = [{names}] they are about the same"
+            )
+        return (
+            f"{reason}: before the first question of a study, agree on the columns "
+            'that every row must have, [schema] complete = ["...", "..."]'
+        )
+
+    def _rows_of(self, schema: Schema) -> bytes:
+        """Return which rows a question is about, or nothing if it asks for others."""
+        with suppress(SchemaError):
+            kept = schema.check(self.home.party, self.frame).kept
+            every = np.ones(len(self.frame), dtype=np.bool_)
+            return (every if kept is None else kept).tobytes()
+        return b""
 
     def _look(self, known: Sequence[TableQuestion]) -> None:
         self._check_units(known)

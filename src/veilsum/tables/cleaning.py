@@ -121,6 +121,12 @@ def recoded_column_values(
     return made, recoded
 
 
+def column_gaps(column: Column, values: Series) -> Flags:
+    """Return which values are missing after the agreed recodings."""
+    found: Flags = recoded_column_values(column, values)[0].isna().to_numpy(dtype=bool)
+    return found
+
+
 def _occurs_in_column(column: Column, numbers: Any) -> bool:
     """Say whether numbers have an agreed value: mostly they have none."""
     for word in (*column.missing, *(one for one, _ in column.recode)):

@@ -41,6 +41,9 @@ def dictionary_toml(
     lines.append(f"minimum_rows = {schema.minimum_rows}")
     if schema.maximum_rows is not None:
         lines.append(f"maximum_rows = {schema.maximum_rows}")
+    if schema.complete:
+        names = [one.name for one in schema.complete]
+        lines.append(f"complete = {_dictionary_toml_value(names)}")
     columns: dict[str, Column | DerivedColumn | None] = {
         **{one.name: one for one in schema.columns},
         **schema.derived_by_name,
@@ -207,11 +210,13 @@ def merge_dictionaries(parts: Mapping[str, Schema]) -> MergedDictionary:
     missing: Missing = (
         "drop" if any(one.missing == "drop" for one in parts.values()) else "refuse"
     )
+    complete = {one.name for part in parts.values() for one in part.complete}
     schema = Schema(
         tuple(columns),
         missing=missing,
         minimum_rows=min(one.minimum_rows for one in parts.values()),
         maximum_rows=max(limited) if len(limited) == len(most) else None,
+        complete=tuple(one for one in columns if one.name in complete),
     )
     derived, further = _joined_derived(schema, parts)
     return MergedDictionary(

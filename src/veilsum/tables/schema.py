@@ -41,6 +41,7 @@ from veilsum.reading import (
 )
 from veilsum.tables.cleaning import (
     clean_column,
+    column_gaps,
     recoded_column_values,
     recoded_values_words,
 )
@@ -100,6 +101,7 @@ class ColumnSection(Section, frozen=True, kw_only=True):
 
 COLUMNS_EXPECTED = "a section [schema.columns] with one line per column"
 Columns = Annotated[dict[str, Any], Meta(description=COLUMNS_EXPECTED)]
+COMPLETE_EXPECTED = 'a list of names of columns, such as ["age", "sex"]'
 
 
 class SchemaSection(Section, frozen=True, kw_only=True):
@@ -112,6 +114,9 @@ class SchemaSection(Section, frozen=True, kw_only=True):
     dictionary: Text | None = None
     columns: Columns | None = None
     missing: Any = None
+    complete: Annotated[
+        list[Any] | dict[str, Any] | None, Meta(description=COMPLETE_EXPECTED)
+    ] = None
     minimum_rows: Whole | None = None
     maximum_rows: Whole | None = None
 
@@ -131,6 +136,10 @@ class SchemaSection(Section, frozen=True, kw_only=True):
         if self.columns is None:
             raise missing_key("[schema]", "columns", COLUMNS_EXPECTED)
         rest = {key: value for key, value in self.given().items() if key != "columns"}
+        if isinstance(self.complete, dict):
+            rest["complete"] = tuple(
+                _schema_column(*line) for line in self.complete.items()
+            )
         derived: Any = {
             name: line for name, line in self.columns.items() if is_derived_line(line)
         }
@@ -165,6 +174,9 @@ class Schema:
             names and lines such as `{"log_cost": {"of": "cost", "as": "log"}}` is
             accepted.
         missing: `refuse` a table with missing values, or `drop` rows that have one.
+        complete: columns of which every row has a value, whatever a question is about:
+            rows that lack one are left out of all questions, which are then about the
+            same people. Names of columns are accepted.
         minimum_rows: a table with fewer rows is not used at all.
         maximum_rows: a table with more rows is refused; None for no bound.
     """
@@ -174,6 +186,7 @@ class Schema:
     minimum_rows: int = MINIMUM_ROWS
     maximum_rows: int | None = None
     derived: tuple[DerivedColumn, ...] = ()
+    complete: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.columns, key=lambda column: column.name))
@@ -187,6 +200,7 @@ class Schema:
             for name in sorted(lines)
         )
         object.__setattr__(self, "derived", tuple(made))
+        object.__setattr__(self, "complete", self._complete_columns())
         if self.missing not in MISSING:
             raise InvalidInputError(
                 f"the schema's missing is {self.missing!r}; choose from "
@@ -348,14 +362,22 @@ class Schema:
         }
         if self.maximum_rows is not None:
             table["maximum_rows"] = self.maximum_rows
+        if self.complete and all(one.name in self for one in self.complete):
+            table["complete"] = [one.name for one in self.complete]
+        elif self.complete:
+            table["complete"] = {one.name: one.to_table() for one in self.complete}
         table["columns"] = {column.name: column.to_table() for column in self.columns}
         table["columns"] |= derived_lines(self.derived)
         return table
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the content, the same in every file of the same agreement."""
-        text = json.dumps(self.to_table(), sort_keys=True, separators=(",", ":"))
+        """SHA-256 of the content, the same in every file of the same agreement.
+
+        Which rows have to be complete is said anew by each study.
+        """
+        table = replace(self, complete=()).to_table()
+        text = json.dumps(table, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(b"veilsum dictionary\0" + text.encode()).hexdigest()
 
     def check(self, party: str, frame: Any) -> CheckedTable:
@@ -392,6 +414,15 @@ class Schema:
         if unusable is not None and not problems:
             raise unusable
         gaps = {name: _gaps_in_column(column) for name, column in values.items()}
+        others: list[Flags] = []
+        for one in self.complete:
+            if one.name in gaps:
+                others.append(gaps[one.name])
+            elif one.name in table:
+                others.append(column_gaps(one, table[one.name]))
+                gaps[one.name] = others[-1]
+            else:
+                problems.append(_absent_column_problem(one.name, list(table.columns)))
         none = np.zeros(len(table), dtype=np.bool_)
         lost = reduce(np.logical_or, gaps.values(), none)
         n_dropped = int(np.count_nonzero(lost))
@@ -399,12 +430,15 @@ class Schema:
         if problems:
             raise SchemaError.from_problems(party, problems)
         left_out: dict[str, Values] = {}
+        gapped = None
         if n_dropped:
-            left_out = {name: column[lost] for name, column in values.items()}
+            gapped = lost & ~reduce(np.logical_or, others, none)
+            left_out = {name: column[gapped] for name, column in values.items()}
             values = {name: column[~lost] for name, column in values.items()}
         return CheckedTable(
             *(party, self, self._frame(values), n_dropped, n_rounded, n_recoded),
             kept=~lost if n_dropped else None,
+            gapped=gapped,
             left_out=left_out,
         )
 
@@ -440,17 +474,16 @@ class Schema:
                 recoded[one.name] = found.recoded
         return rounded, recoded
 
-    def complete(self, frame: Any) -> Flags:
+    def whole_rows(self, frame: Any) -> Flags:
         """Return which rows of a table have no missing value after recoding.
 
         Columns that are not there are passed over.
         """
         table = as_frame(frame)
         whole = np.ones(len(table), dtype=np.bool_)
-        for one in self.columns:
+        for one in (*self.columns, *self.complete):
             if one.name in table:
-                values, _ = recoded_column_values(one, table[one.name])
-                whole &= values.notna().to_numpy(dtype=bool)
+                whole &= ~column_gaps(one, table[one.name])
         return whole
 
     def refused(self, rows: Mapping[str, int]) -> tuple[str, ...]:
@@ -460,6 +493,21 @@ class Schema:
     @cached_property
     def _by_name(self) -> dict[str, Column]:
         return {column.name: column for column in self.columns}
+
+    def _complete_columns(self) -> tuple[Column, ...]:
+        """Return the columns that rows must have, in the order of their names."""
+        given: Any = self.complete
+        listed = not isinstance(given, str) and isinstance(given, Sequence)
+        if not listed or not all(isinstance(one, str | Column) for one in given):
+            raise InvalidInputError(
+                f"the schema's complete must be {COMPLETE_EXPECTED}, found {given!r}",
+                code="names-not-list",
+            )
+        named = {one if isinstance(one, str) else one.name: one for one in given}
+        return tuple(
+            self.column(name) if isinstance(one, str) else one
+            for name, one in sorted(named.items())
+        )
 
     def _row_problems(
         self, gaps: Mapping[str, Flags], n_rows: int, n_dropped: int
@@ -525,7 +573,9 @@ class CheckedTable(Secret):
         n_recoded: by column, how many rows had each agreed value that is recoded or
             means that there is none; for the owner only.
         kept: which rows of the table are here; None for all.
-        left_out: the columns of the other rows: nan, or -1 of a category, is missing.
+        gapped: which have all columns that every question needs, and lack others; None
+            if no row is left out.
+        left_out: the columns of these: nan, or -1 of a category, is missing.
     """
 
     party: str
@@ -535,6 +585,7 @@ class CheckedTable(Secret):
     n_rounded: Mapping[str, int] = field(default_factory=dict)
     n_recoded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     kept: Flags | None = None
+    gapped: Flags | None = None
     left_out: Mapping[str, Values] = field(default_factory=dict)
     _codes: dict[str, Codes] = field(default_factory=dict, init=False)
 
@@ -551,7 +602,14 @@ class CheckedTable(Secret):
     def only(self, rows: Array[Any]) -> CheckedTable:
         """Return some of its rows, and none that was left out."""
         frame = self.frame.iloc[rows]
-        return replace(self, frame=frame, n_dropped=0, kept=None, left_out={})
+        return replace(
+            self, frame=frame, n_dropped=0, kept=None, gapped=None, left_out={}
+        )
+
+    @property
+    def n_gapped(self) -> int:
+        """The number of rows that lack columns of this question alone."""
+        return 0 if self.gapped is None else int(np.count_nonzero(self.gapped))
 
     def missing(self, column: str) -> Flags:
         """Return which of the rows that were left out lack a column."""
@@ -588,7 +646,7 @@ class CheckedTable(Secret):
     def present(self, columns: Sequence[str]) -> Flags:
         """Return which of all rows, incomplete ones last, have these columns."""
         gaps = (self.missing(one) for one in columns)
-        lacking = reduce(np.logical_or, gaps, np.zeros(self.n_dropped, np.bool_))
+        lacking = reduce(np.logical_or, gaps, np.zeros(self.n_gapped, np.bool_))
         return np.concatenate([np.ones(self.n_rows, np.bool_), ~lacking])
 
 

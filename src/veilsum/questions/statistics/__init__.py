@@ -254,7 +254,9 @@ class StatisticsJob(SchemaTableJob[CheckedTable]):
     ) -> StatisticsJob:
         more: dict[str, Any] = {"by": by, "quantiles": quantiles, "missing": missing}
         wishes = parse_statistics(schema, columns, histograms or {}, tables, **more)
-        return cls(wishes, schema.only(wishes.used))
+        used = schema.only(wishes.used)
+        # Missing values cannot be counted where no row has one.
+        return cls(wishes, replace(used, complete=()) if missing else used)
 
     @property
     def groups(self) -> tuple[PresenceGroup, ...]:

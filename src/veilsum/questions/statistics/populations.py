@@ -152,7 +152,7 @@ class StatisticsPopulations:
     def _lacking(self, table: CheckedTable) -> Array[Any]:
         """Return rows that have one variable and lack another, by pair and group."""
         found = np.zeros((len(self.pairs), self.by.size), dtype=np.int64)
-        if not table.n_dropped:
+        if not table.n_gapped:
             return found
         known = table.present((self.by.column,))
         places = self.by.places(table.whole(self.by.column)[known])

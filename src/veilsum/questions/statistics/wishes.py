@@ -387,9 +387,9 @@ class StatisticsWishes:
         """
         populations, most = self.populations, home.rules.maximum_rows
         assert populations is not None
-        if not table.n_dropped:
+        if not table.n_gapped:
             return [False] * len(populations.variables)
-        if most is not None and table.n_rows + table.n_dropped > most:
+        if most is not None and table.n_rows + table.n_gapped > most:
             return [True] * len(populations.variables)
         view = _StatisticsView(self, table, frozenset(populations.variables))
         found = dict.fromkeys(populations.variables, False)
@@ -495,7 +495,7 @@ class _StatisticsView(Secret):
         populations, table = self.wishes.populations, self.table
         if populations is None or variable not in self.own:
             return slice(table.n_rows)
-        return populations.rows(table, variable) if table.n_dropped else slice(None)
+        return populations.rows(table, variable) if table.n_gapped else slice(None)
 
     def columns(
         self, axes: Sequence[TableAxis], variable: Variable
@@ -628,7 +628,8 @@ def parse_statistics(
         on_edges=edges,
     )
     counted = _count_missing_wish(missing, by)
-    if counted is None or schema.missing != "drop":
+    whole = missing is None and found.used <= {one.name for one in schema.complete}
+    if counted is None or schema.missing != "drop" or whole:
         return found  # no row with a missing value takes part
     gaps = tuple(sorted(found.used))
     return replace(found, gaps=gaps, grouped_gaps=counted == "groups")
