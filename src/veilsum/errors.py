@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 # Letters to Unicode, and nothing on a screen: fillers, joiners, selectors of variants.
 _BLANK = frozenset(
@@ -219,6 +220,10 @@ class WaitingError(VeilsumError):
 
     Attributes:
         names: from whom.
+        sums: those that are known by now.
+        members: whose numbers are in these.
+        answers: the result by question, where no further sum is needed and others have
+            still to sign; "" is the one question of a file.
     """
 
     def __init__(
@@ -226,6 +231,9 @@ class WaitingError(VeilsumError):
     ) -> None:
         super().__init__(message, code=code)
         self.names = names
+        self.sums: tuple[Any, ...] = ()
+        self.members: tuple[str, ...] = ()
+        self.answers: dict[str, Any] = {}
 
 
 class NumericalError(VeilsumError, ArithmeticError):

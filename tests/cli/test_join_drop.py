@@ -99,3 +99,34 @@ def test_a_folder_that_cannot_be_used_is_refused_before_anything(folders):
     assert found.exit_code == 2
     assert "cannot write into" in found.stderr
     assert not folders.state("a").exists()
+
+
+def test_the_answer_is_shown_as_soon_as_it_is_known(folders):
+    """Two carries before everybody has signed it; all find the same in the end."""
+    seen, ended = {}, {}
+    for visit in range(1, 9):
+        for name in sorted({*folders.names} - {*ended}):
+            words = ("--drop", folders.letters(name), "--once", "--yes", "--json")
+            found = join(folders, name, *words)
+            said = json.loads(found.stdout) if found.stdout else {}
+            if found.exit_code == 0:
+                ended[name] = visit, said["minimiser"]
+            elif said:
+                answer = said["unsigned"][""]["minimiser"]
+                assert seen.setdefault(name, (visit, answer))[1] == answer
+        folders.carry_all()
+    assert {visit for visit, _ in seen.values()} == {5}
+    assert {visit for visit, _ in ended.values()} == {7}
+    assert [*seen] == [*ended] == ["a", "b", "c"]
+    assert [one for _, one in seen.values()] == [one for _, one in ended.values()]
+
+
+def test_a_person_reads_that_it_is_not_signed_yet(folders):
+    for _ in range(4):
+        for name in folders.names:
+            join(folders, name, "--drop", folders.letters(name), "--once", "--yes")
+        folders.carry_all()
+    found = join(folders, "a", "--drop", folders.letters("a"), "--once", "--yes")
+    assert found.exit_code == 3
+    assert "the answer, before all have signed it" in found.stdout
+    assert not (folders.folder("a") / "out" / "result.json").exists()

@@ -19,7 +19,12 @@ from net.runs import WAITS, data_files
 from veilsum.cli.app import app
 from veilsum.consortium.consortium import consortium_from
 from veilsum.consortium.study import study_from
-from veilsum.errors import BudgetError, InvalidInputError, OutputError
+from veilsum.errors import (
+    BudgetError,
+    InvalidInputError,
+    OutputError,
+    WaitingError,
+)
 from veilsum.files.consortiums import read_agreement, read_plan_file, write_consortium
 from veilsum.files.datasets import breast_cancer
 from veilsum.files.ledger import open_ledger, read_ledger
@@ -31,7 +36,12 @@ from veilsum.party.networked import NetworkedParty
 from veilsum.party.own_rules import OwnRules
 from veilsum.party.run import PartyInputs
 from veilsum.party.study_page import consent_to_study, study_privacy_total
-from veilsum.party.studying import prepare_study, read_study_status, study_at_home
+from veilsum.party.studying import (
+    _study_waits,
+    prepare_study,
+    read_study_status,
+    study_at_home,
+)
 from veilsum.privacy.accountant import Budget
 from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.tables.rules import DisclosureError
@@ -248,6 +258,14 @@ def test_status_says_how_far_it_is(ended):
     nothing = CliRunner().invoke(app, ["study", "status", str(folder / "fit")])
     assert nothing.exit_code == 2
     assert "there is no study.json" in nothing.output
+
+
+def test_answers_that_are_not_signed_yet_are_told_by_question():
+    known, unknown = WaitingError("a\n  b\n  c", ("ann",)), WaitingError("a\n  d\n  c")
+    known.answers[""] = "an answer"
+    found = _study_waits({"means": known, "fit": unknown})
+    assert found.answers == {"means": "an answer"}
+    assert str(found) == "a\n  means: b\n  fit: d\n  c"
 
 
 def test_the_length_of_a_status_tells_no_reason(ended, tmp_path):

@@ -97,6 +97,7 @@ INTERRUPTED = (
     "not passed by then"
 )
 WAS_OVER = "this run was over before; this is what it found then"
+UNSIGNED = "the answer, before all have signed it; result.json and receipt.json follow"
 # The exit code of a party whose run goes on when others' files have come.
 WAITING = 3
 # What the user can mend.
@@ -233,7 +234,7 @@ def command(
     from veilsum.tables.frames import load_pandas_alone
 
     set_up_command_logging(style=style)
-    with _log_ending_in_style(style):
+    with _log_ending_in_style(style, as_json=as_json):
         if as_json and not yes:
             raise BadInput(
                 "--json asks no questions: add --yes to take part without any"
@@ -279,7 +280,7 @@ def command(
 
 
 @contextmanager
-def _log_ending_in_style(style: str) -> Iterator[None]:
+def _log_ending_in_style(style: str, *, as_json: bool) -> Iterator[None]:
     """Say in the log's own form how it ended otherwise."""
     try:
         with ended_like_ctrl_c():
@@ -287,6 +288,12 @@ def _log_ending_in_style(style: str) -> Iterator[None]:
     except KeyboardInterrupt:
         _end_join_command(style, INTERRUPTED, 1)
     except WaitingError as error:
+        found = error.answers
+        if found and as_json:
+            print_json({"unsigned": {k: one.to_dict() for k, one in found.items()}})
+        for name, one in () if as_json else found.items():
+            about = f"{name}: " if name else ""
+            click.echo(f"{about}{UNSIGNED}\n\n{one.summary()}\n")
         _end_join_command(style, str(error), WAITING)
     except (VeilsumError, click.ClickException) as error:
         if style != "json":

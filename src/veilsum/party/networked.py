@@ -21,7 +21,7 @@ from veilsum.drivers.driver import (
     rounds_of_a_sum,
 )
 from veilsum.drivers.tap import MachineTap
-from veilsum.errors import NotReadyError, StoreError
+from veilsum.errors import NotReadyError, StoreError, WaitingError
 from veilsum.files.ledger import Ledger
 from veilsum.masks.masking import SystemStreams
 from veilsum.net.drop import (
@@ -52,6 +52,7 @@ from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.effects import Persist
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import ProtocolPlan
+from veilsum.protocol.recovery import RecoveredRun
 from veilsum.sums.kinds import question_kind_of
 from veilsum.sums.recipes import SumPartyWork
 from veilsum.sums.running import all_epochs_charged, any_epoch_charged
@@ -161,6 +162,12 @@ class NetworkedParty(Secret):
         )
         try:
             ending, was_over = self._ending(assignment, store)
+        except WaitingError as error:
+            read = RecoveredRun(plan, store.read())
+            error.sums = read.sums()
+            committed = read.committed(len(error.sums) - 1)
+            error.members = tuple(sorted({one.party for one in committed}))
+            raise
         finally:
             store.close()
         evidence = tuple(

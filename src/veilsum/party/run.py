@@ -12,7 +12,12 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isfinite
@@ -58,7 +63,12 @@ from veilsum.party.inputs import (
 )
 from veilsum.party.networked import EndedRun, Looping, NetworkedParty
 from veilsum.party.own_rules import OwnRules, own_rules_in
-from veilsum.party.replay import SUMS, replay_sums_file
+from veilsum.party.replay import (
+    SUMS,
+    UNSOUND,
+    replay_released_sums,
+    replay_sums_file,
+)
 from veilsum.party.run_status import ENDING, EventFeed, Listener, RunStatus, StatusFile
 from veilsum.party.short_page import ConsentPart, Standing
 from veilsum.privacy.accountant import Budget
@@ -324,6 +334,14 @@ class PreparedRun(Secret):
             try:
                 with _warn_party_of_similar_files(agreed, ledger):
                     result = self.part.run(driver, ledger)
+            except WaitingError as error:
+                _tell_party_run_failure(error, feed, out)
+                if error.sums:
+                    with suppress(*UNSOUND):  # another sum is asked for
+                        error.answers[""] = replay_released_sums(
+                            agreed, sums=error.sums, members=error.members
+                        )
+                raise
             except BaseException as error:
                 _tell_party_run_failure(error, feed, out)
                 raise
