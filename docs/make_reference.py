@@ -13,7 +13,7 @@ from typing import Annotated, get_args, get_origin, get_type_hints
 import click
 from click.testing import CliRunner
 
-from veilsum.cli.app import app, command_summaries
+from veilsum.cli.app import app, command_names
 from veilsum.protocol.messages import MESSAGES, Message, Names, Record
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -91,7 +91,7 @@ def cli_page() -> str:
 def paths() -> list[list[str]]:
     """Return every command as the words that call it, groups before what is in them."""
     found = []
-    for name in command_summaries():
+    for name in command_names():
         command = command_at([name])
         within = command.commands if isinstance(command, click.Group) else ()
         found += [[name], *([name, inner] for inner in within)]

@@ -158,7 +158,7 @@ def commands():
     """Return every command, to be asked for its help."""
     import rich  # noqa: F401 - without it `veilsum` says so, and has no command
 
-    from veilsum.cli.app import app, command_summaries
+    from veilsum.cli.app import app, command_names
 
     def asked(name):
         def call():
@@ -170,7 +170,7 @@ def commands():
 
         return call
 
-    return {f"veilsum {name}": asked(name) for name in command_summaries()}
+    return {f"veilsum {name}": asked(name) for name in command_names()}
 
 
 def tried(extras, homes):

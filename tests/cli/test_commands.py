@@ -1,13 +1,14 @@
 """Commands parse, call one function and print; bad input is one sentence and code 2."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from cases import each
-from veilsum.cli.app import COMMANDS, app
+from veilsum.cli.app import app, command_names
 from veilsum.cli.output import LAWS
 from veilsum.masks import laws
 
@@ -39,12 +40,21 @@ def refusal(*words):
     return found.stderr
 
 
-@each("name", COMMANDS)
+@each("name", command_names())
 def test_every_command_has_help_with_an_example(name):
     found = call(name, "--help")
     assert found.exit_code == 0
     assert "Example:" in found.output
     assert f"veilsum {name}" in found.output
+
+
+def test_help_is_in_groups_and_has_every_command_once():
+    found = call("--help")
+    titles = re.findall(r"^(\w.*):$", found.output, re.M)
+    groups = ["Ask a question", "Take part", "Surveys", "Plan and check", "Research"]
+    assert titles[-5:] == groups
+    listed = re.findall(r"^  ([a-z]+)  ", found.output, re.M)
+    assert sorted(listed) == [*command_names()]
 
 
 # --- privacy ---------------------------------------------------------------------

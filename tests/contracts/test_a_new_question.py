@@ -13,7 +13,7 @@ from finished import finished
 from net.runs import Company, data_files
 from refusals import refused
 from veilsum.audit.question import AuditRehearsal
-from veilsum.cli.app import app, command_summaries
+from veilsum.cli.app import app, command_names
 from veilsum.cli.question import question_commands
 from veilsum.consortium import kinds
 from veilsum.errors import InvalidScenarioError
@@ -94,7 +94,7 @@ def test_file_command_and_simulations(tmp_path):
     called = CliRunner().invoke(app, ["totals", str(path)])
     assert called.exit_code == 0, called.output
     assert "Totals" in called.output
-    assert "totals" in command_summaries()
+    assert "totals" in command_names()
 
 
 def test_consent_own_rules_and_audit(company):

@@ -19,7 +19,7 @@ import veilsum as vs
 from cases import each
 from public_names import public_names
 from veilsum import errors
-from veilsum.cli.app import app, command_summaries
+from veilsum.cli.app import app, command_names
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.files.datasets import DATASETS
 from veilsum.minimise.gradient_fit import fit_by_gradients
@@ -156,7 +156,7 @@ def load_generator():
 GENERATOR = load_generator()
 
 
-@each("command", command_summaries())
+@each("command", command_names())
 def test_every_command_has_its_section(command):
     assert f"\n## veilsum {command}\n" in text_of("reference/cli.md")
 

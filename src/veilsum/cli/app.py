@@ -14,37 +14,56 @@ from veilsum.errors import InvalidInputError, VeilsumError
 # Name and one line each, so that `veilsum --help` imports nothing heavy. Commands of
 # questions are in the registry.
 COMMANDS = {
-    "attack": "Demonstrate a leak on simulated parties.",
-    "audit": "Attack what a file agrees on, with controls, and say what was found.",
-    "backup": "Copy a party's key, rules and ledger, and put them back.",
-    "check": "Say what a plan asks, what becomes known, and whether a table passes.",
-    "collect": "Ask guests for numbers in a browser, and show counts and totals.",
-    "consortium": "Write down what members of a run agree on, show it, or amend it.",
-    "data": "Register, list, show and forget own tables that questions are asked of.",
-    "dictionary": "Draft, merge and check what parties agree about their tables.",
-    "doctor": "Say what is wrong with a graph or a connection, and what mends it.",
-    "identity": "Make a party's key and certificate, show one, or guard its key.",
-    "join": "Take part in a run with the other members of a consortium.",
-    "large": "Simulate millions of parties on one graph, on one machine.",
-    "ledger": "Show what a party's data has spent and what is left.",
-    "paper": "Reproduce the paper's numerical section: numbers and figures.",
-    "plan": "Find a network and the noise it needs for a target.",
-    "privacy": "Say what a coalition can learn on a given graph.",
-    "relay": "Host a relay, where members meet who can only dial out.",
-    "report": "Write what a run came to on one page, or what an officer asks for.",
-    "serve": "Stay up, and join what this party's own rules allow.",
-    "solve": "Run the scenario in a TOML file and report the result.",
-    "status": "Show how far the runs of this computer are.",
-    "study": "Say how far a study of several questions is, or add questions to one.",
-    "sweep": "Run a scenario on many graphs, under many masks, by many methods.",
-    "up": "Run a scenario with every party as a process of its own.",
-    "verify": "Check what the parties of a run have signed.",
+    "Ask a question": {
+        "solve": "Minimise a sum of private costs by a scenario file.",
+        "up": "Run a question with every party as a process of its own.",
+    },
+    "Take part": {
+        "identity": "Make a party's key and certificate, show one, or guard its key.",
+        "dictionary": "Draft, merge and check what parties agree about their tables.",
+        "data": "Register, list, show and forget the tables that questions are about.",
+        "consortium": "Write down what members agree on, show it, or amend it.",
+        "check": "Say what a file asks and shows, and whether a table passes.",
+        "join": "Take part in a run with the other members of a consortium.",
+        "serve": "Stay up, and join what this party's own rules allow.",
+        "status": "Show how far the runs of this computer are.",
+        "study": "Say how far a study of several questions is, or add questions.",
+        "ledger": "Show what a party's data has spent and what is left.",
+        "verify": "Check what the parties of a run have signed.",
+        "report": "Write a result on one page, or what an officer asks for.",
+        "relay": "Host a relay, where members meet who can only dial out.",
+        "backup": "Copy a party's key, rules and ledger, and put them back.",
+    },
+    "Surveys": {
+        "collect": "Ask guests for numbers in a browser, and show counts and totals.",
+    },
+    "Plan and check": {
+        "plan": "Find a network and the noise it needs for a target.",
+        "privacy": "Say what a coalition can learn on a given graph.",
+        "doctor": "Say what is wrong with a graph or a connection, and what helps.",
+        "audit": "Attack what a file agrees on, and say what was found.",
+    },
+    "Research": {
+        "paper": "Reproduce the paper's numerical section: numbers and figures.",
+        "sweep": "Run a scenario on many graphs, masks and methods.",
+        "large": "Simulate millions of parties on one graph, on one machine.",
+        "attack": "Demonstrate a leak on simulated parties.",
+    },
 }
+OWN = frozenset(name for group in COMMANDS.values() for name in group)
 
 
-def command_summaries() -> dict[str, str]:
-    found = {name: command["summary"] for name, command in question_commands().items()}
-    return dict(sorted((COMMANDS | found).items()))
+def grouped_commands() -> dict[str, dict[str, str]]:
+    """Return the commands and what each does, by group, in the order of the help."""
+    asked = {name: words["summary"] for name, words in question_commands().items()}
+    first, *others = COMMANDS.items()
+    return {first[0]: dict(sorted(asked.items())) | first[1], **dict(others)}
+
+
+def command_names() -> tuple[str, ...]:
+    return tuple(
+        sorted(name for group in grouped_commands().values() for name in group)
+    )
 
 
 class BadInput(click.ClickException):
@@ -64,11 +83,11 @@ class _CommandGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return list(command_summaries())
+        return list(command_names())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in COMMANDS:
+        if cmd_name not in OWN:
             from veilsum.cli.question import question_command
 
             return question_command(cmd_name)
@@ -80,8 +99,9 @@ class _CommandGroup(click.Group):
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(command_summaries().items()))
+        for title, commands in grouped_commands().items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -101,10 +121,10 @@ class _CommandGroup(click.Group):
 )
 @click.version_option(veilsum.__version__, prog_name="veilsum")
 def app() -> None:
-    """Minimise a sum of private costs peer to peer: veil every term, keep the sum.
+    """Ask one question of several parties' data: only sums leave a party.
 
     \b
     Example:
-      veilsum paper --out out/paper
-      veilsum privacy --graph petersen --sigma 1 --corrupted 0,1 --distance 1
+      veilsum fit --formula "y ~ age + C(sex)" north.csv south.csv west.csv east.csv
+      veilsum join consortium.toml --data ward7.csv
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 
 # Spelt out: importing them would load numpy for --help.
 DRIVERS = ("vectorised", "loopback")
+# Of options that are keys of a question.
+KINDS = {
+    "text": click.STRING,
+    "names": click.STRING,
+    "numbers": click.STRING,
+    "whole": click.INT,
+}
+REHEARSAL = (
+    "a rehearsal: all tables are here, and what they agree on was read off them; real "
+    "parties write it down first (veilsum dictionary draft)"
+)
 
 
 @cache
@@ -48,7 +59,7 @@ def build_command(name: str, words: Mapping[str, Any]) -> click.Command:
 
     def command(
         *,
-        scenario: Path,
+        files: tuple[Path, ...],
         driver: str,
         out: Path | None,
         as_json: bool,
@@ -61,10 +72,13 @@ def build_command(name: str, words: Mapping[str, Any]) -> click.Command:
             if not option.get("replaces"):
                 shown[key] = given[key]
             elif given[key] is not None:
-                instead[key] = given[key]
+                instead[key] = _option_value(option, given[key])
+        if not any(one.suffix == ".toml" for one in files):
+            _check_tables_are_enough(name, own, instead)
         _run_question_command(
-            scenario,
+            files,
             words["heading"],
+            party=given.get("party"),
             driver=driver,
             out=out,
             as_json=as_json,
@@ -74,7 +88,9 @@ def build_command(name: str, words: Mapping[str, Any]) -> click.Command:
         )
 
     params = [
-        click.Argument(["scenario"], type=click.Path(path_type=Path)),
+        click.Argument(
+            ["files"], nargs=-1, required=True, type=click.Path(path_type=Path)
+        ),
         click.Option(
             ["--driver"],
             type=click.Choice(DRIVERS),
@@ -95,18 +111,60 @@ def build_command(name: str, words: Mapping[str, Any]) -> click.Command:
             click.Option(
                 [f"--{option['name']}"],
                 is_flag=option.get("is_flag", False),
+                type=None
+                if option.get("is_flag")
+                else KINDS[option.get("kind", "text")],
+                metavar=option.get("metavar"),
                 help=option["help"],
             )
             for option in own
         ),
     ]
+    if any(option.get("replaces") for option in own):
+        whose = "Of one table with all rows: the column that says whose a row is."
+        params.append(click.Option(["--party"], metavar="COLUMN", help=whose))
     return click.Command(name, params=params, callback=command, help=words["help"])
 
 
+def _check_tables_are_enough(
+    name: str, own: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
+) -> None:
+    """Refuse tables without what a scenario file would say."""
+    if not any(option.get("replaces") for option in own):
+        raise click.UsageError(f"{name} takes one scenario file, NAME.toml")
+    for option in own:
+        if option.get("required") and option["name"] not in given:
+            raise click.UsageError(
+                f"tables need --{option['name']} {option['metavar']}: "
+                f"{option['help'][0].lower()}{option['help'][1:]} Or give a scenario "
+                "file, NAME.toml"
+            )
+
+
+def _option_value(option: Mapping[str, Any], given: Any) -> Any:
+    """Return what an option says: several numbers or names are parted by commas."""
+    kind = option.get("kind", "text")
+    if kind == "names":
+        return tuple(one.strip() for one in given.split(","))
+    if kind != "numbers":
+        return given
+    try:
+        return tuple(
+            int(one) if one.strip().isdigit() else float(one)
+            for one in given.split(",")
+        )
+    except ValueError:
+        raise click.UsageError(
+            f"--{option['name']} takes numbers parted by commas, such as 90,180, found "
+            f"{given!r}"
+        ) from None
+
+
 def _run_question_command(
-    scenario: Path,
+    files: tuple[Path, ...],
     heading: str,
     *,
+    party: str | None,
     driver: str,
     out: Path | None,
     as_json: bool,
@@ -115,7 +173,13 @@ def _run_question_command(
     instead: Mapping[str, Any],
 ) -> None:
     """Read a question, run it, and show or write its result and figures."""
-    with show_progress_activity(f"Reading {printable(scenario.name)}"):
+    scenarios = [one for one in files if one.suffix == ".toml"]
+    if scenarios and (len(files) > 1 or party is not None):
+        raise click.UsageError(
+            f"{scenarios[0]} says where the tables are: give it alone, without other "
+            "files and without --party"
+        )
+    with show_progress_activity(f"Reading {printable(files[0].name)}"):
         import msgspec
 
         from veilsum.files.output import (
@@ -124,13 +188,18 @@ def _run_question_command(
             write_files,
         )
         from veilsum.numbers.arrays import listed_names
-        from veilsum.questions.job_file import read_job
+        from veilsum.questions.job_file import job_of_tables, read_job
         from veilsum.showing import counted_words
         from veilsum.sums.kinds import question_kind_of
 
         folder = None if out is None else prepare_output_folder(out)
-        job = read_job(scenario, heading, alone=True)
-    if instead:
+        if scenarios:
+            job = read_job(files[0], heading, alone=True)
+        else:
+            job = job_of_tables(files, heading, instead, party=party, alone=True)
+    if not scenarios:
+        say_on_terminal(REHEARSAL)
+    elif instead:
         job = replace(job, question=msgspec.structs.replace(job.question, **instead))
     for section in job.ignored:
         say_on_terminal(

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,19 @@ from veilsum.consortium.kinds import (
     question_section_headings,
 )
 from veilsum.consortium.scenario import ignored_scenario_sections
-from veilsum.consortium.sections import WRITTEN, DataSection, PolicySection
-from veilsum.errors import InvalidScenarioError
+from veilsum.consortium.sections import (
+    WRITTEN,
+    DataSection,
+    PolicySection,
+    ScenarioFile,
+)
+from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.datasets import DATASETS
 from veilsum.files.scenarios import graph_files_beside_scenario, read_scenario_file
 from veilsum.files.tables import agreed_table
 from veilsum.numbers.arrays import nearest_name
 from veilsum.numbers.secrets import Secret
+from veilsum.reading import read_section
 from veilsum.sums.kinds import (
     agreed_sum_options,
     question_kind_of,
@@ -109,7 +115,57 @@ def read_job(path: str | Path, kind: str, *, alone: bool = False) -> JobFile:
             Parquet file is named.
     """
     path = Path(path)
-    file = read_scenario_file(path)
+    return _job_of_scenario(read_scenario_file(path), path, kind, alone=alone)
+
+
+def job_of_tables(
+    paths: Sequence[Path],
+    kind: str,
+    asked: Mapping[str, Any],
+    *,
+    party: str | None = None,
+    alone: bool = False,
+) -> JobFile:
+    """Return a question to tables of which nobody wrote a scenario.
+
+    Args:
+        paths: each party's table, which is called as its file is; or one with the rows
+            of all.
+        kind: the section that the question would have.
+        asked: its keys.
+        party: the column that says whose a row is, of one table.
+        alone: as for `read_job`.
+    """
+    names = [path.stem for path in paths]
+    if (twice := next((n for n in names if names.count(n) > 1), None)) is not None:
+        raise InvalidInputError(
+            f"two files are called {twice!r}, and a party is called as its file is: "
+            "rename one",
+            code="duplicate-party",
+        )
+    if party is None and len(paths) == 1:
+        raise InvalidInputError(
+            f"{paths[0]} is one table: give one file for each party, or say which "
+            "column says whose a row is, with --party COLUMN",
+            code="one-table",
+        )
+    if party is not None and len(paths) > 1:
+        raise InvalidInputError(
+            f"--party {party} is for one table with the rows of all, found "
+            f"{len(paths)} tables",
+            code="several-tables",
+        )
+    files = {name: str(path) for name, path in zip(names, paths, strict=True)}
+    data = (
+        {"files": files} if party is None else {"file": str(paths[0]), "party": party}
+    )
+    file = read_section({kind: dict(asked), "data": data}, ScenarioFile, "the question")
+    return _job_of_scenario(file, Path(), kind, alone=alone)
+
+
+def _job_of_scenario(
+    file: ScenarioFile, path: Path, kind: str, *, alone: bool
+) -> JobFile:
     question: QuestionSpec | None = getattr(file, kind, None)
     if question is None:
         hint = "".join(
