@@ -31,7 +31,7 @@ Anything else that escapes is a bug in this package.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -227,13 +227,25 @@ class WaitingError(VeilsumError):
     """
 
     def __init__(
-        self, message: str, names: tuple[str, ...] = (), *, code: str = ""
+        self,
+        message: str,
+        names: tuple[str, ...] = (),
+        *,
+        sums: tuple[Any, ...] = (),
+        members: tuple[str, ...] = (),
+        answers: Mapping[str, Any] | None = None,
+        code: str = "",
     ) -> None:
         super().__init__(message, code=code)
         self.names = names
-        self.sums: tuple[Any, ...] = ()
-        self.members: tuple[str, ...] = ()
-        self.answers: dict[str, Any] = {}
+        self.sums = sums
+        self.members = members
+        self.answers = answers or {}
+
+    def knowing(self, **known: Any) -> WaitingError:
+        """Return the same with more that is known."""
+        own = {"sums": self.sums, "members": self.members, "answers": self.answers}
+        return WaitingError(str(self), self.names, code=self.code, **(own | known))
 
 
 class NumericalError(VeilsumError, ArithmeticError):

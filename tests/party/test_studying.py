@@ -261,8 +261,8 @@ def test_status_says_how_far_it_is(ended):
 
 
 def test_answers_that_are_not_signed_yet_are_told_by_question():
-    known, unknown = WaitingError("a\n  b\n  c", ("ann",)), WaitingError("a\n  d\n  c")
-    known.answers[""] = "an answer"
+    unknown = WaitingError("a\n  d\n  c")
+    known = WaitingError("a\n  b\n  c", ("ann",)).knowing(answers={"": "an answer"})
     found = _study_waits({"means": known, "fit": unknown})
     assert found.answers == {"means": "an answer"}
     assert str(found) == "a\n  means: b\n  fit: d\n  c"

@@ -226,6 +226,7 @@ def odd_plans():
     line = {"of": "x", "as": "power", "exponent": 2}
     columns = {**MODEL["schema"]["columns"], "x_2": line}
     squared = {**MODEL["schema"], "columns": columns}
+    dropping = {**MODEL["schema"], "missing": "drop", "complete": ["x"]}
     names = [f"party {k}" for k in range(6)]
     six = [{"name": name, "certificate": certificate(name)} for name in names]
     edges = [list(pair) for pair in combinations(names, 2)]
@@ -238,7 +239,7 @@ def odd_plans():
         table({**MODEL, "schema": {**MODEL["schema"], "columns": stepped}}),
         table({**MODEL, "model": {"formula": "y ~ x_2"}, "schema": squared}),
         table({**asked, "schema": {"minimum_rows": 50, "columns": ends}}),
-        table({**asked, "schema": {**MODEL["schema"], "missing": "drop"}}),
+        table({**asked, "schema": dropping}),
         table({**MODEL, "schema": {**MODEL["schema"], "columns": recoded}}),
     )
 

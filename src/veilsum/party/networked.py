@@ -164,10 +164,9 @@ class NetworkedParty(Secret):
             ending, was_over = self._ending(assignment, store)
         except WaitingError as error:
             read = RecoveredRun(plan, store.read())
-            error.sums = read.sums()
-            committed = read.committed(len(error.sums) - 1)
-            error.members = tuple(sorted({one.party for one in committed}))
-            raise
+            sums = read.sums()
+            members = {one.party for one in read.committed(len(sums) - 1)}
+            raise error.knowing(sums=sums, members=tuple(sorted(members))) from None
         finally:
             store.close()
         evidence = tuple(

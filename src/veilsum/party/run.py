@@ -336,12 +336,7 @@ class PreparedRun(Secret):
                     result = self.part.run(driver, ledger)
             except WaitingError as error:
                 _tell_party_run_failure(error, feed, out)
-                if error.sums:
-                    with suppress(*UNSOUND):  # another sum is asked for
-                        error.answers[""] = replay_released_sums(
-                            agreed, sums=error.sums, members=error.members
-                        )
-                raise
+                raise error.knowing(answers=_answer_so_far(agreed, error)) from None
             except BaseException as error:
                 _tell_party_run_failure(error, feed, out)
                 raise
@@ -424,6 +419,15 @@ def _warn_party_of_similar_files(
         for line in files_asked_before(consortium, ledger):
             error.add_note(line)
         raise
+
+
+def _answer_so_far(agreed: Consortium, waiting: WaitingError) -> dict[str, Any]:
+    """Return the result if the sums that are known are all."""
+    if waiting.sums:
+        with suppress(*UNSOUND):  # another sum is asked for
+            sums, members = waiting.sums, waiting.members
+            return {"": replay_released_sums(agreed, sums=sums, members=members)}
+    return {}
 
 
 def _tell_party_run_failure(

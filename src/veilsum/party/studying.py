@@ -673,13 +673,12 @@ def _study_waits(waits: Mapping[str, WaitingError]) -> WaitingError:
     rows = [f"{name}: {row}" for name, rows in said.items() for row in rows[1:-1]]
     first = next(iter(said.values()))
     names = dict.fromkeys(who for one in waits.values() for who in one.names)
-    found = WaitingError(
+    return WaitingError(
         "\n  ".join([first[0], *rows, first[-1]]),
         tuple(names),
+        answers={k: one.answers[""] for k, one in waits.items() if one.answers},
         code="waiting-for-files",
     )
-    found.answers = {k: one.answers[""] for k, one in waits.items() if one.answers}
-    return found
 
 
 def prepare_party(
