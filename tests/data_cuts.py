@@ -36,12 +36,14 @@ def patients(rows=60, seed=0, first=0):
     )
 
 
-def question(run, columns=("pay",), renamed=None, policy=POLICY, **statistics):
+def question(
+    run, columns=("pay",), renamed=None, policy=POLICY, complete=(), **statistics
+):
     """A consortium file that asks for descriptive statistics."""
     names = renamed or {}
     known = {names.get(name, name): column for name, column in COLUMNS.items()}
     by = {statistics["by"]} if "by" in statistics else set()
-    asked = {*(names.get(name, name) for name in columns), *by}
+    asked = {*(names.get(name, name) for name in columns), *by, *complete}
     return consortium_from(
         table(
             {
@@ -49,6 +51,7 @@ def question(run, columns=("pay",), renamed=None, policy=POLICY, **statistics):
                 "schema": {
                     "minimum_rows": 40,
                     "missing": "drop",
+                    "complete": list(complete),
                     "columns": {name: known[name] for name in known if name in asked},
                 },
                 "statistics": {"columns": [names.get(c, c) for c in columns]}

@@ -220,10 +220,10 @@ class WaitingError(VeilsumError):
 
     Attributes:
         names: from whom.
-        sums: those that are known by now.
-        members: whose numbers are in these.
-        answers: the result by question, where no further sum is needed and others have
-            still to sign; "" is the one question of a file.
+        sums: released sums so far.
+        members: parties whose data are in these sums.
+        answers: unsigned results by question, once no further sum is needed. The key
+            is "" for a file with one question.
     """
 
     def __init__(
@@ -242,8 +242,8 @@ class WaitingError(VeilsumError):
         self.members = members
         self.answers = answers or {}
 
-    def knowing(self, **known: Any) -> WaitingError:
-        """Return the same with more that is known."""
+    def with_known(self, **known: Any) -> WaitingError:
+        """Return the same error with further attributes."""
         own = {"sums": self.sums, "members": self.members, "answers": self.answers}
         return WaitingError(str(self), self.names, code=self.code, **(own | known))
 

@@ -151,6 +151,25 @@ def five_more_of_whom_one_is_asked(site, how):
     return Found((after - before).tolist(), [1, more["age"][0]])
 
 
+def five_more_of_whom_one_has_another_value(site, how):
+    """The same, where sums of a column are about those who have an age as well."""
+    more = patients(5, seed=4, first=900).astype({"age": object})
+    more.loc[1:, "age"] = None
+    tables = patients(), joined_by(patients(), *more.to_dict("records"))
+    before, after = (site.sums(one, complete=["age"], how=how) for one in tables)
+    return Found((after - before).tolist(), [1, more["pay"][0]])
+
+
+def a_value_that_comes_later(site, how):
+    """One person has no age in the first table, and sums of pay are of who has one."""
+    first, second = patients().astype({"age": object}), patients()
+    first.loc[7, "age"] = None
+    before, after = (
+        site.sums(one, complete=["age"], how=how) for one in (first, second)
+    )
+    return Found((after - before).tolist(), [1, second["pay"][7]])
+
+
 def five_more_of_whom_one_is_a_woman(site, how):
     """Five come, and one of them is a woman: sums are asked for by sex."""
     more = patients(5, seed=4, first=900).assign(sex=["f", "m", "m", "m", "m"])
@@ -175,7 +194,13 @@ def one_value_is_missing(site, how):
 
 @pytest.mark.parametrize("how", [BY_ID, {}], ids=["ids", "rows"])
 @pytest.mark.parametrize(
-    "attack", [five_more_of_whom_one_is_asked, five_more_of_whom_one_is_a_woman]
+    "attack",
+    [
+        five_more_of_whom_one_is_asked,
+        five_more_of_whom_one_has_another_value,
+        a_value_that_comes_later,
+        five_more_of_whom_one_is_a_woman,
+    ],
 )
 def test_no_population_of_a_later_cut_differs_by_one_person(attack, how, tmp_path):
     with Site(tmp_path, r1=False) as site:
@@ -189,6 +214,24 @@ def test_a_missing_value_does_not_tell_two_populations_apart(tmp_path):
         assert one_value_is_missing(site, {}).succeeded
     with Site(tmp_path) as site, pytest.raises(DisclosureError) as refusal:
         one_value_is_missing(site, BY_ID)
+    assert refusal.value.rule == "maximum_influence"
+
+
+def one_must_have_an_age(site, how):
+    """The same question twice, and once of those alone who have an age."""
+    table = patients().astype({"age": object})
+    table.loc[7, "age"] = None
+    rules = {"policy": POLICY | {"maximum_influence": 0.98}, "how": how}
+    every = site.sums(table, **rules)
+    some = site.sums(table, complete=["age"], **rules)
+    return Found((every - some).tolist(), [1, table["pay"][7]])
+
+
+def test_columns_that_rows_must_have_do_not_tell_two_populations_apart(tmp_path):
+    with Site(tmp_path, r1=False) as site:
+        assert one_must_have_an_age(site, {}).succeeded
+    with Site(tmp_path) as site, pytest.raises(DisclosureError) as refusal:
+        one_must_have_an_age(site, BY_ID)
     assert refusal.value.rule == "maximum_influence"
 
 

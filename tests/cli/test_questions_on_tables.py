@@ -58,7 +58,7 @@ def test_every_question_is_answered(folder, words):
     found = run(folder, *QUESTIONS[words], "--json")
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["guarantee"]["status"] == "private"
-    assert "what they agree on was read off them" in found.stderr
+    assert "the dictionary was inferred from them" in found.stderr
 
 
 def test_the_answer_is_that_of_all_rows_in_one_place(folder):
@@ -77,13 +77,13 @@ def test_one_table_is_split_by_a_column(folder):
 
 
 REFUSED = {
-    "fit": ("tables need --formula FORMULA", 'such as "y ~ a + C(b)"'),
-    "survival --formula Surv(days,died)~1": ("tables need --times NUMBERS",),
-    "meta --formula cost~age": ("tables need --coefficient NAME",),
+    "fit": ("--formula FORMULA is required", 'such as "y ~ a + C(b)"'),
+    "survival --formula Surv(days,died)~1": ("--times NUMBERS is required",),
+    "meta --formula cost~age": ("--coefficient NAME is required",),
     "dispatch": ("dispatch takes one scenario file",),
     "fit --formula cost~agee": ("no table has a column 'agee'", "'age'"),
-    "survival --formula Surv(days,died)~1 --times 9o": ("numbers parted by commas",),
-    "fit --formula cost~age --party clinic": ("is for one table",),
+    "survival --formula Surv(days,died)~1 --times 9o": ("numbers separated by commas",),
+    "fit --formula cost~age --party clinic": ("divides a single table",),
 }
 
 
@@ -98,7 +98,7 @@ def test_what_is_missing_is_named(folder, words):
     ("tables", "said"),
     [
         (("all",), "--party COLUMN"),
-        (("north", "north", "south"), "two files are called 'north'"),
+        (("north", "north", "south"), "two files are named 'north'"),
         (("north", "nowhere", "south"), "there is no file"),
     ],
 )
@@ -113,4 +113,4 @@ def test_a_scenario_stands_alone(folder, tmp_path):
     scenario.write_text("")
     found = run(folder, "fit", str(scenario))
     assert found.exit_code == 2
-    assert "says where the tables are" in found.stderr
+    assert "names its tables itself" in found.stderr

@@ -276,7 +276,7 @@ def test_rows_left_out_are_always_0_where_a_missing_value_refuses():
 def test_the_page_names_the_columns_that_every_row_must_have():
     schema = {"missing": "drop", "complete": ["y", "x"]}
     found = consent_to(agreed(MODEL, schema=schema))
-    line = 'rows without a value of "x", "y" are left out of every question'
+    line = 'rows without a value of "x", "y" are excluded from every question'
     assert line in flat(found.page)
     assert line not in page_of(MODEL, schema={"missing": "drop"})
 

@@ -42,11 +42,19 @@ LOGGED = {**MODEL, "schema": WITH_DERIVED, "model": {"formula": "log_y ~ x"}}
 COMPUTED = {**MODEL, "schema": WITH_DERIVED, "model": {"formula": "y ~ x_2"}}
 WEIGHED = {**MODEL, "model": {"formula": "y ~ C(sex)", "weights": "x"}}
 
+# Rows without a value of x are left out: means of y are then of those who have one.
+WHOLE = {
+    "statistics": {"columns": ["y"]},
+    "masks": {"law": "uniform"},
+    "schema": {**MODEL["schema"], "missing": "drop", "complete": ["x"]},
+}
+
 # The party's file, what it allows, what it does not, and what it says then.
 CASES = {
     "columns": ('columns = ["x", "y", "sex"]', MODEL, None, ""),
     "a column": ('columns = ["y", "sex"]', COST, MODEL, "has x"),
     "a column of weights": ('columns = ["y", "sex"]', COST, WEIGHED, "has x"),
+    "a column of all rows": ('columns = ["y", "sex"]', COST, WHOLE, "has x"),
     "a column of a table": ('columns = ["x", "y"]', COST, STATISTICS, "has sex"),
     "jobs": ('jobs = ["statistics"]', STATISTICS, DISPATCH, "has dispatch"),
     "functions": ('functions = ["log1p"]', LOGGED, COMPUTED, "has power"),

@@ -262,7 +262,7 @@ def test_status_says_how_far_it_is(ended):
 
 def test_answers_that_are_not_signed_yet_are_told_by_question():
     unknown = WaitingError("a\n  d\n  c")
-    known = WaitingError("a\n  b\n  c", ("ann",)).knowing(answers={"": "an answer"})
+    known = WaitingError("a\n  b\n  c", ("ann",)).with_known(answers={"": "an answer"})
     found = _study_waits({"means": known, "fit": unknown})
     assert found.answers == {"means": "an answer"}
     assert str(found) == "a\n  means: b\n  fit: d\n  c"

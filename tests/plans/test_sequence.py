@@ -90,9 +90,7 @@ def test_otherwise_the_second_question_is_refused_and_a_line_mends_it(tmp_path):
 def test_a_column_that_other_rows_lack_is_for_the_next_study(tmp_path):
     registry = Sequence(tmp_path, 0.03, complete=False)
     registry.ask(ANALYSES[1])
-    with refused(
-        "group-too-small", DisclosureError, mentions=("before the first question",)
-    ):
+    with refused("group-too-small", DisclosureError, mentions=("in the next study",)):
         registry.ask(ANALYSES[0])
 
 

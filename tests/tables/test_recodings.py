@@ -94,7 +94,14 @@ def test_recodings_are_counted_for_the_owner():
     (line,) = changed_values_lines(rounded, recoded)
     assert 'age "-9" (1 row), "none" (1 row), "unknown" (1 row);' in line
     assert changed_values_lines(*SCHEMA.changes({"age": [1, 2]})) == ()
-    assert SCHEMA.whole_rows(TABLE).tolist() == [True, False, False, True, False, False]
+    assert SCHEMA.complete_rows(TABLE).tolist() == [
+        True,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 @each(

@@ -50,7 +50,7 @@ COMMANDS = {
         "attack": "Demonstrate a leak on simulated parties.",
     },
 }
-OWN = frozenset(name for group in COMMANDS.values() for name in group)
+COMMAND_MODULES = frozenset(name for group in COMMANDS.values() for name in group)
 
 
 def grouped_commands() -> dict[str, dict[str, str]]:
@@ -87,7 +87,7 @@ class _CommandGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in OWN:
+        if cmd_name not in COMMAND_MODULES:
             from veilsum.cli.question import question_command
 
             return question_command(cmd_name)

@@ -97,7 +97,9 @@ INTERRUPTED = (
     "not passed by then"
 )
 WAS_OVER = "this run was over before; this is what it found then"
-UNSIGNED = "the answer, before all have signed it; result.json and receipt.json follow"
+UNSIGNED = (
+    "unsigned answer: result.json and receipt.json are written once all have signed it"
+)
 # The exit code of a party whose run goes on when others' files have come.
 WAITING = 3
 # What the user can mend.

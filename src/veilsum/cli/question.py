@@ -21,16 +21,9 @@ if TYPE_CHECKING:
 
 # Spelt out: importing them would load numpy for --help.
 DRIVERS = ("vectorised", "loopback")
-# Of options that are keys of a question.
-KINDS = {
-    "text": click.STRING,
-    "names": click.STRING,
-    "numbers": click.STRING,
-    "whole": click.INT,
-}
 REHEARSAL = (
-    "a rehearsal: all tables are here, and what they agree on was read off them; real "
-    "parties write it down first (veilsum dictionary draft)"
+    "rehearsal: all tables are on this computer, and the dictionary was inferred from "
+    "them; real parties agree on one first (veilsum dictionary draft)"
 )
 
 
@@ -73,8 +66,7 @@ def build_command(name: str, words: Mapping[str, Any]) -> click.Command:
                 shown[key] = given[key]
             elif given[key] is not None:
                 instead[key] = _option_value(option, given[key])
-        if not any(one.suffix == ".toml" for one in files):
-            _check_tables_are_enough(name, own, instead)
+        _check_command_files(name, own, files, {**instead, **given})
         _run_question_command(
             files,
             words["heading"],
@@ -111,9 +103,7 @@ def build_command(name: str, words: Mapping[str, Any]) -> click.Command:
             click.Option(
                 [f"--{option['name']}"],
                 is_flag=option.get("is_flag", False),
-                type=None
-                if option.get("is_flag")
-                else KINDS[option.get("kind", "text")],
+                type=click.INT if option.get("kind") == "whole" else None,
                 metavar=option.get("metavar"),
                 help=option["help"],
             )
@@ -121,28 +111,42 @@ def build_command(name: str, words: Mapping[str, Any]) -> click.Command:
         ),
     ]
     if any(option.get("replaces") for option in own):
-        whose = "Of one table with all rows: the column that says whose a row is."
-        params.append(click.Option(["--party"], metavar="COLUMN", help=whose))
+        use = "Column that divides one table among the parties."
+        params.append(click.Option(["--party"], metavar="COLUMN", help=use))
     return click.Command(name, params=params, callback=command, help=words["help"])
 
 
-def _check_tables_are_enough(
-    name: str, own: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
+def _is_scenario(file: Path) -> bool:
+    return file.suffix == ".toml"
+
+
+def _check_command_files(
+    name: str,
+    own: Sequence[Mapping[str, Any]],
+    files: tuple[Path, ...],
+    given: Mapping[str, Any],
 ) -> None:
-    """Refuse tables without what a scenario file would say."""
+    """Reject tables beside a scenario file, and tables without a question."""
+    scenario = next(filter(_is_scenario, files), None)
+    if scenario is not None:
+        if len(files) > 1 or given.get("party") is not None:
+            raise click.UsageError(
+                f"{scenario} names its tables itself: give no other file, and no "
+                "--party"
+            )
+        return
     if not any(option.get("replaces") for option in own):
         raise click.UsageError(f"{name} takes one scenario file, NAME.toml")
     for option in own:
-        if option.get("required") and option["name"] not in given:
+        if option.get("required") and given.get(option["name"]) is None:
             raise click.UsageError(
-                f"tables need --{option['name']} {option['metavar']}: "
-                f"{option['help'][0].lower()}{option['help'][1:]} Or give a scenario "
-                "file, NAME.toml"
+                f"--{option['name']} {option['metavar']} is required with tables "
+                f"({option['help'].rstrip('.')}); or give a scenario file, NAME.toml"
             )
 
 
 def _option_value(option: Mapping[str, Any], given: Any) -> Any:
-    """Return what an option says: several numbers or names are parted by commas."""
+    """Return an option's value; names and numbers are separated by commas."""
     kind = option.get("kind", "text")
     if kind == "names":
         return tuple(one.strip() for one in given.split(","))
@@ -155,8 +159,8 @@ def _option_value(option: Mapping[str, Any], given: Any) -> Any:
         )
     except ValueError:
         raise click.UsageError(
-            f"--{option['name']} takes numbers parted by commas, such as 90,180, found "
-            f"{given!r}"
+            f"--{option['name']} takes numbers separated by commas, such as 90,180; "
+            f"found {given!r}"
         ) from None
 
 
@@ -173,12 +177,6 @@ def _run_question_command(
     instead: Mapping[str, Any],
 ) -> None:
     """Read a question, run it, and show or write its result and figures."""
-    scenarios = [one for one in files if one.suffix == ".toml"]
-    if scenarios and (len(files) > 1 or party is not None):
-        raise click.UsageError(
-            f"{scenarios[0]} says where the tables are: give it alone, without other "
-            "files and without --party"
-        )
     with show_progress_activity(f"Reading {printable(files[0].name)}"):
         import msgspec
 
@@ -193,14 +191,13 @@ def _run_question_command(
         from veilsum.sums.kinds import question_kind_of
 
         folder = None if out is None else prepare_output_folder(out)
-        if scenarios:
+        if _is_scenario(files[0]):
             job = read_job(files[0], heading, alone=True)
+            question = msgspec.structs.replace(job.question, **instead)
+            job = replace(job, question=question) if instead else job
         else:
             job = job_of_tables(files, heading, instead, party=party, alone=True)
-    if not scenarios:
-        say_on_terminal(REHEARSAL)
-    elif instead:
-        job = replace(job, question=msgspec.structs.replace(job.question, **instead))
+            say_on_terminal(REHEARSAL)
     for section in job.ignored:
         say_on_terminal(
             f"[{section}] is for real parties: this simulates and ignores it"

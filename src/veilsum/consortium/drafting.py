@@ -96,14 +96,14 @@ def study_of_scenario_file(
     schema = study.first.schema
     if schema is None or schema.missing != "drop" or "complete" in table["schema"]:
         return study, left_out
-    complete = sorted(_columns_of_study(study, schema))
+    complete = sorted(_columns_every_row_needs(study, schema))
     return study_from(
         {**table, "schema": {**table["schema"], "complete": complete}}
     ), left_out
 
 
-def _columns_of_study(study: AgreedStudy, schema: Schema) -> set[str]:
-    """Return the columns of all questions but those that count missing values."""
+def _columns_every_row_needs(study: AgreedStudy, schema: Schema) -> set[str]:
+    """Return the columns of all questions except those that count missing values."""
     found = set[str]()
     whole = replace(schema, complete=schema.columns)
     for one in study.questions.values():

@@ -135,7 +135,7 @@ class PartyTableInput(Secret):
             return phrase("consent", "data.table", **size)
         agreed = self.consortium.schema
         here = [name for name in agreed.names if name in self.table.columns]
-        whole = int(agreed.whole_rows(self.table).sum())
+        whole = int(agreed.complete_rows(self.table).sum())
         return phrase(
             "consent",
             "data.agreed_table",

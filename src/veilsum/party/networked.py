@@ -166,7 +166,7 @@ class NetworkedParty(Secret):
             read = RecoveredRun(plan, store.read())
             sums = read.sums()
             members = {one.party for one in read.committed(len(sums) - 1)}
-            raise error.knowing(sums=sums, members=tuple(sorted(members))) from None
+            raise error.with_known(sums=sums, members=tuple(sorted(members))) from None
         finally:
             store.close()
         evidence = tuple(

@@ -320,8 +320,9 @@ def own_rules_in(folder: Path, given: Path | None = None) -> OwnRules:
 
 
 def columns_own_rules_meet(consortium: Consortium) -> tuple[str, ...]:
+    """Return the columns that a question uses, or that its rows need."""
     job = agreed_sum_job(consortium)
-    return () if job is None else job.schema.names
+    return () if job is None else job.schema.names_with_complete
 
 
 def derived_columns_asked(consortium: Consortium) -> tuple[DerivedColumn, ...]:

@@ -336,7 +336,9 @@ class PreparedRun(Secret):
                     result = self.part.run(driver, ledger)
             except WaitingError as error:
                 _tell_party_run_failure(error, feed, out)
-                raise error.knowing(answers=_answer_so_far(agreed, error)) from None
+                raise error.with_known(
+                    answers=_unsigned_answer(agreed, error)
+                ) from None
             except BaseException as error:
                 _tell_party_run_failure(error, feed, out)
                 raise
@@ -421,8 +423,8 @@ def _warn_party_of_similar_files(
         raise
 
 
-def _answer_so_far(agreed: Consortium, waiting: WaitingError) -> dict[str, Any]:
-    """Return the result if the sums that are known are all."""
+def _unsigned_answer(agreed: Consortium, waiting: WaitingError) -> dict[str, Any]:
+    """Return the result if no further sum is needed."""
     if waiting.sums:
         with suppress(*UNSOUND):  # another sum is asked for
             sums, members = waiting.sums, waiting.members

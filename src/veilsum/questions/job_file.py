@@ -84,7 +84,7 @@ class JobFile(Secret):
         if self.schema is None or self.schema.minimum_rows >= MINIMUM_ROWS:
             return ()
         usual = replace(self.schema, minimum_rows=MINIMUM_ROWS, maximum_rows=None)
-        whole = {p: int(usual.whole_rows(t).sum()) for p, t in self.tables.items()}
+        whole = {p: int(usual.complete_rows(t).sum()) for p, t in self.tables.items()}
         return usual.refused(whole)
 
     @property
@@ -126,33 +126,31 @@ def job_of_tables(
     party: str | None = None,
     alone: bool = False,
 ) -> JobFile:
-    """Return a question to tables of which nobody wrote a scenario.
+    """Return a question to tables without a scenario file.
 
     Args:
-        paths: each party's table, which is called as its file is; or one with the rows
-            of all.
-        kind: the section that the question would have.
-        asked: its keys.
-        party: the column that says whose a row is, of one table.
+        paths: one table for each party, named after its file; or a single table.
+        kind: the section of the question, such as "model".
+        asked: the keys of that section.
+        party: the column that divides a single table among the parties.
         alone: as for `read_job`.
     """
     names = [path.stem for path in paths]
     if (twice := next((n for n in names if names.count(n) > 1), None)) is not None:
         raise InvalidInputError(
-            f"two files are called {twice!r}, and a party is called as its file is: "
+            f"two files are named {twice!r}, and each party is named after its file: "
             "rename one",
             code="duplicate-party",
         )
     if party is None and len(paths) == 1:
         raise InvalidInputError(
-            f"{paths[0]} is one table: give one file for each party, or say which "
-            "column says whose a row is, with --party COLUMN",
+            f"{paths[0]} is a single table: give one file for each party, or name the "
+            "column that divides it with --party COLUMN",
             code="one-table",
         )
     if party is not None and len(paths) > 1:
         raise InvalidInputError(
-            f"--party {party} is for one table with the rows of all, found "
-            f"{len(paths)} tables",
+            f"--party {party} divides a single table, found {len(paths)} tables",
             code="several-tables",
         )
     files = {name: str(path) for name, path in zip(names, paths, strict=True)}

@@ -569,31 +569,29 @@ class TableAsking(Secret):
                 error.rule,
                 f"{error}. It does so together with what was asked of this data set "
                 f"before, and what is known of that cannot be taken back: {named}"
-                f"{self._how_rows_are_the_same(guilty)}",
+                f"{self._missing_values_hint(guilty)}",
                 code=error.code,
             ) from None
 
-    def _how_rows_are_the_same(self, known: Sequence[TableQuestion]) -> str:
-        """Say it where questions leave out other rows than this one."""
+    def _missing_values_hint(self, known: Sequence[TableQuestion]) -> str:
+        """Return what to do if missing values make questions use different rows."""
         now = Schema.from_table(self.question.schema)
         before = [Schema.from_table(one.schema) for one in known]
-        if len({self._rows_of(one) for one in (now, *before)}) == 1:
+        if len({self._used_rows(one) for one in (now, *before)}) == 1:
             return ""
         needed = {one.name: one for s in before for one in (*s.columns, *s.complete)}
         same = replace(now, complete=(*needed.values(),))
-        reason = ". Rows with missing values are in one of these questions only"
-        if len({self._rows_of(one) for one in (same, *before)}) == 1:
+        reason = ". The questions use different rows, because values are missing"
+        if len({self._used_rows(one) for one in (same, *before)}) == 1:
             names = ", ".join(f'"{name}"' for name in sorted(needed))
-            return (
-                f"{reason}: with [schema] complete = [{names}] they are about the same"
-            )
+            return f"{reason}; [schema] complete = [{names}] makes them use the same"
         return (
-            f"{reason}: before the first question of a study, agree on the columns "
-            'that every row must have, [schema] complete = ["...", "..."]'
+            f"{reason}; in the next study, agree before the first question on the "
+            'columns that every row needs: [schema] complete = ["...", "..."]'
         )
 
-    def _rows_of(self, schema: Schema) -> bytes:
-        """Return which rows a question is about, or nothing if it asks for others."""
+    def _used_rows(self, schema: Schema) -> bytes:
+        """Return the rows that a question uses, or nothing if columns are missing."""
         with suppress(SchemaError):
             kept = schema.check(self.home.party, self.frame).kept
             every = np.ones(len(self.frame), dtype=np.bool_)

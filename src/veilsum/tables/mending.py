@@ -162,7 +162,7 @@ def _mended_schema_row_lines(schema: Schema, table: Frame) -> dict[str, Any]:
     lines: dict[str, Any] = {}
     for _ in range(3):
         for problem in replace(schema, **lines).problems(table):
-            complete = int(np.count_nonzero(schema.whole_rows(table)))
+            complete = int(np.count_nonzero(schema.complete_rows(table)))
             if problem.rule == "missing":
                 lines["missing"] = "drop"
             elif problem.rule == "minimum_rows" and complete:

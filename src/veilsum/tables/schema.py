@@ -174,9 +174,9 @@ class Schema:
             names and lines such as `{"log_cost": {"of": "cost", "as": "log"}}` is
             accepted.
         missing: `refuse` a table with missing values, or `drop` rows that have one.
-        complete: columns of which every row has a value, whatever a question is about:
-            rows that lack one are left out of all questions, which are then about the
-            same people. Names of columns are accepted.
+        complete: columns that every row needs. Rows with a missing value in one of
+            them are excluded from all questions, which then use the same rows. Names
+            are accepted.
         minimum_rows: a table with fewer rows is not used at all.
         maximum_rows: a table with more rows is refused; None for no bound.
     """
@@ -200,7 +200,7 @@ class Schema:
             for name in sorted(lines)
         )
         object.__setattr__(self, "derived", tuple(made))
-        object.__setattr__(self, "complete", self._complete_columns())
+        object.__setattr__(self, "complete", self._resolved_complete())
         if self.missing not in MISSING:
             raise InvalidInputError(
                 f"the schema's missing is {self.missing!r}; choose from "
@@ -292,6 +292,11 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     @property
+    def names_with_complete(self) -> tuple[str, ...]:
+        """The names of the columns, and of those that every row needs."""
+        return tuple(sorted({*self.names, *(one.name for one in self.complete)}))
+
+    @property
     def categorical(self) -> tuple[str, ...]:
         """The names of the columns that hold categories."""
         return tuple(one.name for one in self.columns if one.is_category)
@@ -374,7 +379,7 @@ class Schema:
     def digest(self) -> str:
         """SHA-256 of the content, the same in every file of the same agreement.
 
-        Which rows have to be complete is said anew by each study.
+        It does not cover `complete`, which each study chooses.
         """
         table = replace(self, complete=()).to_table()
         text = json.dumps(table, sort_keys=True, separators=(",", ":"))
@@ -474,7 +479,7 @@ class Schema:
                 recoded[one.name] = found.recoded
         return rounded, recoded
 
-    def whole_rows(self, frame: Any) -> Flags:
+    def complete_rows(self, frame: Any) -> Flags:
         """Return which rows of a table have no missing value after recoding.
 
         Columns that are not there are passed over.
@@ -494,8 +499,8 @@ class Schema:
     def _by_name(self) -> dict[str, Column]:
         return {column.name: column for column in self.columns}
 
-    def _complete_columns(self) -> tuple[Column, ...]:
-        """Return the columns that rows must have, in the order of their names."""
+    def _resolved_complete(self) -> tuple[Column, ...]:
+        """Return the columns that every row needs, in the order of their names."""
         given: Any = self.complete
         listed = not isinstance(given, str) and isinstance(given, Sequence)
         if not listed or not all(isinstance(one, str | Column) for one in given):
@@ -573,9 +578,9 @@ class CheckedTable(Secret):
         n_recoded: by column, how many rows had each agreed value that is recoded or
             means that there is none; for the owner only.
         kept: which rows of the table are here; None for all.
-        gapped: which have all columns that every question needs, and lack others; None
-            if no row is left out.
-        left_out: the columns of these: nan, or -1 of a category, is missing.
+        gapped: rows with missing values in this question's columns only, and not in
+            those that every row needs; None if no row is left out.
+        left_out: their columns, with nan, or -1 of a category, for a missing value.
     """
 
     party: str
@@ -608,7 +613,7 @@ class CheckedTable(Secret):
 
     @property
     def n_gapped(self) -> int:
-        """The number of rows that lack columns of this question alone."""
+        """The number of rows with missing values in this question's columns only."""
         return 0 if self.gapped is None else int(np.count_nonzero(self.gapped))
 
     def missing(self, column: str) -> Flags:
