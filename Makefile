@@ -27,6 +27,8 @@ demo-relay: $(RUN)  ## the same, four of them dial-only, over a relay that is ki
 paper: $(RUN)  ## reproduce the paper's Section V: numbers, figures, in out/paper
 	$(BIN)/veilsum paper --out out/paper
 
+# Workers share the cores: threads of linear algebra would wait for each other.
+test test-shapes test-all: export OPENBLAS_NUM_THREADS = 1
 test: $(DEV)  ## the tests to run while you work; all of one folder: make test AT=tests/questions
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(or $(AT),--quick)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from veilsum.errors import install_advice
+from veilsum.scale import ONE_THREAD
 
 # Objects made since the last collection before the next: modules make many that stay.
 YOUNG = 20_000
@@ -14,6 +16,7 @@ YOUNG = 20_000
 def main() -> None:
     """Run the `veilsum` command."""
     gc.set_threshold(YOUNG)
+    os.environ |= ONE_THREAD | os.environ  # before numpy is loaded
     try:
         from veilsum.cli.app import app
 

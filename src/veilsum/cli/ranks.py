@@ -29,6 +29,7 @@ from veilsum.cli.app import CommandFailure
 from veilsum.cli.output import message_on_screen
 from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
 from veilsum.progress import Progress, Report, staged_progress, watch_progress
+from veilsum.scale import ONE_THREAD
 
 ranks_option = click.option(
     "--on",
@@ -49,8 +50,6 @@ MOST_WORDS = 5
 KILLED = (9, 137, -9)
 # Seconds until a launcher that was told to end its ranks is ended itself.
 GRACE = 10.0
-# One thread each, unless somebody says otherwise: ranks share a computer's cores.
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Set for ranks whose starter has somebody who watches; and how the first rank, which
 # has no screen of its own, then says how far it is.
 WATCHED, TOLD = "VEILSUM_WATCHED", "veilsum: done {} of {}"
@@ -184,8 +183,8 @@ def _launch_command_as_ranks(where: str, count: int) -> int:
         watch_progress() as opening,
     ):
         report = staged_progress(opening, "iterations")
-        names = (*THREADS, LAUNCHED, *((WATCHED,) if report else ()))
-        settings = dict.fromkeys(names, "1")
+        names = (LAUNCHED, *((WATCHED,) if report else ()))
+        settings = ONE_THREAD | dict.fromkeys(names, "1")
         job = subprocess.Popen(  # noqa: S603 - this command, as it was typed
             command,
             stdin=subprocess.DEVNULL,

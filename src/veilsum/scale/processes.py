@@ -16,6 +16,8 @@ from signal import SIG_IGN, SIGINT, signal
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from veilsum.scale import ONE_THREAD
+
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
@@ -28,8 +30,6 @@ AS_IT_STARTED = (
     'ended as it started; a script needs if __name__ == "__main__": around what starts '
     "processes"
 )
-# Each worker has one thread for its linear algebra: together they have all processors.
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Seconds for a worker that is told to go; then it is ended.
 GRACE = 5.0
 
@@ -141,7 +141,7 @@ class _WorkerProcess:
         self.process = context.Process(
             target=_lend_worker_process, args=(other,), daemon=True
         )
-        with set_for_children(dict.fromkeys(ONE_THREAD, "1")):
+        with set_for_children(ONE_THREAD):
             self.process.start()
         other.close()
         self._sent: Any = None

@@ -18,7 +18,7 @@ from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.locale import catalogue, number_with_language_signs
 from veilsum.models.leverage import LeverageColumns
 from veilsum.models.rows import Rows
-from veilsum.numbers.arrays import Array, FloatArray, Vector
+from veilsum.numbers.arrays import Array, FloatArray, Vector, sum_of_squares
 from veilsum.numbers.secrets import Secret
 from veilsum.tables.schema import CheckedTable
 
@@ -32,7 +32,7 @@ MOST_LEVELS = 20
 # at all where one has more: linear algebra takes too long.
 MOST_CHANGES = 4_000_000
 # Rows times numbers of a sum that are worked out at once, and at most.
-AT_ONCE, MOST_CONTRIBUTIONS = 500_000, 20_000_000
+AT_ONCE, MOST_CONTRIBUTIONS = 1_500_000, 20_000_000
 
 
 class PricedSumJob(Protocol):
@@ -300,11 +300,16 @@ class LookedAtRows(Secret):
             return cls(table, table.n_rows)
         n, scores = table.n_rows, _standing_out(table)
         most = min(n, MOST_STANDING_OUT) - 1
-        near = np.unique([np.argpartition(-one, most)[: most + 1] for one in scores])
+        is_near = np.zeros(n, np.bool_)
+        for one in scores:
+            is_near[np.argpartition(-one, most)[: most + 1]] = True
+        near = np.flatnonzero(is_near)
         # By the better of two places.
         places = [np.argsort(np.argsort(-one[near])) for one in scores]
         order = near[np.argsort(np.minimum(*places), kind="stable")][: most + 1]
-        rest = np.setdiff1d(np.arange(n), order, assume_unique=True)
+        is_rest = np.ones(n, np.bool_)
+        is_rest[order] = False
+        rest = np.flatnonzero(is_rest)
         n_spread = min(len(rest), MOST_LOOKED_AT - len(order))
         spread = rest[np.linspace(0, len(rest) - 1, n_spread).astype(np.intp)]
         order = np.concatenate([order, spread])
@@ -351,7 +356,7 @@ def _standing_out(table: CheckedTable) -> tuple[Vector, Vector]:
             centred = design[:, k]
             np.subtract(values, values.mean(), out=centred)
             apart = np.abs(centred)
-            apart /= sqrt(centred @ centred / len(centred)) or 1.0
+            apart /= sqrt(sum_of_squares(centred) / len(centred)) or 1.0
             k += 1
         np.maximum(score, apart, out=score)
     rows = Rows(design, score)

@@ -21,7 +21,7 @@ from veilsum.locale import limit_phrase
 from veilsum.models.leverage import LeverageColumns, LeverageConcentration
 from veilsum.models.rows import Design, PerRow, Rows
 from veilsum.models.weights import collect_row_weights
-from veilsum.numbers.arrays import Array
+from veilsum.numbers.arrays import Array, sum_of_squares
 
 MINIMUM_ROWS = 5
 # Of the leverage that combinations may have, what one column may have: whoever asks
@@ -345,12 +345,11 @@ class TableRulesAtHome:
         middle = float(found.mean())
         furthest = max(high - middle, middle - low)
         scaled = (found - middle) / furthest
-        # Not by BLAS: its threads take longer to wake up than this takes.
-        if np.einsum("i,i->", scaled, scaled) >= _SURELY * least:
+        if sum_of_squares(scaled) >= _SURELY * least:
             return
         off = np.abs(found - np.median(found))
         off /= off.max()
-        count = float(off.sum() ** 2 / (off @ off))
+        count = float(off.sum() ** 2 / sum_of_squares(off))
         # A count of rows, but for the rounding of the columns' own digits.
         if count < least * (1.0 - 1e-9):
             self._refuse(
@@ -415,7 +414,7 @@ class TableRulesAtHome:
         if least.effective_count <= 1.0 or not (most := float(sizes.max(initial=0.0))):
             return
         sizes /= most
-        count = float(sizes.sum() ** 2 / (sizes @ sizes))
+        count = float(sizes.sum() ** 2 / sum_of_squares(sizes))
         if count < least.effective_count * (1.0 - 1e-9):
             self._refuse(
                 "effective_count",
@@ -624,9 +623,9 @@ class TableRulesAtHome:
             return
         ones = roots / np.linalg.norm(roots)
         off = (values - values[0]) * roots
-        off -= (ones @ off) * ones
+        off -= np.einsum("i,i->", ones, off) * ones
         # As far as digits go, a constant.
-        if not (square := float(off @ off)) > 1e-20 * float(values @ values):
+        if not (square := sum_of_squares(off)) > 1e-20 * sum_of_squares(values):
             return
         leverage = ones**2 + off**2 / square
         found = LeverageConcentration(float(leverage.max()), (int(leverage.argmax()),))

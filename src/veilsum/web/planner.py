@@ -26,6 +26,7 @@ from starlette.routing import Route
 
 from veilsum.consortium.addresses import Address
 from veilsum.errors import InvalidInputError
+from veilsum.scale import ONE_THREAD
 from veilsum.web.pages import (
     Application,
     PageBounds,
@@ -40,7 +41,6 @@ from veilsum.web.planning import (
     MOST_FILE,
     MOST_LINKS,
     MOST_PARTIES,
-    THREADS,
 )
 
 FILES = (
@@ -102,7 +102,7 @@ class PlannerProcesses:
             "veilsum.web.planning",
             stdin=PIPE,
             stdout=PIPE,
-            env={**os.environ, **dict.fromkeys(THREADS, "1")},
+            env={**os.environ, **ONE_THREAD},
             limit=1 << 24,
         )
         self._all.add(process)

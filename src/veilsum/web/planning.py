@@ -48,9 +48,6 @@ MOST_PARTIES, MOST_LINKS, MOST_FILE = 500, 5_000, 1 << 20
 # Below so many parties all coalitions are looked at, as far as seconds go; from there
 # on as far as a second goes, and what is found is an interval.
 EXACT_BELOW, EXACT_WORK, QUICK_WORK = 40, 1e5, 1e4
-# Whoever starts such a process sets these to 1: matrices are small, and threads would
-# wait for each other.
-THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # No distance or sigma of people is beyond these; a file may not say more either.
 LEAST, MOST = 1e-100, 1e100
 
