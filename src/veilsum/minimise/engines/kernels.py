@@ -626,13 +626,23 @@ def mix_rows(first: Any, last: Any, csr: Any, told: Any, out: Any) -> Any:
 
 
 @kernel
-def mix_rounds(told: Any, spare: Any, factors: Any, csr: Any) -> Any:
+def mix_all_rows(graph: Any, told: Any, out: Any) -> Any:
+    """Mix the rows of all parties; `graph` ends with the matrix if it is dense."""
+    start, heard, weight, dense = graph
+    if dense.size > 0:
+        np.dot(dense, told, out)
+    else:
+        mix_rows(0, told.shape[0], (start, heard, weight), told, out)
+
+
+@kernel
+def mix_rounds(told: Any, spare: Any, factors: Any, graph: Any) -> Any:
     """Return what K rounds leave of all rows; `told` and `spare` are used up."""
     now, before, after = told, spare[0], spare[1]
     for k in range(len(factors)):
-        for party in range(told.shape[0]):
-            mix_row(party, csr, now, after)
-            if k > 0:
+        mix_all_rows(graph, now, after)
+        if k > 0:
+            for party in range(told.shape[0]):
                 past, mixed = before[party], after[party]
                 for c in range(mixed.size):
                     mixed[c] = past[c] + factors[k] * (mixed[c] - past[c])
@@ -667,12 +677,12 @@ def curved_dgd(
     own_point: Any,
     sizes: Any,
     box: Any,
-    csr: Any,
+    graph: Any,
 ) -> Any:
     """Carry out one iteration per step size, on x itself, with a matrix per party."""
     slope = np.empty(x.shape[1], x.dtype)
     for size in sizes:
-        mix_rows(0, x.shape[0], csr, x, mixed)
+        mix_all_rows(graph, x, mixed)
         for party in range(x.shape[0]):
             point = mixed[party] if own_point is None else x[party]
             times_square(squares[party], point, slope)
@@ -690,7 +700,7 @@ def curved_tracking(
     how: Any,
     factors: Any,
     box: Any,
-    csr: Any,
+    graph: Any,
 ) -> Any:
     """Carry out iterations of gradient tracking with a matrix per party.
 
@@ -702,7 +712,7 @@ def curved_tracking(
         for party in range(x.shape[0]):
             for c in range(moved.size):
                 told[party, c] = x[party, c] - how[1] * y[party, c]
-        mixed = mix_rounds(told, spare[1:], factors, csr)
+        mixed = mix_rounds(told, spare[1:], factors, graph)
         for party in range(x.shape[0]):
             for c in range(moved.size):
                 value = into_box(mixed[party, c], box, c)
@@ -713,4 +723,4 @@ def curved_tracking(
             for c in range(moved.size):
                 y[party, c] += slope[c]
         told[:] = y
-        y[:] = mix_rounds(told, spare[1:], factors, csr)
+        y[:] = mix_rounds(told, spare[1:], factors, graph)

@@ -40,7 +40,7 @@ from veilsum.minimise.engines.engine import (
     Precision,
     closed_form_of_gradients,
 )
-from veilsum.minimise.engines.numpy import DENSE_PARTIES, PlainEngine
+from veilsum.minimise.engines.numpy import DENSE_PARTIES, DENSE_SHARE, PlainEngine
 from veilsum.minimise.methods.base import Message, Messages, MethodState, S
 from veilsum.minimise.methods.chebyshev import Chebyshev, ChebyshevState
 from veilsum.minimise.methods.dgd import Dgd, DgdState
@@ -759,7 +759,9 @@ class CurvedEngineRun:
         precision = self.task.precision
         csr = scipy.sparse.csr_array(self.task.weights["symmetric"].astype(precision))
         box = sides_of_engine_box(self.method.domain, precision)
-        return box, (csr.indptr, csr.indices, csr.data)
+        is_dense = csr.nnz * DENSE_SHARE >= csr.shape[0] * csr.shape[1]
+        dense = csr.toarray() if is_dense else np.empty((0, 0), precision)
+        return box, (csr.indptr, csr.indices, csr.data, dense)
 
     @cached_property
     def _spare(self) -> tuple[Rows, Rows, Rows]:
