@@ -107,8 +107,9 @@ def test_threads_and_another_order_change_nothing(method, dim, threaded, far_apa
         pytest.param("dgd at own point", marks=slow),
     ],
 )
-def test_agents_may_have_a_matrix_each(method):
-    task = make_task(method, dim=6, cost="quadratics")
+@pytest.mark.parametrize("family", ["karate", "complete:9"])  # sparse and dense weights
+def test_agents_may_have_a_matrix_each(method, family):
+    task = make_task(method, family, dim=6, cost="quadratics")
     assert compiled_engine_run(task) is not None
     assert_same(FusedEngine(task), PlainEngine(task))
 
