@@ -382,25 +382,20 @@ def least_squares_contributions(rows: Rows, measures: RowMeasures) -> FloatArray
     """
     counting = LeastSquaresCounting(measures)
     left, right = np.tril_indices(counting.n_columns)
-    parts = []
+    found, done = np.zeros((rows.n_rows, counting.layout.size)), 0
+    n_products, n_crosses = len(left), counting.n_columns
     for block in measures.blocks(rows):
         design, target, ones = (
             np.asarray(one, dtype=np.float64) for one in counting.block(block)
         )
-        squares = [target * target, ones * target, ones * ones]
-        nothing = np.zeros(len(target))
-        parts.append(
-            np.column_stack(
-                [
-                    design[:, left] * design[:, right],
-                    design * target[:, None],
-                    *squares,
-                    nothing,
-                    nothing + 1.0,
-                ]
-            )
-        )
-    return np.concatenate(parts)
+        part = found[done : done + len(target)]
+        gram, cross, rest = np.split(part, [n_products, n_products + n_crosses], axis=1)
+        np.multiply(design[:, left], design[:, right], out=gram)
+        np.multiply(design, target[:, None], out=cross)
+        rest[:, 0], rest[:, 1], rest[:, 2] = target * target, ones * target, ones * ones
+        rest[:, 4] = 1.0
+        done += len(target)
+    return found
 
 
 @dataclass(frozen=True)

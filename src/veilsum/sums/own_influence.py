@@ -187,7 +187,10 @@ class AskedTable(Secret):
         values: Mapping[str, _OtherValues],
         others: Mapping[str, Array[Any]],
     ) -> Iterator[tuple[int, str, FloatArray]]:
-        """Yield changes of sums, from a table with each row once for each column."""
+        """Yield the changes of sums that change at all.
+
+        They come from a table that has each row once for each column.
+        """
         n, columns = self.table.n_rows, dict[str, Array[Any]]()
         for k, (name, other) in enumerate(others.items(), start=1):
             columns[name] = np.tile(values[name].own, 1 + len(others))
@@ -201,7 +204,8 @@ class AskedTable(Secret):
             blocks = found.reshape(1 + len(others), n, -1)
             blocks[:, :, [*self.merged]] = 0.0
             for k, name in enumerate(others, start=1):
-                yield place, name, blocks[k] - blocks[0]
+                used = (blocks[k] != blocks[0]).any(axis=0)
+                yield place, name, blocks[k][:, used] - blocks[0][:, used]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -259,17 +263,16 @@ class _InfluenceByColumn(Secret):
 
     def add(self, changes: FloatArray, variance: float) -> bool:
         """Add a sum; say whether its numbers are not too many."""
-        used = changes[:, np.abs(changes).max(axis=0) > 0.0]
-        n, numbers = used.shape
+        n, numbers = changes.shape
         if (n + numbers) * numbers > MOST_CHANGES or self._too_few(n, numbers):
             return False
         if self.copies is not None:
-            used *= np.sqrt(self.copies)[:, None]
+            changes = changes * np.sqrt(self.copies)[:, None]
         before = self._together or Influence(n, variance)
         together = before.n_numbers + numbers
         if self._too_few(n, together) or (n + together) * together > MOST_CHANGES:
             before = Influence(n, variance)
-        found = before.adding(used, np.ones(numbers), self.rows)
+        found = before.adding(changes, np.ones(numbers), self.rows)
         each = found.values if self.copies is None else found.values / self.copies
         self.largest = max(float(each.max()), self.largest)
         self._together = found
