@@ -237,7 +237,7 @@ def test_exp_of_a_huge_coefficient_is_infinite_without_a_warning():
 
 def test_the_law_with_its_parameter_is_named():
     facts = facts_of(summary_text(family_fit(NegativeBinomial(0.25)), **ABOUT))
-    assert facts["Model"] == "negative binomial (alpha 0.25)"
+    assert facts["Model"] == "negative-binomial (alpha 0.25)"
 
 
 def test_an_estimated_dispersion_is_tested_by_students_law():
