@@ -35,10 +35,10 @@ from veilsum.party.replay import (
     replay_released_sums,
     result_findings,
 )
-from veilsum.questions.job_file import read_job
 from veilsum.reading import read_section
 from veilsum.report import annex as papers, forms, sentences
 from veilsum.report.plan_facts import plan_facts_of
+from veilsum.sums.job_file import read_job
 from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.sums.presence import PresenceScreenedRecipe
 from veilsum.sums.recipes import ObjectedError

@@ -19,8 +19,8 @@ from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.solve import run_scenario
-from veilsum.questions.job_file import read_job
 from veilsum.reading import keys_of_read_section, read_section
+from veilsum.sums.job_file import read_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -86,13 +86,13 @@ from veilsum.questions.dispatch import DispatchPriceRecipe
 from veilsum.questions.evaluate.bins import EvaluateBinsRecipe
 from veilsum.questions.evaluate.concordance import ConcordanceRecipe
 from veilsum.questions.evaluate.refits import EvaluateRefitsRecipe
-from veilsum.questions.job_file import question_job_of
 from veilsum.questions.statistics import (
     StatisticsRecipe,
     StatisticsWishes,
     parse_statistics,
 )
 from veilsum.questions.survival import SurvivalJob, SurvivalRecipe
+from veilsum.sums.job_file import question_job_of
 from veilsum.sums.presence import (
     PRESENCE,
     PresenceCells,

@@ -16,8 +16,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.party.inputs import party_contribution
-from veilsum.questions.job_file import question_job_of
 from veilsum.reading import read_section
+from veilsum.sums.job_file import question_job_of
 from veilsum.sums.kinds import check_agreed_file
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import as_frame

@@ -50,7 +50,7 @@ from veilsum.numbers.arrays import Array, listed_names
 from veilsum.numbers.layout import NumberLayout
 from veilsum.numbers.limbs import is_wide_integer_type, limbs_to_integers
 from veilsum.protocol.plan import ProtocolPlan
-from veilsum.questions.job_file import question_job_of
+from veilsum.sums.job_file import question_job_of
 from veilsum.sums.kinds import QuestionKind, question_kind_of
 from veilsum.sums.presence import (
     PRESENCE,

@@ -51,9 +51,9 @@ from veilsum.files.scenarios import read_toml_file
 from veilsum.numbers.arrays import listed_names
 from veilsum.party.own_survey import SUBMISSIONS
 from veilsum.progress import Progress, silent_progress, watch_progress
-from veilsum.questions.job_file import question_job_of
 from veilsum.scale.pieces import seed_of_piece
 from veilsum.showing import counted_words
+from veilsum.sums.job_file import question_job_of
 from veilsum.surveys.delegate import survey_masked_sums
 from veilsum.surveys.question import SurveyRecipe, SurveyResult
 from veilsum.surveys.submission import SurveySubmission, longest_submission

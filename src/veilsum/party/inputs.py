@@ -27,7 +27,7 @@ from veilsum.minimise.question import Minimised
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret, hide_secrets_in_errors
 from veilsum.party.cuts import ChosenCut, CutChooser
-from veilsum.questions.job_file import JobFile, question_job_of
+from veilsum.sums.job_file import JobFile, question_job_of
 from veilsum.sums.kinds import agreed_question_of
 from veilsum.sums.running import SumJobResult
 from veilsum.tables.fingerprints import FingerprintSource

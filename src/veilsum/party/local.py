@@ -37,7 +37,7 @@ from veilsum.net.relay_tokens import TOKEN_FILE, new_token, read_token
 from veilsum.numbers.secrets import Secret
 from veilsum.party.own_rules import FILE_NAME, recodings_own_rules_meet, relaxed_rules
 from veilsum.party.processes import party_process_context
-from veilsum.questions.job_file import read_data_of_job_file
+from veilsum.sums.job_file import read_data_of_job_file
 from veilsum.surveys.terms import SurveySpec
 from veilsum.tables.columns import category_level_of_cell
 
