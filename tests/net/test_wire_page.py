@@ -163,7 +163,7 @@ def job_plan(sections, table, **changes):
 
 def cost_plan(cost, **sections):
     found = agreed({**COST, **sections, "cost": cost})
-    return PartyCost.of(found, found.questions[0].cost.stand_in()).plan
+    return PartyCost.of(found, found.question.cost.stand_in()).plan
 
 
 RNG = np.random.default_rng(0)
@@ -293,7 +293,7 @@ def test_the_pages_cost_is_a_real_one():
     ]
     head = {"format": 1, "run": json.loads(terms)["run"], "members": members}
     found = consortium_from({**head, **tomllib.loads(sections)})
-    made = PartyCost.of(found, found.questions[0].cost.stand_in()).plan
+    made = PartyCost.of(found, found.question.cost.stand_in()).plan
     assert made.terms.decode() == terms
     assert made.to_json() == plan
     assert made.digest.hex() == digest

@@ -85,7 +85,7 @@ def test_what_members_can_run_is_accepted(sections):
 def test_every_kind_of_cost_has_a_stand_in(cost):
     found = agreed({**COST, "cost": cost})
     check_agreed_file(found)
-    made = PartyCost.of(found, found.questions[0].cost.stand_in())
+    made = PartyCost.of(found, found.question.cost.stand_in())
     assert made.cost.dim == cost["dim"]
 
 

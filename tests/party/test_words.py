@@ -52,7 +52,7 @@ def test_the_words_of_the_other_program_are_others(ran):
     ours, others = (json.loads(one[1])["consent"] for one in (ours, others))
     assert ours["digest"] == others["digest"]
     asked = resolve_agreed_question(read_consortium(file))
-    kind, room = question_kind_of(asked.consortium.questions[0]), PageRoom()
+    kind, room = question_kind_of(asked.consortium.question), PageRoom()
     # What a question that is no survey says of itself is not in a catalogue.
     itself = {*kind.describe(asked, room), *kind.consequences(asked, room)}
     pages = ours["shared"].pop("page"), others["shared"].pop("page")

@@ -264,8 +264,7 @@ class AuditRehearsal:
 
     @property
     def asked(self) -> AgreedMinimisation | QuestionSpec:
-        (found,) = self.consortium.questions
-        return found
+        return self.consortium.question
 
     @property
     def schema(self) -> Schema | None:
@@ -296,7 +295,7 @@ class AuditRehearsal:
 
     def asking(self, section: QuestionSpec) -> AuditRehearsal:
         """Return another question, asked of the same parties under the same rules."""
-        return replace(self, consortium=replace(self.consortium, questions=(section,)))
+        return replace(self, consortium=replace(self.consortium, question=section))
 
     @property
     def brief(self) -> AuditRehearsal:
@@ -309,8 +308,8 @@ class AuditRehearsal:
             return self
         # So few iterations reach no tolerance.
         settings = replace(asked.settings, iterations=BRIEF, tolerance=None)
-        questions = (replace(asked, settings=settings),)
-        return replace(self, consortium=replace(self.consortium, questions=questions))
+        question = replace(asked, settings=settings)
+        return replace(self, consortium=replace(self.consortium, question=question))
 
     # Rows that are nobody's
 

@@ -204,7 +204,7 @@ class PartyCostInput(Secret):
 
     @property
     def words(self) -> str:
-        (question,) = self.consortium.questions
+        question = self.consortium.question
         assert isinstance(question, AgreedMinimisation)
         kind, unit = question.cost.kind, self._part.unit
         return phrase("consent", "data.cost", name=self.name, kind=kind, unit=unit)

@@ -209,7 +209,7 @@ def question_job_of(
     consortium: Consortium, tables: Mapping[str, Frame], **options: Any
 ) -> JobFile:
     """Return the job that parties agreed on, for those whose tables are here."""
-    (question,) = consortium.questions
+    question = consortium.question
     assert not isinstance(question, AgreedMinimisation)
     chosen: dict[str, Any] = {**agreed_sum_options(consortium), **options}
     return JobFile(
