@@ -562,6 +562,7 @@ def _question_of_consortium(file: ConsortiumFile) -> Question:
     job = file.asked
     if job is not None:
         (file.policy or PolicySection()).check_for(job)
+        file.masks.check_for_sums()
         return job
     assert file.cost is not None
     assert file.domain is not None

@@ -18,7 +18,7 @@ from veilsum.consortium.consortium import Consortium, Question
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.sections import PolicySection
 from veilsum.drivers.driver import Driver
-from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.errors import InvalidInputError
 from veilsum.locale import phrase
 from veilsum.masks.laws import Masks
 from veilsum.numbers.units import UnitCounts
@@ -351,12 +351,6 @@ def agreed_sum_job(consortium: Consortium) -> SchemaTableJob[Any] | None:
 def sum_options_of_rules(rules: PolicySection, masks: Masks | None) -> SumOptions:
     chosen: dict[str, Any] = rules.summing
     if masks is not None:
-        if masks.grid is not None:
-            raise InvalidScenarioError(
-                "[masks] grid is for costs of real numbers: leave it out; the schema "
-                "has the units that tables count in",
-                code="grid-not-accepted",
-            )
         chosen |= {key: getattr(masks, key) for key in ("law", "sigma", "largest")}
     return cast("SumOptions", chosen)
 
