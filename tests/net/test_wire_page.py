@@ -33,7 +33,7 @@ from party.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certifi
 from refusals import refused
 from surveys import opened
 from veilsum.consortium.consortium import consortium_from
-from veilsum.consortium.costs import COST_KINDS
+from veilsum.consortium.costs import Kind
 from veilsum.disclosure.merging import (
     CountedTable,
     MergeAxis,
@@ -227,7 +227,7 @@ def test_a_key_more_would_be_noticed():
     assert found | {"mood"} != set(terms_table("cost"))
 
 
-@each("kind", COST_KINDS)
+@each("kind", get_args(Kind))
 def test_the_page_spells_every_basis_and_remainder(kind):
     cost = {"kind": kind, "dim": 2}
     cost |= {"degree": 3} if kind == "polynomial" else {}
