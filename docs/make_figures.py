@@ -21,13 +21,13 @@ from PIL import Image
 
 from veilsum.audit.literature import TARGETS, beside_the_literature
 from veilsum.cli.app import app
-from veilsum.questions.job_file import read_job
 from veilsum.report.figures import (
     DPI,
     coefficients_figure,
     counts_figure,
     literature_figure,
 )
+from veilsum.sums.job_file import read_job
 
 DOCS = Path(__file__).parent
 EXAMPLES = DOCS.parent / "examples"

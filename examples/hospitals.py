@@ -20,9 +20,9 @@ from veilsum.cli.up import is_one_printed_answer, phase_of_log_line
 from veilsum.files.output import write_files
 from veilsum.net.receipt import read_receipt, verify_receipts
 from veilsum.party.local import LocalPartyRun, local_run
-from veilsum.questions.job_file import read_job
 from veilsum.report.figures import coefficients_figure, figure_png_and_svg
 from veilsum.report.run_report import report_of_run
+from veilsum.sums.job_file import read_job
 
 SCENARIO = Path(__file__).with_name("diabetes.toml")
 VICTIM = "hospital-3"

@@ -8,7 +8,7 @@ from veilsum.consortium.consortium import consortium_from
 from veilsum.files.ledger import open_ledger
 from veilsum.party.inputs import party_contribution
 from veilsum.privacy.accountant import Budget
-from veilsum.questions.job_file import question_job_of
+from veilsum.sums.job_file import question_job_of
 
 COLUMNS = {
     "age": {"kind": "integer", "minimum": 0, "maximum": 120},

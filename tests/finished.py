@@ -31,7 +31,7 @@ from veilsum.party.replay import (
     replay_sums_file,
 )
 from veilsum.party.studying import StudyStatus
-from veilsum.questions.job_file import question_job_of, read_data_of_job_file
+from veilsum.sums.job_file import question_job_of, read_data_of_job_file
 from veilsum.sums.kinds import resolve_agreed_question
 
 WHEN = "2030-01-31T12:00:00+00:00"

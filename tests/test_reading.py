@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from cases import each
 from refusals import refused
+from section_keys import section_keys
 from veilsum.consortium.consortium import ConsortiumFile, MemberEntry
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.errors import InvalidScenarioError, SecretError
@@ -23,7 +24,6 @@ from veilsum.reading import (
     Section,
     Text,
     Whole,
-    keys_of_read_section,
     read_section,
 )
 from veilsum.tables.schema import ColumnSection, SchemaSection
@@ -154,7 +154,7 @@ anything = st.recursive(
 @given(st.data())
 def test_no_table_gets_more_than_a_refusal(data):
     """Whatever stands at whatever key: a value, or our own sentence."""
-    keys = keys_of_read_section(ScenarioFile)
+    keys = section_keys(ScenarioFile)
     name = data.draw(st.sampled_from(sorted(keys)))
     table = data.draw(
         st.dictionaries(st.sampled_from(keys[name]), anything, max_size=3) | anything

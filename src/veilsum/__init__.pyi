@@ -81,7 +81,6 @@ from .questions.from_moments import (
     principal_components as principal_components,
     two_stage as two_stage,
 )
-from .questions.job_file import JobFile as JobFile, read_job as read_job
 from .questions.meta import (
     MetaResult as MetaResult,
     PooledResult as PooledResult,
@@ -103,6 +102,7 @@ from .questions.statistics import (
 )
 from .questions.sums import SumResult as SumResult, mean as mean, sum as sum
 from .questions.survival import SurvivalResult as SurvivalResult, survival as survival
+from .sums.job_file import JobFile as JobFile, read_job as read_job
 from .surveys.question import SurveyResult as SurveyResult, survey as survey
 from .tables.columns import Column as Column, SchemaError as SchemaError
 from .tables.propensity import Propensity as Propensity

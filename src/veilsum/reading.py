@@ -112,18 +112,6 @@ def read_section(table: object, kind: type[S], where: str) -> S:
     return kind(**values)
 
 
-def keys_of_read_section(kind: type[Section]) -> dict[str, tuple[str, ...]]:
-    """Return the keys of every section that a file may have."""
-    whole = kind.for_keys(kind.known_keys())
-    found = {
-        one.name: _section_type_to_read(one.type)
-        for one in _fields_of_read_section(whole)
-    }
-    return {
-        name: part.__struct_fields__ for name, part in found.items() if part is not None
-    }
-
-
 def missing_key_error(where: str, key: str, why: str) -> InvalidScenarioError:
     """Return the error about a key that must be there."""
     return InvalidScenarioError(f"{where} needs {key!r}: {why}", code="missing-key")

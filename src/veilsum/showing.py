@@ -364,20 +364,6 @@ def _is_whole_shown_value(value: object) -> bool:
     return isinstance(value, Integral)  # numpy's are, too
 
 
-def plain_shown_table(
-    headers: Sequence[str],
-    rows: Iterable[Mapping[str, Cell] | Sequence[Cell]],
-    align: str | None = None,
-    *,
-    width: int | None = None,
-) -> str:
-    """Return a table of plain text; see `ShownTable`.
-
-    With a `width` lines have all of it, and a long first cell gets its own.
-    """
-    return ShownTable(headers, list(rows), align=align).text(width, wide=True)
-
-
 def shown_cell_text(cell: Cell) -> str:
     """Return what stands in a cell."""
     if cell is None or isinstance(cell, str):

@@ -182,7 +182,7 @@ def test_a_receipt_tells_of_a_survey_that_the_store_has_forgotten(surveyed, tmp_
     assert resume_party_surveys(store, [out]) == ("Wages",)
     with closing(SurveyDelegateStore.open(store)) as again:
         (known,) = again.answered()
-    assert known.set == company.consortium.questions[0].set
+    assert known.set == company.consortium.question.set
     assert len(known.guests) == len(company.guests)
 
 
@@ -244,7 +244,7 @@ def test_who_looks_at_the_survey_alone_takes_the_false_set(
     assert resume_party_surveys(store, [told]) == ("Wages",)
     with closing(SurveyDelegateStore.open(store)) as again:
         (known,) = again.answered()
-    assert known.set != surveyed[0].consortium.questions[0].set
+    assert known.set != surveyed[0].consortium.question.set
     assert set(surveyed[0].guests) - set(known.guests) == {"Firm 1"}
 
 

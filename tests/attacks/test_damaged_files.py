@@ -30,7 +30,7 @@ from files.test_ledger import filled as filled_ledger
 from finished import finished, wards
 from net.drops import Office
 from net.test_store import KEY, PLAN, filled as filled_run
-from net.test_transcript_file import MASKS, made
+from party.test_transcript_file import MASKS, made
 from receipts import Study
 from survey_members import identity_of, signing_survey
 from surveys import World
@@ -72,7 +72,6 @@ from veilsum.net.receipt import (
 )
 from veilsum.net.relay_tokens import new_token, read_token
 from veilsum.net.store import NetworkRunStore
-from veilsum.net.transcript_file import read_transcript, write_transcript
 from veilsum.party.backup import make_backup, restore_backup
 from veilsum.party.own_rules import OwnRules, read_own_rules
 from veilsum.party.own_survey import STORE
@@ -96,6 +95,7 @@ from veilsum.party.surveying import (
     read_invitation_codes,
     read_survey_part,
 )
+from veilsum.party.transcript_file import read_transcript, write_transcript
 from veilsum.surveys.delegate import SurveyDelegateStore
 from veilsum.surveys.store_copy import copy_store, known_in_copy
 from veilsum.surveys.survey_set import read_submissions, write_submissions

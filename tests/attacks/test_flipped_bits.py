@@ -25,7 +25,7 @@ from contradictions import Accuser
 from finished import finished, wards
 from ledgers import run as charged_run
 from net.test_store import KEY, PLAN
-from net.test_transcript_file import MASKS, made
+from party.test_transcript_file import MASKS, made
 from receipts import Study
 from survey_members import identity_of, signing_survey
 from surveys import World
@@ -39,7 +39,6 @@ from veilsum.net.receipt import (
     verify_receipts,
 )
 from veilsum.net.store import NetworkRunStore
-from veilsum.net.transcript_file import read_transcript, write_transcript
 from veilsum.net.trust import check_certified_identity
 from veilsum.party.backup import make_backup, restore_backup
 from veilsum.party.own_survey import STORE
@@ -52,6 +51,7 @@ from veilsum.party.replay import (
 from veilsum.party.serving import PartyHousehold
 from veilsum.party.study_page import study_consent_page
 from veilsum.party.surveying import make_survey_part, read_survey_part
+from veilsum.party.transcript_file import read_transcript, write_transcript
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
 from veilsum.surveys.collection import SurveyGuestCollection

@@ -8,6 +8,7 @@ other parties: what could steer a terminal or a browser is shown, not obeyed.
 import inspect
 import re
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -147,7 +148,7 @@ def consortium():
         masks=vs.masks.Masks("uniform"),
         rules=None,
         schema=None,
-        questions=(),
+        question=SimpleNamespace(heading=SCRIPT),
         written=b"",
     )
 

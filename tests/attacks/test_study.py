@@ -29,7 +29,7 @@ from veilsum.party.networked import NetworkedParty
 from veilsum.party.own_rules import OwnRules
 from veilsum.party.run import PartyInputs
 from veilsum.party.studying import prepare_study, study_at_home
-from veilsum.questions.job_file import question_job_of
+from veilsum.sums.job_file import question_job_of
 from veilsum.tables.rules import DisclosureError
 
 NAMES = "abcdef"

@@ -9,13 +9,13 @@ import zlib
 import msgspec
 import pytest
 
-from net.test_transcript_file import MASKS, made
+from party.test_transcript_file import MASKS, made
 from refusals import refused
 from veilsum.consortium.pem import der_of_pem
 from veilsum.errors import InvalidInputError
-from veilsum.net import transcript_file
 from veilsum.net.identity import new_identity
-from veilsum.net.transcript_file import FORMAT, read_transcript, write_transcript
+from veilsum.party import transcript_file
+from veilsum.party.transcript_file import FORMAT, read_transcript, write_transcript
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Down
 

@@ -4,11 +4,11 @@ import pytest
 from click.testing import CliRunner
 
 from net.runs import ONE_SHOT, answers, changed
-from net.test_transcript_file import Tapped
+from party.test_transcript_file import Tapped
 from veilsum.audit import auditing
 from veilsum.cli.app import app
 from veilsum.net.identity import read_identity
-from veilsum.net.transcript_file import write_transcript
+from veilsum.party.transcript_file import write_transcript
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -13,10 +13,10 @@ from veilsum.audit.auditing import scene_of_run
 from veilsum.audit.run_folder import AuditedRunFolder
 from veilsum.cli.app import app
 from veilsum.net.identity import new_identity, read_identity
-from veilsum.net.transcript_file import is_transcript, write_transcript
 from veilsum.party.consent import consent_to
 from veilsum.party.run import conclude_party_run
 from veilsum.party.run_status import EventFeed
+from veilsum.party.transcript_file import is_transcript, write_transcript
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import veilsum as vs
 from audit.test_record import QUICK, SCENARIO
-from net.test_transcript_file import MASKS, made
+from party.test_transcript_file import MASKS, made
 from refusals import refused
 from veilsum.audit import auditing
 from veilsum.audit.attack import Scene
@@ -21,9 +21,9 @@ from veilsum.audit.own_run import check_run_audited
 from veilsum.audit.record import SIGNED, AuditRecord, read_record
 from veilsum.cli import audit as command
 from veilsum.cli.app import app
-from veilsum.net import transcript_file
 from veilsum.net.identity import new_identity, read_identity
-from veilsum.net.transcript_file import read_transcript
+from veilsum.party import transcript_file
+from veilsum.party.transcript_file import read_transcript
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

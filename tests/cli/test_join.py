@@ -16,8 +16,8 @@ from net.runs import ONE_SHOT, TARGETS, Company, changed, data_files
 from veilsum.cli.app import app
 from veilsum.files.ledger import open_ledger
 from veilsum.net.identity import fingerprint_in_groups
-from veilsum.net.transcript_file import read_transcript
 from veilsum.party.consent import consent_to
+from veilsum.party.transcript_file import read_transcript
 from veilsum.privacy.accountant import Budget
 
 MEAN = np.mean(TARGETS, axis=0)

@@ -23,7 +23,7 @@ from veilsum.files.ledger import read_ledger
 from veilsum.files.scenarios import read_scenario
 from veilsum.minimise.solve import run_scenario
 from veilsum.party.local import _run_local_party_process
-from veilsum.questions.job_file import read_job
+from veilsum.sums.job_file import read_job
 
 AVERAGE = Path(__file__).parents[2] / "examples" / "average.toml"
 # By the clock on the wall: what takes so long never ends.

@@ -48,8 +48,8 @@ def test_every_question_is_a_consortium_of_its_own():
     assert found.run == RUN
     assert found.new == ("a-fit", "means")
     one, two = found.questions.values()
-    assert one.questions[0].formula == "y ~ x"
-    assert two.questions[0].columns == ("x", "y")
+    assert one.question.formula == "y ~ x"
+    assert two.question.columns == ("x", "y")
     assert one.run == run_of_study_question(found.digest.hex(), "a-fit")
     assert one.run.startswith("a-fit-")
     assert len({found.run, one.run, two.run}) == 3

@@ -20,8 +20,8 @@ from veilsum.errors import InvalidScenarioError
 from veilsum.files.scenarios import read_scenario_file
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import OwnRules
-from veilsum.questions.job_file import read_job
 from veilsum.report.run_report import report_of_run
+from veilsum.sums.job_file import read_job
 
 HOME = EntryPoint("totals", "contracts.totals:KIND", kinds.GROUP)
 

@@ -17,6 +17,7 @@ from contracts.asked import NAMES, QUESTIONS, Watched, heading, ledgers
 from net.runs import ITERATED, Company, answers
 from report.officer_plans import NOW
 from report.test_officer import everything
+from reworded import REWORDED, agreed_digests, run_python, sentences_of_terms
 from surveys import survey_table
 from veilsum.consortium import kinds
 from veilsum.consortium.consortium import consortium_from
@@ -34,16 +35,30 @@ from veilsum.party.replay import (
     replay_released_sums,
     result_findings,
 )
-from veilsum.questions.job_file import read_job
 from veilsum.reading import read_section
 from veilsum.report import annex as papers, forms, sentences
 from veilsum.report.plan_facts import plan_facts_of
+from veilsum.sums.job_file import read_job
 from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.sums.presence import PresenceScreenedRecipe
 from veilsum.sums.recipes import ObjectedError
 from veilsum.sums.releases import OBJECTIONS
 
 EVERY = ("cost", *QUESTIONS)
+# Prints what follows from some files.
+DIGESTS = """
+import json
+from contracts import totals
+from reworded import agreed_digests
+from veilsum.consortium import kinds
+from veilsum.files.consortiums import read_consortium
+from veilsum.party.consent import consent_to
+
+with kinds.registered(totals.KIND):
+    files = [*map(read_consortium, sys.argv[1:])]
+    pages = [consent_to(one).page for one in files]
+    print(json.dumps([[*map(agreed_digests, files)], pages]))
+"""
 every_question = pytest.mark.parametrize("name", EVERY)
 every_table = pytest.mark.parametrize("name", QUESTIONS)
 
@@ -138,6 +153,33 @@ def test_three_drivers_find_the_same(name, runs):
         assert [one.tolist() for one in found.released.sums] == sums
         assert found.answer.tolist() == loopback.answer.tolist()
         assert found.guarantee.to_dict() == loopback.guarantee.to_dict()
+
+
+def agreed_by(name, runs):
+    if name == "survey":
+        return consortium_from(survey_table())
+    return runs(name).company.consortium
+
+
+@pytest.mark.parametrize("name", [*EVERY, "survey"])
+def test_the_terms_of_a_plan_are_keys_names_and_numbers(name, runs):
+    assert not sentences_of_terms(agreed_by(name, runs))
+
+
+def test_rewording_every_label_changes_no_digest(runs, tmp_path):
+    """Whether members run one program or one with other words, they agree."""
+    paths = {name: tmp_path / f"{name}.toml" for name in (*EVERY, "survey")}
+    expected, pages = {}, {}
+    for name, path in paths.items():
+        agreed = agreed_by(name, runs)
+        write_consortium(path, agreed)
+        expected[name], pages[name] = agreed_digests(agreed), consent_to(agreed).page
+    status, out, errors = run_python("-c", REWORDED + DIGESTS, *paths.values())
+    assert status == 0, errors
+    found, reworded = json.loads(out)
+    assert dict(zip(paths, found, strict=True)) == json.loads(json.dumps(expected))
+    for page, other in zip(pages.values(), reworded, strict=True):
+        assert page != other
 
 
 # There may be no such rows, objections or devices.

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from method_states import iterations_of_method
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.costs.bases import Quadratic, quadratic_coefficients
@@ -16,7 +17,6 @@ from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import NoRemainder
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import iterations_of_method
 from veilsum.minimise.methods.certificate import (
     Bounds,
     certified_accelerated_rounds,

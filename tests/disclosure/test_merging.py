@@ -178,5 +178,5 @@ def test_merged_numbers_have_the_totals_of_blocks_and_zeros_cost_no_bit():
     values = np.array([1, 2, 3, 4, 5, 6, 9], dtype=object)
     assert merge_released_numbers(values, targets).tolist() == [1, 5, 0, 4, 11, 0, 9]
     layout = NumberLayout((layout_array("cells", (2, 3)), layout_array("left_out", 1)))
-    bits = layout.released_bits(rows=7)
-    assert merged_layout(layout, targets).released_bits(rows=7) == bits * 5 / 7
+    bits = sum(layout.charges(rows=7).values())
+    assert sum(merged_layout(layout, targets).charges(rows=7).values()) == bits * 5 / 7

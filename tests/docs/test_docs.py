@@ -18,6 +18,7 @@ from markdown.extensions.toc import slugify, unique
 import veilsum as vs
 from cases import each
 from public_names import public_names
+from section_keys import section_keys
 from veilsum import errors
 from veilsum.cli.app import app, command_names
 from veilsum.consortium.sections import ScenarioFile
@@ -28,7 +29,6 @@ from veilsum.minimise.methods.registry import ITERATIVE
 from veilsum.minimise.paper import PaperReport
 from veilsum.models.family_names import FAMILIES
 from veilsum.models.rows import Rows
-from veilsum.reading import keys_of_read_section
 from veilsum.sums.terms import SumOptions
 from veilsum.tables.schema import ColumnSection
 
@@ -236,7 +236,7 @@ def scenario_section(name):
     return after.partition("\n## ")[0]
 
 
-SECTIONS = keys_of_read_section(ScenarioFile)
+SECTIONS = section_keys(ScenarioFile)
 SECTIONS["schema"] += ColumnSection.__struct_fields__
 
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from phase_diagram import phase_diagram
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import MESSAGES, Quit, Record
-from veilsum.protocol.phases import phase_diagram
 
 PAGE = (Path(__file__).parents[2] / "docs/theory/protocol.md").read_text("utf-8")
 

@@ -12,7 +12,7 @@ from veilsum.files.consortiums import read_consortium, read_plan_file, write_con
 from veilsum.files.tables import agreed_table
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import OwnRules, recodings_own_rules_meet
-from veilsum.questions.job_file import read_job
+from veilsum.sums.job_file import read_job
 from veilsum.tables.columns import SchemaError
 
 COLUMNS = {

@@ -9,6 +9,7 @@ import pytest
 
 from cases import each
 from refusals import refused
+from section_keys import section_keys
 from veilsum.consortium.scenario import scenario_from
 from veilsum.consortium.sections import ScenarioFile
 from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
@@ -19,8 +20,8 @@ from veilsum.masks.laws import Masks
 from veilsum.minimise.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.solve import run_scenario
-from veilsum.questions.job_file import read_job
-from veilsum.reading import keys_of_read_section, read_section
+from veilsum.reading import read_section
+from veilsum.sums.job_file import read_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -161,7 +162,7 @@ def test_a_graph_file_is_found_beside_the_scenario(tmp_path):
     assert found.masks == Masks("none")
 
 
-SECTIONS = keys_of_read_section(ScenarioFile)
+SECTIONS = section_keys(ScenarioFile)
 
 
 @each("section", SECTIONS)

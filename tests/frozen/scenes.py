@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import tomli_w
 
-from veilsum.questions.job_file import read_job
+from veilsum.sums.job_file import read_job
 
 NUMBERS = Path(__file__).with_name("numbers.json")
 PARTIES = ("ann", "bob", "cem", "dee", "eve")

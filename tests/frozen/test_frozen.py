@@ -5,7 +5,19 @@ import json
 import numpy as np
 import pytest
 
-from frozen.scenes import NAMES, NUMBERS, digest, numbers, run
+from frozen.scenes import (
+    NAMES,
+    NUMBERS,
+    PARTIES,
+    SCENES,
+    digest,
+    numbers,
+    run,
+    scenario,
+)
+from reworded import sentences_of_terms
+from veilsum.consortium.pem import pem_of_der
+from veilsum.files.consortiums import draft_consortium
 
 # Whole questions, whose parts have tests of their own that check shapes.
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -36,3 +48,11 @@ def test_a_scene_has_its_sums_and_its_answer(name, tmp_path):
 def test_machines_find_the_same_sums(name, tmp_path):
     found = run(name, tmp_path, driver="loopback")
     assert [digest(total) for total in found.released.sums] == FROZEN[name]["sums"]
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_the_terms_of_a_scene_hold_no_sentence(name, tmp_path):
+    certificates = {party: pem_of_der(party.encode()) for party in PARTIES}
+    path = scenario(name, tmp_path)
+    agreed, _ = draft_consortium(path, certificates=certificates)
+    assert not sentences_of_terms(agreed)

@@ -107,9 +107,7 @@ def test_a_delegate_that_was_killed_comes_back(tmp_path, key):
         with closing(SurveyDelegateStore.open(company.folder("bob") / STORE)) as store:
             noted = [one.set for one in store.answered()]
         # Nobody is bound before masked numbers are about to leave.
-        assert noted == (
-            [company.consortium.questions[0].set] if key == "charge" else []
-        )
+        assert noted == ([company.consortium.question.set] if key == "charge" else [])
         company.records["bob"] = None
         return await company.start("bob")
 
@@ -130,7 +128,7 @@ def test_the_set_is_written_down_before_any_masked_number_leaves(tmp_path):
 
     company.records["ann"] = record
     check(company, company.run())
-    (one,) = {company.consortium.questions[0].set}
+    (one,) = {company.consortium.question.set}
     assert any(not bound for _, bound in seen)
     assert {name for name, _ in seen} >= {"Share", "Masked"}
     assert all(bound == [one] for name, bound in seen if name == "Masked")

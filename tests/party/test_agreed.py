@@ -16,8 +16,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.minimise.party_cost import PartyCost
 from veilsum.party.inputs import party_contribution
-from veilsum.questions.job_file import question_job_of
 from veilsum.reading import read_section
+from veilsum.sums.job_file import question_job_of
 from veilsum.sums.kinds import check_agreed_file
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import as_frame
@@ -85,7 +85,7 @@ def test_what_members_can_run_is_accepted(sections):
 def test_every_kind_of_cost_has_a_stand_in(cost):
     found = agreed({**COST, "cost": cost})
     check_agreed_file(found)
-    made = PartyCost.of(found, found.questions[0].cost.stand_in())
+    made = PartyCost.of(found, found.question.cost.stand_in())
     assert made.cost.dim == cost["dim"]
 
 

@@ -28,8 +28,8 @@ from veilsum.party.own_rules import (
     columns_own_rules_meet,
     recodings_own_rules_meet,
 )
-from veilsum.questions.job_file import question_job_of
 from veilsum.questions.regression.kind import RegressionKind
+from veilsum.sums.job_file import question_job_of
 from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.sums.presence import PresenceScreenedRecipe
 from veilsum.tables.frames import as_frame

@@ -16,8 +16,8 @@ from refusals import refused
 from veilsum.consortium.study import study_from
 from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import read_ledger
-from veilsum.net.transcript_file import read_transcript
 from veilsum.party.studying import read_study_status
+from veilsum.party.transcript_file import read_transcript
 
 smf = Later("statsmodels.formula.api")
 

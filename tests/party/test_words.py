@@ -1,31 +1,23 @@
 """Words may be corrected: no digest, receipt or check depends on a catalogue."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from finished import finished, wards
+from reworded import REWORDED, run_python
 from veilsum.files.consortiums import read_consortium
 from veilsum.sums.kinds import question_kind_of, resolve_agreed_question
 from veilsum.sums.wording import PageRoom
 
-# A program whose English words are all others than those of the one that signed.
-REWORDED = """
-import sys
-from veilsum import locale
-
-def reworded(entry):
-    if isinstance(entry, dict):
-        return {k: reworded(v) for k, v in entry.items()}
-    return [*map(reworded, entry)] if isinstance(entry, list) else f"~{entry}~"
-
-known = locale.catalogue
-locale.catalogue = lambda *given: reworded(known(*given))
+# A command whose English words are all others than those of the one that signed.
+COMMAND = (
+    REWORDED
+    + """
 from veilsum.cli.app import app
 app(sys.argv[1:])
 """
+)
 
 QUESTIONS = {
     "moments": {"statistics": {"columns": ["age", "dose"]}},
@@ -44,20 +36,10 @@ def ran(request, tmp_path):
     return finished(plan, tmp_path)
 
 
-def run(program, *words):
-    made = subprocess.run(
-        [sys.executable, *program, *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return made.returncode, made.stdout, made.stderr
-
-
-def test_rewording_every_label_changes_no_digest(ran):
+def test_a_reworded_program_accepts_receipts(ran):
     out = ran.out()
     given = ("verify", *ran.receipts(), "--consortium", out.parent / "consortium.toml")
-    told = run(["-c", REWORDED], *given, "--result", out / "result.json", "--json")
+    told = run_python("-c", COMMAND, *given, "--result", out / "result.json", "--json")
     assert told[0] == 0, told
     assert all(one["good"] for one in json.loads(told[1])["findings"])
 
@@ -65,12 +47,12 @@ def test_rewording_every_label_changes_no_digest(ran):
 def test_the_words_of_the_other_program_are_others(ran):
     """The twin: it says the same about the file in words of its own."""
     file = ran.out().parent / "consortium.toml"
-    ours = run(["-m", "veilsum"], "consortium", "show", file, "--json")
-    others = run(["-c", REWORDED], "consortium", "show", file, "--json")
+    ours = run_python("-m", "veilsum", "consortium", "show", file, "--json")
+    others = run_python("-c", COMMAND, "consortium", "show", file, "--json")
     ours, others = (json.loads(one[1])["consent"] for one in (ours, others))
     assert ours["digest"] == others["digest"]
     asked = resolve_agreed_question(read_consortium(file))
-    kind, room = question_kind_of(asked.consortium.questions[0]), PageRoom()
+    kind, room = question_kind_of(asked.consortium.question), PageRoom()
     # What a question that is no survey says of itself is not in a catalogue.
     itself = {*kind.describe(asked, room), *kind.consequences(asked, room)}
     pages = ours["shared"].pop("page"), others["shared"].pop("page")

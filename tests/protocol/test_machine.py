@@ -9,6 +9,7 @@ import pytest
 
 import refusals
 from machines import Stopped, join_frame, keys_of, picture, sealed, stopped_at
+from phase_diagram import phase_diagram
 from veilsum.drivers.loopback import loopback_identities
 from veilsum.errors import LocalProtocolError, PeerProtocolError
 from veilsum.masks.laws import Masks
@@ -701,7 +702,7 @@ def test_every_phase_is_left_by_one_line_and_leads_to_known_ones():
 
 
 def test_the_diagram_shows_every_phase_and_every_step():
-    drawn = phases.phase_diagram(Machine.table.values())
+    drawn = phase_diagram(Machine.table.values())
     for phase in (*Machine.table, *phases.CLOSED):
         assert phase in drawn
     for one in Machine.table.values():

@@ -14,7 +14,7 @@ from refusals import refused
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import fleet_of_power_case
-from veilsum.questions.job_file import read_job
+from veilsum.sums.job_file import read_job
 
 DAY = Path(__file__).parents[2] / "examples" / "day.toml"
 HOURS = {

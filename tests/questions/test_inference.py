@@ -382,7 +382,7 @@ def test_an_alias_is_one_family():
     asked = {"formula": "low ~ lwt", "family": "Binomial", "errors": "hc1"}
     assert read_section(asked, ModelSpec, "[model]").given()["family"] == "logistic"
     counts = quick("ftv ~ age", births, family="nb", alpha=0.5)
-    assert counts.model.family.name == "negative binomial"
+    assert counts.model.family.name == "negative-binomial"
     with refused("unknown-family"):
         quick("low ~ lwt", births, family="cauchy")
 

@@ -16,8 +16,8 @@ from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_scenario
 from veilsum.privacy.guarantee import ONE_RUN_LIMIT
-from veilsum.questions.job_file import read_job
 from veilsum.questions.meta import FEW_STUDIES
+from veilsum.sums.job_file import read_job
 from veilsum.sums.releases import EXACT, REBUILT
 from veilsum.sums.running import SUMS_TELL
 

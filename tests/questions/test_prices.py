@@ -211,7 +211,7 @@ def test_a_result_says_its_price_and_what_it_is_charged_to():
     price = found.price
     layouts = [one.layout for one in found.releases]
     objections = len(layouts) - 1  # a bit for each sum but that of counts of parties
-    expected = sum(one.released_bits(600) for one in layouts) + objections
+    expected = sum(sum(one.charges(600).values()) for one in layouts) + objections
     assert price.accounts.total == pytest.approx(expected)
     assert price.rows == 480
     # The responses are released once: X'y and the sum of y.

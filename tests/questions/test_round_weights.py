@@ -26,7 +26,7 @@ WITHOUT = {
     "beyond": "the same of the rows of a fold",
     "pearson": "squared residuals, at the point of the round before",
     "closing of gamma": "likelihoods, at no coefficients",
-    "closing of gamma with inverse link": "likelihoods, at no coefficients",
+    "closing of gamma-inverse": "likelihoods, at no coefficients",
     "MetaJob": "parties are the rows, and each adds its own estimate",
 }
 # Questions of one sum: no point follows from an earlier one.

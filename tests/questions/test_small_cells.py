@@ -256,7 +256,7 @@ def test_merged_cells_and_counts_of_parties_cost_what_they_tell():
     """Five parties: log2 6 bits for a count of them; nothing for what is always 0."""
     found = vs.survival(BY_ARM, registry(), times=QUARTERS, **QUICK)
     first, second = (one.layout for one in found.releases)
-    assert first.released_bits(1380) == pytest.approx(first.size * np.log2(6))
+    assert sum(first.charges(1380).values()) == pytest.approx(first.size * np.log2(6))
     shown = np.count_nonzero(
         [one.bits(1380, 43) for s in second.statistics for one in s.row_ranges()]
     )

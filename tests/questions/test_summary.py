@@ -28,7 +28,7 @@ from veilsum.models.least_squares import fit, statistics
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.questions.regression.summary import summary_html, summary_text
-from veilsum.showing import plain_shown_table, shown_number
+from veilsum.showing import ShownTable, shown_number
 
 sm = Later("statsmodels.api")
 
@@ -237,7 +237,7 @@ def test_exp_of_a_huge_coefficient_is_infinite_without_a_warning():
 
 def test_the_law_with_its_parameter_is_named():
     facts = facts_of(summary_text(family_fit(NegativeBinomial(0.25)), **ABOUT))
-    assert facts["Model"] == "negative binomial (alpha 0.25)"
+    assert facts["Model"] == "negative-binomial (alpha 0.25)"
 
 
 def test_an_estimated_dispersion_is_tested_by_students_law():
@@ -451,9 +451,13 @@ def test_narrow_lines_have_fewer_digits_before_they_are_too_long():
     assert max(map(len, summary_text(found, **ABOUT, width=72).splitlines())) == 72
 
 
+def plain_table(headers, rows, align=None):
+    return ShownTable(headers, rows, align=align).text(wide=True)
+
+
 def test_decimal_points_stand_below_each_other():
     cells = [1234.5, -0.001234, 2.5e-9, float("nan"), None, 3]
-    text = plain_shown_table(["value"], [[cell] for cell in cells], ".")
+    text = plain_table(["value"], [[cell] for cell in cells], ".")
     lines = text.splitlines()[2:]
     points = {line.index(".") for line in lines if "." in line}
     assert len(points) == 1
@@ -464,9 +468,7 @@ def test_decimal_points_stand_below_each_other():
 
 @given(st.lists(magnitudes | magnitudes.map(lambda x: -x), min_size=1, max_size=8))
 def test_aligned_columns_hold_the_same_numbers(values):
-    text = plain_shown_table(
-        ["name", "v"], [[f"x{k}", v] for k, v in enumerate(values)]
-    )
+    text = plain_table(["name", "v"], [[f"x{k}", v] for k, v in enumerate(values)])
     lines = text.splitlines()[2:]
     rows = [line.split() for line in lines]
     assert [row[0] for row in rows] == [f"x{k}" for k in range(len(values))]
@@ -480,9 +482,7 @@ def test_a_plain_table_of_every_kind_of_column():
         {"column": "age", "count": 442, "mean": 48.518, "cell": None},
         {"column": "bmi", "count": np.int64(9), "mean": np.float64(1.5e-7)},
     ]
-    assert plain_shown_table(
-        ["column", "count", "mean", "cell"], rows
-    ).splitlines() == [
+    assert plain_table(["column", "count", "mean", "cell"], rows).splitlines() == [
         "column  count         mean  cell",
         "--------------------------------",
         "age       442  48.518       -",
@@ -492,7 +492,7 @@ def test_a_plain_table_of_every_kind_of_column():
 
 def test_alignment_can_be_chosen():
     rows = [["a", 1, 2.5], ["bbb", 20, 10.0]]
-    assert plain_shown_table(["x", "n", "v"], rows, "><>").splitlines() == [
+    assert plain_table(["x", "n", "v"], rows, "><>").splitlines() == [
         "  x  n        v",
         "---------------",
         "  a  1   2.5000",
@@ -501,7 +501,7 @@ def test_alignment_can_be_chosen():
 
 
 def test_a_table_may_have_no_rows():
-    assert plain_shown_table(["a", "bb"], []).splitlines() == ["a  bb", "-----"]
+    assert plain_table(["a", "bb"], []).splitlines() == ["a  bb", "-----"]
 
 
 @each(
@@ -517,13 +517,11 @@ def test_a_table_may_have_no_rows():
 )
 def test_a_table_of_another_shape_is_refused(headers, rows, align):
     with refused("ragged-table"):
-        plain_shown_table(headers, rows, align)
+        plain_table(headers, rows, align)
 
 
 def test_wide_letters_take_two_places_and_accents_none():
-    text = plain_shown_table(
-        ["name", "n"], [["年齢", 1], ["abcd", 2], ["abce\u0301", 3]]
-    )
+    text = plain_table(["name", "n"], [["年齢", 1], ["abcd", 2], ["abce\u0301", 3]])
     assert text.splitlines()[2:] == ["年齢  1", "abcd  2", "abce\u0301  3"]
 
 

@@ -30,8 +30,8 @@ from veilsum.models.comparisons import (
 )
 from veilsum.models.tallies import TallyBins
 from veilsum.numbers.units import UnitMeasure
-from veilsum.questions.job_file import question_job_of
 from veilsum.questions.statistics import statistics
+from veilsum.sums.job_file import question_job_of
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
 

@@ -42,7 +42,6 @@ from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, guarantee_against_coalition
 from veilsum.privacy.lattice import lattice_success
 from veilsum.questions.dispatch import GENERATORS
-from veilsum.questions.job_file import question_job_of
 from veilsum.questions.mixed import PARTIES_EACH
 from veilsum.report import annex as papers, forms, officer
 from veilsum.report.annex import paper_limit_of_party, paper_sum_lines
@@ -55,6 +54,7 @@ from veilsum.report.sentences import (
     report_values,
     report_words,
 )
+from veilsum.sums.job_file import question_job_of
 from veilsum.sums.kinds import resolve_agreed_question
 from veilsum.tables.fingerprints import FingerprintSource, read_row_fingerprints
 from veilsum.tables.frames import as_frame

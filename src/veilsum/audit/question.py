@@ -50,7 +50,7 @@ from veilsum.numbers.arrays import Array, listed_names
 from veilsum.numbers.layout import NumberLayout
 from veilsum.numbers.limbs import is_wide_integer_type, limbs_to_integers
 from veilsum.protocol.plan import ProtocolPlan
-from veilsum.questions.job_file import question_job_of
+from veilsum.sums.job_file import question_job_of
 from veilsum.sums.kinds import QuestionKind, question_kind_of
 from veilsum.sums.presence import (
     PRESENCE,
@@ -264,8 +264,7 @@ class AuditRehearsal:
 
     @property
     def asked(self) -> AgreedMinimisation | QuestionSpec:
-        (found,) = self.consortium.questions
-        return found
+        return self.consortium.question
 
     @property
     def schema(self) -> Schema | None:
@@ -296,7 +295,7 @@ class AuditRehearsal:
 
     def asking(self, section: QuestionSpec) -> AuditRehearsal:
         """Return another question, asked of the same parties under the same rules."""
-        return replace(self, consortium=replace(self.consortium, questions=(section,)))
+        return replace(self, consortium=replace(self.consortium, question=section))
 
     @property
     def brief(self) -> AuditRehearsal:
@@ -309,8 +308,8 @@ class AuditRehearsal:
             return self
         # So few iterations reach no tolerance.
         settings = replace(asked.settings, iterations=BRIEF, tolerance=None)
-        questions = (replace(asked, settings=settings),)
-        return replace(self, consortium=replace(self.consortium, questions=questions))
+        question = replace(asked, settings=settings)
+        return replace(self, consortium=replace(self.consortium, question=question))
 
     # Rows that are nobody's
 

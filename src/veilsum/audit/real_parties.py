@@ -48,7 +48,6 @@ from veilsum.files.sqlite import BESIDE
 from veilsum.masks.laws import MaskLaw
 from veilsum.net.drop import DropFolder
 from veilsum.net.identity import new_identity, read_identity
-from veilsum.net.transcript_file import read_transcript
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.limbs import (
     add_wide_integers,
@@ -58,6 +57,7 @@ from veilsum.numbers.limbs import (
 from veilsum.numbers.secrets import Secret
 from veilsum.party.run import Joined, PartyInputs, prepare_party_run
 from veilsum.party.run_status import ENDING
+from veilsum.party.transcript_file import read_transcript
 from veilsum.privacy.transcript import Transcript, TranscriptExchange
 
 # More parties or sums than this take too long to be carried from folder to folder.

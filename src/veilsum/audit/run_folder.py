@@ -26,8 +26,8 @@ from veilsum.net.receipt import (
     read_result_beside_receipt,
     verify_receipts,
 )
-from veilsum.net.transcript_file import is_transcript, read_transcript
 from veilsum.numbers.arrays import listed_names
+from veilsum.party.transcript_file import is_transcript, read_transcript
 from veilsum.privacy.transcript import Transcript
 
 ATTACK = "what this party's receipt says"

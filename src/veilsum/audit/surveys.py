@@ -51,14 +51,14 @@ from veilsum.files.scenarios import read_toml_file
 from veilsum.numbers.arrays import listed_names
 from veilsum.party.own_survey import SUBMISSIONS
 from veilsum.progress import Progress, silent_progress, watch_progress
-from veilsum.questions.job_file import question_job_of
 from veilsum.scale.pieces import seed_of_piece
 from veilsum.showing import counted_words
+from veilsum.sums.job_file import question_job_of
 from veilsum.surveys.delegate import survey_masked_sums
 from veilsum.surveys.question import SurveyRecipe, SurveyResult
 from veilsum.surveys.submission import SurveySubmission, longest_submission
 from veilsum.surveys.survey_set import closed_survey_set, read_submissions
-from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_tally_of, survey_terms
+from veilsum.surveys.terms import SurveyTerms, survey_tally_of, survey_terms
 
 # How often a coalition plays each attack on visits.
 TRIALS: Mapping[Depth, int] = {"quick": 100, "standard": 200, "deep": 1000}
@@ -359,6 +359,4 @@ def rehearse_attack_target(
             "new makes the open file of it, which can be audited",
             code="survey-plan-without-guests",
         )
-    consortium = read_consortium(path)
-    assert isinstance(consortium.questions[0], SurveySpec)
-    return AuditedSurvey(consortium, path)
+    return AuditedSurvey(read_consortium(path), path)

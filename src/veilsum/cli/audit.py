@@ -220,7 +220,7 @@ def _run_audit_command(
     from veilsum.audit.unfinished import UnfinishedAudit
     from veilsum.errors import InvalidInputError
     from veilsum.files.scenarios import read_toml_file
-    from veilsum.net.transcript_file import read_transcript
+    from veilsum.party.transcript_file import read_transcript
     from veilsum.privacy.transcript import Transcript
     from veilsum.scale.workers import workers_on
 

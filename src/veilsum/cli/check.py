@@ -189,7 +189,7 @@ def _run_at_home(
     )
     from veilsum.party.inputs import on_cut, party_contribution
     from veilsum.party.short_page import ConsentPart, Standing
-    from veilsum.surveys.terms import SurveySpec
+    from veilsum.sums.kinds import question_kind_of
 
     refused = own.refusals(consortium, alone=False)
     asked = own.refusals(consortium, alone=True)
@@ -204,8 +204,8 @@ def _run_at_home(
     )
     if not looked:
         return (ConsentPart("your_rules", own.lines), verdict), standing
-    (question,) = consortium.questions
-    if isinstance(question, SurveySpec) and question.set is None:
+    question: Any = consortium.question
+    if question_kind_of(question).has_guests and question.set is None:
         lines, why = _open_survey_at_home(consortium, party, files["data"])
         standing = _with(standing, {"survey": why} if why else {})
         return (ConsentPart("your_checks", lines), verdict), standing

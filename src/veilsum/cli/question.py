@@ -186,8 +186,8 @@ def _run_question_command(
             write_files,
         )
         from veilsum.numbers.arrays import listed_names
-        from veilsum.questions.job_file import job_of_tables, read_job
         from veilsum.showing import counted_words
+        from veilsum.sums.job_file import job_of_tables, read_job
         from veilsum.sums.kinds import question_kind_of
 
         folder = None if out is None else prepare_output_folder(out)

@@ -124,7 +124,7 @@ class Consortium(Renderable):
         masks: how they are drawn.
         rules: what parties keep to, as far as it was written down.
         schema: what every table looks like, for questions about tables.
-        questions: what is asked, one after the other.
+        question: what is asked.
         organiser: the member that wrote the file, by the file's own word; "" if it does
             not say.
         study: digest of the study that this is one question of, if it is; see `Study`.
@@ -140,7 +140,7 @@ class Consortium(Renderable):
     masks: Masks
     rules: PolicySection
     schema: Schema | None
-    questions: tuple[Question, ...]
+    question: Question
     organiser: str = ""
     study: str = ""
     former: str = ""
@@ -149,14 +149,13 @@ class Consortium(Renderable):
 
     def showing(self) -> Rendering:
         """Return what is asked of whom; certificates stay in the file."""
-        asked = ", ".join(one.heading for one in self.questions) or "nothing"
         names = ", ".join(member.name for member in self.members)
         return Rendering(
             f"Consortium for the run {self.run}",
             [
                 *([self.title] if self.title else []),
                 f"{counted_words(len(self.members), 'member')}: {names}",
-                f"asked: {asked}; {self.masks.law} masks; "
+                f"asked: {self.question.heading}; {self.masks.law} masks; "
                 f"{counted_words(self.topology.n_edges, 'link')}",
             ],
             {"SHA-256": [self.digest.hex()]},
@@ -205,10 +204,7 @@ class Consortium(Renderable):
         """Say why these members may not go on without the others, if they may not."""
         topology, policy = self.topology, self.rules.policy
         left = tuple(name for name in topology.parties if name in members)
-        if any(
-            kind_of_question_heading(one.heading).needs_all_members
-            for one in self.questions
-        ):
+        if kind_of_question_heading(self.question.heading).needs_all_members:
             lost = [name for name in topology.parties if name not in members]
             return f"without {listed_names(lost)} nothing adds up" if lost else None
         # Of a plan only the graph and the policy decide this.
@@ -251,7 +247,7 @@ class Consortium(Renderable):
         Two files with the same `question_digest` differ in these. Whoever sees which of
         them a party refuses learns how large its numbers are.
         """
-        table, (question,) = self.to_table(), self.questions
+        table, question = self.to_table(), self.question
         own = () if question.on_tables else (question.heading,)
         kept = (*own, "domain", "masks", "policy", "schema")
         return canonical_agreement_json(
@@ -261,7 +257,7 @@ class Consortium(Renderable):
     @cached_property
     def question_digest(self) -> str:
         """SHA-256 of what is asked of whom, without any bound."""
-        table, (question,) = self.to_table(), self.questions
+        table, question = self.to_table(), self.question
         asked = {
             "heading": question.heading,
             "members": [member.certificate for member in self.members],
@@ -390,7 +386,7 @@ def consortium_from(table: Table) -> Consortium:
         masks=masks,
         rules=file.policy or PolicySection(),
         schema=schema,
-        questions=(_question_of_consortium(file),),
+        question=_question_of_consortium(file),
         organiser=file.organiser,
         study=_check_agreed_study_digest(file.study),
         former=check_former_agreement_digest(file.former),
@@ -566,6 +562,7 @@ def _question_of_consortium(file: ConsortiumFile) -> Question:
     job = file.asked
     if job is not None:
         (file.policy or PolicySection()).check_for(job)
+        file.masks.check_for_sums()
         return job
     assert file.cost is not None
     assert file.domain is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import comb
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -28,7 +28,6 @@ from veilsum.reading import (
 
 Kind = Literal["affine", "squared-distance", "polynomial", "quadratic"]
 Form = Literal["none", "squared-norm"]
-COST_KINDS: tuple[Kind, ...] = get_args(Kind)
 FORMS: dict[Form, CostRemainder] = {
     "none": NoRemainder(),
     "squared-norm": SquaredNorm(1.0),

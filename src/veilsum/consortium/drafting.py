@@ -107,7 +107,7 @@ def _columns_every_row_needs(study: AgreedStudy, schema: Schema) -> set[str]:
     found = set[str]()
     whole = replace(schema, complete=schema.columns)
     for one in study.questions.values():
-        (question,) = one.questions
+        question = one.question
         with suppress(VeilsumError):  # of a question that every member refuses
             job = kind_of_question_heading(question.heading).job(question, whole)
             found |= {*job.schema.names} if job.schema.complete else set()

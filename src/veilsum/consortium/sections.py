@@ -248,6 +248,15 @@ class MasksSection(Section, frozen=True, kw_only=True):
             law = cast("LawName", self.law)
             return Masks(law, self.sigma, self.grid, self.largest)
 
+    def check_for_sums(self) -> None:
+        """Refuse a grid: only costs have numbers without a unit of their own."""
+        if self.grid is not None:
+            raise InvalidScenarioError(
+                "[masks] grid is for costs of real numbers: leave it out; the schema "
+                "has the units that tables count in",
+                code="grid-not-accepted",
+            )
+
 
 class MethodSection(Section, frozen=True, kw_only=True):
     """How private costs are minimised."""

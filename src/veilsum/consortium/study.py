@@ -122,8 +122,7 @@ class AgreedStudy(Renderable):
     def showing(self) -> Rendering:
         """Return the questions, and who is asked; certificates stay in the file."""
         asked = [
-            f"{name}: {', '.join(part.heading for part in one.questions)}"
-            for name, one in self.questions.items()
+            f"{name}: {one.question.heading}" for name, one in self.questions.items()
         ]
         names = ", ".join(self.certificates)
         return Rendering(

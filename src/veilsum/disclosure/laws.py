@@ -59,8 +59,6 @@ class DisclosedRowLaw:
         chances: logarithm of the probability of one cell, for each class.
         cells: number of cells in each class.
 
-    >>> DisclosedRowLaw.uniform(4).entropy
-    2.0
     >>> (DisclosedRowLaw.uniform(78) * DisclosedRowLaw.uniform(2)).size
     156
     """
@@ -152,12 +150,6 @@ class DisclosedRowLaw:
     def size(self) -> int:
         """Number of cells."""
         return sum(self.cells)
-
-    @property
-    def entropy(self) -> float:
-        """Shannon entropy of one row, in bits."""
-        pairs = zip(self.chances, self.cells, strict=True)
-        return -sum(exp(log(n) + a) * a for a, n in pairs) / log(2.0)
 
 
 ALONE = DisclosedRowLaw.uniform(1)

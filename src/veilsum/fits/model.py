@@ -159,11 +159,12 @@ class FitModel:
     @property
     def terms(self) -> dict[str, Any]:
         """What parties compare before they start."""
+        given = {} if self.family.estimates_alpha else asdict(self.family)
         return {
             "response": self.response,
             "names": self.names,
             "intercept": self.intercept,
-            "family": [self.family.name, asdict(self.family)],
+            "family": [self.family.name, given],
             "measures": self.measures.terms,
             "ridge": self.ridge,
             "variables": self.variables,

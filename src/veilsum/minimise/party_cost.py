@@ -39,7 +39,7 @@ class PartyCost(Secret):
     @classmethod
     def of(cls, consortium: Consortium, own: Mapping[str, Any]) -> PartyCost:
         """Return it from the party's own entries of [cost]; refuse what misfits."""
-        (question,) = consortium.questions
+        question = consortium.question
         assert isinstance(question, AgreedMinimisation)
         cost, topology = question.cost.own_cost(own), consortium.topology
         basis = check_costs_of_minimisation(

@@ -216,7 +216,7 @@ def quadratic_program(
         {name: recipe.contribution(name, cost) for name, cost in held.items()},
         terms,
         agreed={
-            "quadratic program": [first.dim, plain_cost_value(where)],
+            "quadratic": [first.dim, plain_cost_value(where)],
             "unit": str(chosen),
         },
     )

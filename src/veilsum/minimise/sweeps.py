@@ -526,10 +526,9 @@ def _carry_out_sweep_runs(
         with workers_on(where) if where and left else nullcontext() as on:
             if progress is not None:
                 progress(len(rows), asked)
-            made.on = on
             ended = map_pieces(made.runs, left, seed=0, on=on)
             for key, one in zip(left, ended, strict=True):
-                lines = made.of(key, one)
+                lines = made.of(key, one, on)
                 rows += lines
                 if kept is not None:
                     kept.add(lines)
@@ -566,7 +565,6 @@ class _SweepLines:
         tolerate: numbers of colluders, a line for each.
         distance: that attackers are measured at.
         sweep: its name, which is a hash of all that it depends on.
-        on: who shares the search for the worst coalition.
     """
 
     runs: _SweepRuns
@@ -575,15 +573,15 @@ class _SweepLines:
     sweep: str
 
     def __post_init__(self) -> None:
-        self.on: Executor | None = None
         self._promises: dict[tuple[str, Masks, int], Guarantee] = {}
 
-    def of(self, key: int, ended: RunFound) -> list[Row]:
-        lines = []
+    def of(self, key: int, ended: RunFound, on: Executor | None) -> list[Row]:
+        """Return the lines of a run; `on` shares the search for the worst coalition."""
+        lines, graph = [], self.runs.choices[key].graph
         for t in self.tolerate:
             row: Row = {**self.chosen(key, t), **dict.fromkeys(FOUND), **ended.found}
             if ended.masks is not None:
-                promise = self._promise(self.runs.choices[key].graph, ended.masks, t)
+                promise = self._promise(graph, ended.masks, t, on)
                 row["status"] = promise.status
                 row["epsilon"] = promise.epsilon
                 row["attacker_success"] = promise.attacker_success
@@ -599,7 +597,9 @@ class _SweepLines:
         known |= {"tolerance": self.runs.tolerance}
         return {name: known.get(name, getattr(choice, name, None)) for name in CHOSEN}
 
-    def _promise(self, graph: str, masks: Masks, tolerate: int) -> Guarantee:
+    def _promise(
+        self, graph: str, masks: Masks, tolerate: int, on: Executor | None
+    ) -> Guarantee:
         """Return what is promised; it does not depend on method or seed."""
         key = graph, masks, tolerate
         if key not in self._promises:
@@ -609,7 +609,7 @@ class _SweepLines:
                 tolerate=tolerate,
                 distance=self.distance,
                 most_work=1.0 if masks.kind.sums_only else MOST_WORK,
-                on=self.on,
+                on=on,
             )
         return self._promises[key]
 

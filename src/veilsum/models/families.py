@@ -558,7 +558,7 @@ class Cloglog(OtherLink):
     or more, so no answer has one, and the search can come back from there.
     """
 
-    name = "complementary log-log"
+    name = "cloglog"
     exponential = True
     ratio = "a ratio of hazards"
 
@@ -786,7 +786,7 @@ class NegativeBinomial(Poisson):
 
     alpha: float
 
-    name = "negative binomial"
+    name = "negative-binomial"
     closes = True
     slope = 0.0
     cumulants_are_means = False
@@ -904,7 +904,6 @@ class NegativeBinomialEstimated(NegativeBinomial):
     Limits hold for every trial, so that all rounds are summed in the same units.
     """
 
-    name = "negative binomial (alpha estimated)"
     estimates_alpha = True
     has_digits = False
 
@@ -992,7 +991,7 @@ class Gamma(LogLink):
 class GammaInverseLink(Gamma):
     """The gamma law with its canonical link, eta = 1 / mu."""
 
-    name = "gamma with inverse link"
+    name = "gamma-inverse"
     slope = -1.0
     ratio = ""
 
@@ -1065,7 +1064,7 @@ class InverseGaussian(Family):
     Its tails are longer than those of a gamma law.
     """
 
-    name = "inverse gaussian"
+    name = "inverse-gaussian"
     estimates_dispersion = True
     closes = True
     positive = True

@@ -1,7 +1,6 @@
 """The network: identities, connections under mutual TLS, durable state.
 
-Use it to read the transcript of a run, and evidence against a party that contradicted
-itself.
+Use it to read evidence against a party that contradicted itself.
 
 Example:
     >>> from veilsum.net import Evidence

@@ -322,10 +322,6 @@ class NumberLayout:
                 found[one.columns] = found.get(one.columns, 0.0) + bits
         return found
 
-    def released_bits(self, rows: int) -> float:
-        """Return log2 of the number of values that the whole sum can have, at most."""
-        return sum(self.charges(rows).values())
-
     @cached_property
     def places(self) -> dict[str, slice]:
         found, start = {}, 0

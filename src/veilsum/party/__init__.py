@@ -1,7 +1,7 @@
 """Real parties: studies, own rules and events, beside `veilsum.join`.
 
-Use it to read a study before taking part, to state a party's own limits in Python, or
-to follow the events of a run.
+Use it to read a study before taking part, to state a party's own limits in Python, to
+follow the events of a run, or to read its transcript.
 
 Example:
     >>> from veilsum.party import OwnRules

@@ -9,5 +9,6 @@ from .studying import (
     QuestionStatus as QuestionStatus,
     StudyStatus as StudyStatus,
 )
+from .transcript_file import read_transcript as read_transcript
 
 __all__: list[str]

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from veilsum.consortium.consortium import Consortium, check_member_name
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError, printable
@@ -32,6 +33,7 @@ from veilsum.net.relay_tokens import TOKEN_FILE
 from veilsum.numbers.arrays import listed_names
 from veilsum.party.own_rules import FILE_NAME
 from veilsum.party.own_survey import STORE, SUBMISSIONS
+from veilsum.sums.kinds import question_kind_of
 from veilsum.surveys.delegate import AnsweredSurvey, survey_to_answer
 from veilsum.surveys.store_copy import (
     check_roster_in_copy,
@@ -41,7 +43,7 @@ from veilsum.surveys.store_copy import (
 )
 from veilsum.surveys.submission import longest_submission
 from veilsum.surveys.survey_set import closed_survey_set, read_submissions
-from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_terms
+from veilsum.surveys.terms import SurveyTerms, survey_terms
 
 MOST_BYTES = 1 << 30
 # Where files of runs lie: in a folder, and in folders in it.
@@ -280,8 +282,8 @@ def _closed_survey_files_of_party(
     for path in sorted({one for each in patterns for one in folder.glob(each)}):
         with suppress(VeilsumError):  # another kind of file
             found = read_consortium(path)
-            asked = found.questions[0]
-            if isinstance(asked, SurveySpec) and asked.set is not None:
+            asked: Any = found.question
+            if question_kind_of(asked).has_guests and asked.set is not None:
                 yield found
 
 

@@ -199,7 +199,6 @@ def _shared_consent_half(consortium: Consortium, *, drawn: bool) -> Consent:
         ),
         ConsentPart("open", tuple(_consent_open_lines(found, drawn=drawn))),
     )
-    (question,) = consortium.questions
     relays = () if consortium.relays is None else consortium.relays.places
     facts = {
         "run": consortium.run if drawn else None,
@@ -208,7 +207,7 @@ def _shared_consent_half(consortium: Consortium, *, drawn: bool) -> Consent:
         "organiser": consortium.organiser or None,
         "members": list(consortium.topology.parties),
         "relays": list(map(str, relays)),
-        "question": question.heading,
+        "question": consortium.question.heading,
         "columns": list(columns_own_rules_meet(consortium)),
         "recodings": list(recodings_own_rules_meet(consortium)),
         "rules": rules_in_force(consortium),
@@ -258,7 +257,7 @@ def _consent_head_lines(
 
 def _consent_first_lines(found: Asked, room: PageRoom) -> Iterator[str]:
     weaker = relaxed_rules(found.consortium)
-    kind = question_kind_of(found.consortium.questions[0])
+    kind = question_kind_of(found.question)
     if found.rules is None and kind.input != "folder":
         yield _say("first.no_rules")
     elif found.rules is not None and found.rules.maximum_rows == 1:
@@ -291,7 +290,7 @@ def _consent_first_lines(found: Asked, room: PageRoom) -> Iterator[str]:
 
 
 def _consent_question_lines(found: Asked, room: PageRoom) -> Iterator[str]:
-    yield from question_kind_of(found.consortium.questions[0]).describe(found, room)
+    yield from question_kind_of(found.question).describe(found, room)
     schema = found.consortium.schema
     if schema is None:
         return
@@ -410,7 +409,7 @@ def _consent_how_much_lines(found: Asked, rounds: ConsentAmount) -> Iterator[str
 
 
 def _consent_known_lines(found: Asked, room: PageRoom) -> Iterator[str]:
-    kind = question_kind_of(found.consortium.questions[0])
+    kind = question_kind_of(found.question)
     whose = kind.summands(found)
     if found.rules is not None:
         whose = _say("known.or_members", whose=whose)
@@ -453,7 +452,7 @@ def _consent_known_lines(found: Asked, room: PageRoom) -> Iterator[str]:
 
 def _consent_who_learns_lines(found: Asked) -> Iterator[str]:
     terms, n = found.terms, found.terms.topology.n_parties
-    own = tuple(question_kind_of(found.consortium.questions[0]).who(found))
+    own = tuple(question_kind_of(found.question).who(found))
     if own:
         yield from own
         return
@@ -516,7 +515,7 @@ def _consent_holders_words(found: Asked) -> str:
 def _consent_check_lines(found: Asked) -> Iterator[str]:
     rules = rules_in_force(found.consortium)
     weaker = relaxed_rules(found.consortium)
-    kind = question_kind_of(found.consortium.questions[0])
+    kind = question_kind_of(found.question)
     head, *more = kind.rule_lines(found)
     yield head
     for name, value in rules.items():
@@ -564,7 +563,7 @@ def _consent_open_lines(found: Asked, *, drawn: bool) -> Iterator[str]:
     yield _say("open.false_numbers")
     yield _say("open.computer")
     yield _say("open.members")
-    kind = question_kind_of(found.consortium.questions[0])
+    kind = question_kind_of(found.question)
     if kind.input != "folder":
         yield _say("open.next")
     yield from (

@@ -27,7 +27,7 @@ from veilsum.minimise.question import Minimised
 from veilsum.numbers.arrays import listed_names
 from veilsum.numbers.secrets import Secret, hide_secrets_in_errors
 from veilsum.party.cuts import ChosenCut, CutChooser
-from veilsum.questions.job_file import JobFile, question_job_of
+from veilsum.sums.job_file import JobFile, question_job_of
 from veilsum.sums.kinds import agreed_question_of
 from veilsum.sums.running import SumJobResult
 from veilsum.tables.fingerprints import FingerprintSource
@@ -204,7 +204,7 @@ class PartyCostInput(Secret):
 
     @property
     def words(self) -> str:
-        (question,) = self.consortium.questions
+        question = self.consortium.question
         assert isinstance(question, AgreedMinimisation)
         kind, unit = question.cost.kind, self._part.unit
         return phrase("consent", "data.cost", name=self.name, kind=kind, unit=unit)

@@ -37,8 +37,8 @@ from veilsum.net.relay_tokens import TOKEN_FILE, new_token, read_token
 from veilsum.numbers.secrets import Secret
 from veilsum.party.own_rules import FILE_NAME, recodings_own_rules_meet, relaxed_rules
 from veilsum.party.processes import party_process_context
-from veilsum.questions.job_file import read_data_of_job_file
-from veilsum.surveys.terms import SurveySpec
+from veilsum.sums.job_file import read_data_of_job_file
+from veilsum.sums.kinds import question_kind_of
 from veilsum.tables.columns import category_level_of_cell
 
 # Seconds for a process that was asked to end, and between two looks at all of them.
@@ -185,7 +185,7 @@ def local_run(
     """
     party_process_context()
     file = read_scenario_file(scenario)
-    if isinstance(file.asked, SurveySpec):
+    if file.asked is not None and question_kind_of(file.asked).has_guests:
         raise InvalidInputError(
             "a survey has guests, who are no parties: veilsum collect asks them, and "
             "its delegates join the run of the closed file",

@@ -336,9 +336,8 @@ class NetworkedParty(Secret):
         """Say whether anything masked left this party, as far as that is known here."""
         ledger = self.ledger
         if ending.charged:
-            asked = self.consortium.questions
-            guests = any(question_kind_of(one).input == "folder" for one in asked)
-            return SHOWN_OF_GUESTS if guests else SHOWN
+            kind = question_kind_of(self.consortium.question)
+            return SHOWN_OF_GUESTS if kind.has_guests else SHOWN
         if ledger is not None and any_epoch_charged(ledger, self.consortium.run):
             return SHOWN_BEFORE
         assert ending.abort is not None

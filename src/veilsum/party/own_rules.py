@@ -179,9 +179,8 @@ class OwnRules:
             )
 
     def _on_what(self, consortium: Consortium) -> Iterator[str]:
-        (question,) = consortium.questions
         asked: dict[str, tuple[str, ...]] = {
-            "jobs": (question.heading,),
+            "jobs": (consortium.question.heading,),
             "organisers": (consortium.organiser,),
             "columns": columns_own_rules_meet(consortium),
             "functions": functions_asked_of_party(consortium),

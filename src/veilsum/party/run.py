@@ -46,7 +46,6 @@ from veilsum.net.receipt import (
 )
 from veilsum.net.relay_tokens import own_token
 from veilsum.net.runner import RunnerEnding
-from veilsum.net.transcript_file import earlier_transcript, write_transcript
 from veilsum.numbers.secrets import Secret
 from veilsum.party.checks import (
     checks_passed_at_home,
@@ -71,6 +70,7 @@ from veilsum.party.replay import (
 )
 from veilsum.party.run_status import ENDING, EventFeed, Listener, RunStatus, StatusFile
 from veilsum.party.short_page import ConsentPart, Standing
+from veilsum.party.transcript_file import earlier_transcript, write_transcript
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.messages import Quit

@@ -70,7 +70,8 @@ from veilsum.party.run_status import (
 from veilsum.party.study_page import study_consent_page
 from veilsum.party.studying import JoinedStudy, prepare_party
 from veilsum.protocol.losing import withheld_words
-from veilsum.surveys.terms import SurveySpec, survey_terms
+from veilsum.sums.kinds import question_kind_of
+from veilsum.surveys.terms import survey_terms
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.rules import DisclosureError
 
@@ -727,10 +728,10 @@ class PartyServer(Secret):
         return numbers
 
 
-def survey_section_of(agreed: Agreement) -> SurveySpec | None:
+def survey_section_of(agreed: Agreement) -> Any | None:
     """Return what a file asks of guests, if it does."""
-    question = runs_of_agreement(agreed)[0].questions[0]
-    return question if isinstance(question, SurveySpec) else None
+    question = runs_of_agreement(agreed)[0].question
+    return question if question_kind_of(question).has_guests else None
 
 
 def files_without_open_surveys(files: Files) -> list[tuple[Path, Agreement]]:

@@ -46,13 +46,13 @@ from veilsum.party.replay import (
     replay_released_sums,
     result_findings,
 )
+from veilsum.sums.kinds import question_kind_of
 from veilsum.surveys.delegate import SurveyDelegateStore
 from veilsum.surveys.question import SurveyResult, survey_number_in_full
 from veilsum.surveys.submission import survey_guest_key
 from veilsum.surveys.survey_set import SurveySet, submissions_digest
 from veilsum.surveys.terms import (
     MOST_GUESTS,
-    SurveySpec,
     SurveyTerms,
     check_guest_name,
     survey_terms,
@@ -184,8 +184,8 @@ def draft_survey(
         InvalidInputError: a part is missing, unsigned, or there twice.
     """
     file = read_scenario_file(plan)
-    section = file.asked
-    if not isinstance(section, SurveySpec):
+    section: Any = file.asked
+    if section is None or not question_kind_of(section).has_guests:
         raise InvalidScenarioError(
             f"{plan} has no [survey]: say its title, unit, rows, columns and range",
             code="missing-section",

@@ -8,7 +8,7 @@ nothing else, and the diagram in the documentation is drawn from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -54,18 +54,3 @@ class PhaseTransition(Generic[M]):
     def is_over(self, machine: M) -> bool:
         """Say whether everything is there."""
         return not self.lacks(machine) if self.guard is None else self.guard(machine)
-
-
-def phase_diagram(table: Iterable[PhaseTransition[M]]) -> str:
-    """Return a table as a Mermaid state diagram."""
-    lines, table = ["stateDiagram-v2", f"    [*] --> {GREETING}"], tuple(table)
-    for one in table:
-        lines += [
-            f"    {one.source} --> {target}: {one.waits_for}" for target in one.targets
-        ]
-    lines += [
-        f"    {one} --> {GREETING}: a party is lost, new epoch" for one in BEFORE_COMMIT
-    ]
-    lines += [f"    {one.source} --> {ABORTED}" for one in table]
-    lines += [f"    {FINISHED} --> [*]", f"    {ABORTED} --> [*]"]
-    return "\n".join(lines)

@@ -587,7 +587,7 @@ def dispatch_periods(
             for party, one in held.items()
         },
         terms,
-        agreed={"dispatch over periods": asdict(search)},
+        agreed={"dispatch": asdict(search)},
     )
     found = recipe.cleared(released.sums).prices
     outputs = {party: search.bent(one).outputs(found) for party, one in held.items()}

@@ -235,7 +235,11 @@ class SurvivalJob(SchemaTableJob[SurvivalRowEnds]):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        return {"schema": self.schema.to_table(), "survival": self.words}
+        return {
+            "survival": {"times": self.grid.times.tolist()},
+            "formula": self.text,
+            "schema": self.schema.to_table(),
+        }
 
     @property
     def question(self) -> TableQuestion:

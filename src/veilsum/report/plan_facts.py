@@ -458,7 +458,7 @@ def _plan_facts(
     names = (
         list(agreed.questions)
         if isinstance(agreed, AgreedStudy)
-        else [first.questions[0].heading]
+        else [first.question.heading]
     )
     terms, drawn = asked[0].terms, kind != "plan"
     questions = tuple(
@@ -466,11 +466,11 @@ def _plan_facts(
         for name, one in zip(names, asked, strict=True)
     )
     survey = None
-    if question_kind_of(first.questions[0]).input == "folder":
+    if question_kind_of(first.question).has_guests:
         survey = SurveyFacts(terms=survey_terms(first))
     rules = rules_in_force(first)
     unused = set.intersection(
-        *(set(question_kind_of(one.questions[0]).unused_rules) for one in runs)
+        *(set(question_kind_of(one.question).unused_rules) for one in runs)
     )
     return PlanFacts(
         kind=kind,
@@ -504,7 +504,7 @@ def _plan_facts(
 
 
 def _question_plan_facts(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
-    recipe, (question,) = found.recipe, found.consortium.questions
+    recipe, question = found.recipe, found.question
     page = consent_to(found.consortium, drawn=drawn)
     kind, counted = (
         question_kind_of(question),

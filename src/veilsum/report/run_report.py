@@ -633,7 +633,7 @@ def _report_study(
     rows = [
         [
             name,
-            runs[name].consortium.questions[0].heading if name in runs else "-",
+            runs[name].consortium.question.heading if name in runs else "-",
             "a result" if name in runs else "no result here",
         ]
         for name in status.stages

@@ -18,7 +18,7 @@ from veilsum.consortium.consortium import Consortium, Question
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.sections import PolicySection
 from veilsum.drivers.driver import Driver
-from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.errors import InvalidInputError
 from veilsum.locale import phrase
 from veilsum.masks.laws import Masks
 from veilsum.numbers.units import UnitCounts
@@ -65,8 +65,8 @@ class Asked:
 
     @property
     def question(self) -> Any:
-        """The first section of a question in the file; most files have one."""
-        return self.consortium.questions[0]
+        """The section of the question in the file."""
+        return self.consortium.question
 
     @property
     def parties(self) -> Sequence[str]:
@@ -88,6 +88,7 @@ class QuestionKind(ABC, Generic[Q]):
     Attributes:
         spec: the section of a file.
         input: what a party brings.
+        has_guests: whether its numbers are those of people who are no members.
         needs_all_members: whether the sums need every member, so that nobody may be
             dropped.
         unused_rules: rules about tables that never matter for it.
@@ -103,6 +104,7 @@ class QuestionKind(ABC, Generic[Q]):
 
     spec: ClassVar[type[QuestionSpec]]
     input: ClassVar[Input] = "table"
+    has_guests: ClassVar[bool] = False
     needs_all_members: ClassVar[bool] = False
     unused_rules: ClassVar[tuple[str, ...]] = ()
     counts_rows: ClassVar[bool] = False
@@ -112,8 +114,7 @@ class QuestionKind(ABC, Generic[Q]):
 
     def section(self, consortium: Consortium) -> Q:
         """Return the question of a consortium, which is of this kind."""
-        (question,) = consortium.questions
-        return cast("Q", question)
+        return cast("Q", consortium.question)
 
     @abstractmethod
     def plan(self, consortium: Consortium) -> Asked:
@@ -277,7 +278,8 @@ class TableKind(QuestionKind[Q], Generic[Q, J]):
 
     def plan(self, consortium: Consortium) -> Asked:
         """Return the rounds and terms that follow from schema, rules and graph."""
-        (spec,), schema = consortium.questions, consortium.schema
+        spec: Any = consortium.question
+        schema = consortium.schema
         assert schema is not None
         with about_read_section(spec.heading):
             job = agreed_sum_job(consortium)
@@ -309,8 +311,7 @@ def question_kind_of(question: Question | type[QuestionSpec]) -> QuestionKind[An
 
 
 def agreed_question_of(consortium: Consortium) -> tuple[Any, QuestionKind[Any]]:
-    (question,) = consortium.questions
-    return question, question_kind_of(question)
+    return consortium.question, question_kind_of(consortium.question)
 
 
 def resolve_agreed_question(consortium: Consortium) -> Asked:
@@ -350,12 +351,6 @@ def agreed_sum_job(consortium: Consortium) -> SchemaTableJob[Any] | None:
 def sum_options_of_rules(rules: PolicySection, masks: Masks | None) -> SumOptions:
     chosen: dict[str, Any] = rules.summing
     if masks is not None:
-        if masks.grid is not None:
-            raise InvalidScenarioError(
-                "[masks] grid is for costs of real numbers: leave it out; the schema "
-                "has the units that tables count in",
-                code="grid-not-accepted",
-            )
         chosen |= {key: getattr(masks, key) for key in ("law", "sigma", "largest")}
     return cast("SumOptions", chosen)
 

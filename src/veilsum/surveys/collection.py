@@ -92,7 +92,9 @@ class GuestArrival:
 
 
 class SurveyGuestCollection(OpenSqliteFile):
-    _survey: SurveyTerms
+    def __init__(self, path: Path, survey: SurveyTerms) -> None:
+        super().__init__(path, COLLECTION, connect_to_sqlite_file(path, COLLECTION))
+        self._survey = survey
 
     @classmethod
     def open(cls, path: Path, survey: SurveyTerms) -> Self:
@@ -115,9 +117,7 @@ class SurveyGuestCollection(OpenSqliteFile):
                     "folder",
                     code="folder-of-other-survey",
                 )
-        opened = cls(path, COLLECTION, connect_to_sqlite_file(path, COLLECTION))
-        opened._survey = survey
-        return opened
+        return cls(path, survey)
 
     def take(self, line: bytes) -> tuple[GuestArrival, bool]:
         """Take what a guest sent; return what is here now, and whether it is new.

@@ -25,6 +25,7 @@ class SurveyKind(QuestionKind[SurveySpec]):
 
     spec = SurveySpec
     input = "folder"
+    has_guests = True
     # Each of them holds a share of every guest's numbers.
     needs_all_members = True
 

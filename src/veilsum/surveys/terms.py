@@ -56,6 +56,7 @@ from veilsum.reading import (
     about_read_section,
     read_section,
 )
+from veilsum.sums.kinds import question_kind_of
 
 KEY_BYTES = 32
 # Signs with which a formula of a spreadsheet begins, the minus of typography included.
@@ -343,8 +344,8 @@ def survey_terms(consortium: Consortium) -> SurveyTerms:
     Raises:
         InvalidScenarioError: the file has no [survey], or one that nobody can answer.
     """
-    (said,) = consortium.questions
-    if not isinstance(said, SurveySpec):
+    said: Any = consortium.question
+    if not question_kind_of(said).has_guests:
         raise InvalidScenarioError(
             f"the consortium file has no [survey], but a [{said.heading}]",
             code="missing-section",

@@ -7,10 +7,10 @@ import pytest
 
 from cases import each
 from engine_tasks import METHODS, arrived, make_task
+from method_states import iterations_of_method
 from veilsum.minimise.engines import numpy as plain
 from veilsum.minimise.engines.engine import Engine
 from veilsum.minimise.engines.numpy import PlainEngine
-from veilsum.minimise.methods.base import iterations_of_method
 
 
 def test_it_is_an_engine():

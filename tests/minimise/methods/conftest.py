@@ -11,12 +11,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from method_states import iterations_of_method
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
 from veilsum.masks.fixed_point import as_python_integers
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.effective import EffectiveCost
-from veilsum.minimise.methods.base import iterations_of_method
 from veilsum.minimise.methods.certificate import Bounds
 from veilsum.minimise.methods.recentring import recentre, recentring_rounds
 from veilsum.numbers.arrays import frozen_array

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cases import each
+from method_states import iterations_of_method
 from refusals import refused
 from strategies import connected_topologies, finite_arrays
 from veils import veil
@@ -15,7 +16,7 @@ from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import iterations_of_method, mix_method_messages
+from veilsum.minimise.methods.base import mix_method_messages
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.extra import Extra
 from veilsum.minimise.methods.gradient_tracking import GradientTracking

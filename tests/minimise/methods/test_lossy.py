@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from method_states import iterations_of_method
 from strategies import connected_topologies, few, finite_arrays, seeds
 from veils import veil
 from veilsum.graphs.mixing import mixing_rate
 from veilsum.minimise.costs.cost import Cost
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.engines.faulty import LastHeard
-from veilsum.minimise.methods.base import iterations_of_method, mix_method_messages
+from veilsum.minimise.methods.base import mix_method_messages
 from veilsum.minimise.methods.one_way import one_way_column_weights, one_way_row_weights
 from veilsum.minimise.methods.running_sums import RunningSums, running_sums_step
 

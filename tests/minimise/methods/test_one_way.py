@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 
+from method_states import iterations_of_method
 from refusals import refused
 from strategies import connected_topologies, few, seeds
 from veilsum.errors import InvalidGraphError
@@ -15,7 +16,7 @@ from veilsum.minimise.costs.bases import Quadratic, quadratic_coefficients
 from veilsum.minimise.costs.domains import WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.costs.remainders import NoRemainder
-from veilsum.minimise.methods.base import iterations_of_method, mix_method_messages
+from veilsum.minimise.methods.base import mix_method_messages
 from veilsum.minimise.methods.certificate import Bounds, certificate_spectral_radius
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.one_way import OneWayMixing

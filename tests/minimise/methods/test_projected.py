@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from method_states import iterations_of_method
 from veilsum.minimise.costs.domains import Ball, Box, Simplex
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import iterations_of_method
 from veilsum.minimise.methods.certificate import (
     certified_accelerated_rounds,
     certified_rounds,

@@ -8,6 +8,7 @@ from hypothesis import assume, given, strategies as st
 from scipy.special import eval_chebyt
 
 from cases import each
+from method_states import iterations_of_method
 from refusals import refused
 from strategies import connected_topologies, few, finite_arrays, seeds
 from veilsum.errors import InvalidInputError
@@ -18,7 +19,6 @@ from veilsum.minimise.costs.domains import Box, WholeSpace
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.methods import extra
 from veilsum.minimise.methods.accelerated import AcceleratedTracking
-from veilsum.minimise.methods.base import iterations_of_method
 from veilsum.minimise.methods.chebyshev import Chebyshev
 from veilsum.minimise.methods.extra import Extra, extra_step, least_eigenvalue_of_mixing
 from veilsum.minimise.methods.gradient_tracking import GradientTracking

@@ -17,7 +17,7 @@ To add a method, write its file and name its class in `choosing.ITERATIVE`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import (
@@ -297,20 +297,6 @@ def _mixing_weights_product(weights: Any, told: Any) -> Any:
     # numpy's `dot` takes half as long as its operator over a few numbers; scipy's takes
     # longer.
     return weights.dot(told) if isinstance(weights, np.ndarray) else weights @ told
-
-
-def iterations_of_method(
-    method: Method[S], weights: Weights, cost: EffectiveCost, start: Vectors
-) -> Iterator[S]:
-    """Yield all parties' states: the first, then one after each iteration, for ever."""
-    state = method.begin(start, cost)
-    while True:
-        yield state
-        done = state.iteration
-        while state.iteration == done:
-            told = method.outgoing(state)
-            mixed = mix_method_messages(weights, method.parts(state), told)
-            state = method.advance(state, mixed, cost)
 
 
 def check_method_step(method: str, step: float) -> None:

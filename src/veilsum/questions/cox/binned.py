@@ -335,13 +335,11 @@ class BinnedCoxJob(TimedFitJob[CutRows]):
     @property
     def agreed(self) -> dict[str, Any]:
         return {
-            "cox": self.words,
-            "model": self.model.terms,
+            "cox": {"times": self.times, "check": self.with_check},
             "formula": self.text,
             "codings": self.base.formula.codings,
+            "measures": self.measures.terms,
             "schema": self.schema.to_table(),
-            "times": self.times,
-            "check": self.with_check,
         }
 
     @property

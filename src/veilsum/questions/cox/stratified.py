@@ -141,12 +141,11 @@ class CoxJob(TimedFitJob[CoxRows]):
     @property
     def agreed(self) -> dict[str, Any]:
         return {
-            "cox": self.words,
+            "cox": {"ties": self.ties},
             "formula": self.text,
             "codings": self.base.formula.codings,
             "measures": self.measures.terms,
             "schema": self.schema.to_table(),
-            "ties": self.ties,
         }
 
     @property

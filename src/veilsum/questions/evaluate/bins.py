@@ -44,6 +44,7 @@ from veilsum.questions.evaluate.common import (
     EvaluateJob,
     EvaluationResult,
     RowBins,
+    agreed_evaluate_terms,
     evaluated_responses,
     evaluation_bounds_in_words,
     plain_evaluation_bounds,
@@ -250,6 +251,15 @@ class EvaluateBinsJob(EvaluateJob):
     def words(self) -> str:
         more = ", and refitted" if self.calibrated else ""
         return f"{super().words}, in bins at {list(self.edges)}{more}"
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        return agreed_evaluate_terms(
+            self,
+            self.base.formula.text,
+            edges=self.edges,
+            calibration=self.calibrated,
+        )
 
     @property
     def groups(self) -> tuple[PresenceGroup, ...]:

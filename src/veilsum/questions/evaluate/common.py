@@ -113,10 +113,18 @@ class EvaluateJob(FormulaRowsJob[EvaluatedRows]):
         return np.zeros(len(mean), dtype=np.int64)
 
 
-def agreed_evaluate_terms(job: Any, formula: str) -> dict[str, Any]:
-    """Return what parties compare beside how they sum."""
+def agreed_evaluate_terms(job: Any, formula: str, **asked: Any) -> dict[str, Any]:
+    """Return what parties compare beside how they sum.
+
+    Args:
+        job: the question.
+        formula: as it was written.
+        asked: further keys of the section.
+    """
+    names, known = job.base.formula.columns, job.known.coefficients
+    coefficients = dict(zip(names, known, strict=True))
     return {
-        "evaluate": job.words,
+        "evaluate": {"coefficients": coefficients, **asked},
         "model": job.base.model.terms,
         "formula": formula,
         "codings": job.base.formula.codings,

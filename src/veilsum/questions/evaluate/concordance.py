@@ -128,7 +128,9 @@ class EvaluateConcordanceJob(TimedFitJob[RiskRows]):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        return agreed_evaluate_terms(self, self.text)
+        return agreed_evaluate_terms(
+            self, self.text, edges=self.edges, times=self.times
+        )
 
     @property
     def question(self) -> TableQuestion:

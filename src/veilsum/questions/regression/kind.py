@@ -89,11 +89,9 @@ class RegressionKind(TableKind[ModelSpec, FormulaJob]):
                 f"digits: {model.fineness}; coefficients are right to "
                 f"1e-{model.fineness} of a standard error"
             )
-        alpha = (
-            ""
-            if question.alpha is None
-            else f", alpha = {exact_number_words(question.alpha)}"
-        )
+        alpha = ", alpha estimated" if model.family.estimates_alpha else ""
+        if question.alpha is not None:
+            alpha = f", alpha = {exact_number_words(question.alpha)}"
         yield f"family: {model.family.name}{alpha}"
         if model.levels:
             names = room.names(

@@ -285,7 +285,17 @@ class StatisticsJob(SchemaTableJob[CheckedTable]):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        return {"schema": self.schema.to_table(), "statistics": self.wishes.words}
+        wishes = self.wishes
+        edges = {name: one.edges.tolist() for name, one in wishes.histograms.items()}
+        asked = {
+            "columns": wishes.columns,
+            "histograms": edges,
+            "tables": sorted(wishes.tables),
+            "by": None if wishes.by is None else wishes.by.column,
+            "gaps": wishes.gaps,
+            "gaps_by_group": bool(wishes.gapped),
+        }
+        return {"statistics": asked, "schema": self.schema.to_table()}
 
     @property
     def question(self) -> TableQuestion:

@@ -182,9 +182,11 @@ def _job_of_scenario(
     if alone and file.data is not None and not file.data.parquet:
         load_pandas_alone()
     tables = read_data_of_job_file(file.data, path.parent, schema)
-    options = sum_options_of_rules(
-        rules, None if file.masks is None else file.masks.masks
-    )
+    masks = None
+    if file.masks is not None:
+        file.masks.check_for_sums()
+        masks = file.masks.masks
+    options = sum_options_of_rules(rules, masks)
     if file.graph is not None:
         # A family's parties are called as the data's are; others have names already.
         names = None if file.graph.family is None else tuple(tables)
@@ -209,7 +211,7 @@ def question_job_of(
     consortium: Consortium, tables: Mapping[str, Frame], **options: Any
 ) -> JobFile:
     """Return the job that parties agreed on, for those whose tables are here."""
-    (question,) = consortium.questions
+    question = consortium.question
     assert not isinstance(question, AgreedMinimisation)
     chosen: dict[str, Any] = {**agreed_sum_options(consortium), **options}
     return JobFile(

@@ -19,14 +19,14 @@ from veilsum.masks.laws import Masks
 from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.minimise.arrays import MethodArrays
 from veilsum.net.identity import new_identity
-from veilsum.net.transcript_file import (
+from veilsum.numbers.limbs import total_of_wide_integers as add_up
+from veilsum.numbers.units import UnitCounts
+from veilsum.party.transcript_file import (
     FORMAT,
     earlier_transcript,
     read_transcript,
     write_transcript,
 )
-from veilsum.numbers.limbs import total_of_wide_integers as add_up
-from veilsum.numbers.units import UnitCounts
 from veilsum.privacy.transcript import (
     Transcript,
     TranscriptDrawnEpoch,
@@ -197,7 +197,7 @@ def test_another_version_is_not_guessed_at(version, ann, tmp_path):
 
 def test_what_is_too_long_is_not_written(ann, tmp_path, monkeypatch):
     path = tmp_path / "ann.transcript"
-    monkeypatch.setattr("veilsum.net.transcript_file.MOST_BYTES", 100)
+    monkeypatch.setattr("veilsum.party.transcript_file.MOST_BYTES", 100)
     with refused("transcript-too-large", OutputError, mentions=("100",)):
         write_transcript(path, made(MASKS["uniform"]), ann, run="run 1")
     assert not path.exists()
