@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,6 @@ def command(
     from veilsum.errors import InvalidInputError
     from veilsum.files.output import prepare_output_folder, write_files
     from veilsum.net.identity import read_identity
-    from veilsum.report.figures import audit_figure
 
     if replay is not None and key is not None:
         raise InvalidInputError(
@@ -179,7 +179,7 @@ def command(
         if folder is not None:
             files = {"audit.json": record.to_json().encode()}
             if found.curves:
-                files |= _draw_audit_figure("audit", lambda: audit_figure(found))  # noqa: B023
+                files |= _draw_audit_figure("audit", found.plot)
             write_files(prepare_output_folder(folder / name), files)
             if place is not None and found.is_whole:
                 (place / NAME).unlink(missing_ok=True)
@@ -330,11 +330,15 @@ def _beside_the_literature(
     what: Path | None, folder: Path | None, runs: int, seed: int, *, as_json: bool
 ) -> None:
     """Print the table at the middle divergence; write all, with their figure."""
-    from veilsum.audit.literature import TARGETS, beside_the_literature
+    from veilsum.audit.literature import (
+        TARGETS,
+        beside_the_literature,
+        literature_figure,
+    )
     from veilsum.errors import InvalidInputError
     from veilsum.files.output import as_strict_json as text, write_files
     from veilsum.progress import silent_progress, watch_progress
-    from veilsum.report.figures import literature_figure
+    from veilsum.report import figures
 
     if what is not None:
         raise InvalidInputError(
@@ -353,7 +357,9 @@ def _beside_the_literature(
         files = {
             "literature.json": f"{text(document)}\n".encode(),
             "literature.txt": f"{middle}\n".encode(),
-            **_draw_audit_figure("literature", lambda: literature_figure(tables)),
+            **_draw_audit_figure(
+                "literature", partial(literature_figure, figures, tables)
+            ),
         }
         write_files(folder, files)
     if as_json:

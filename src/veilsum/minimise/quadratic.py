@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Unpack, cast
+from types import ModuleType
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +24,7 @@ from veilsum.minimise.costs.cost import Cost, cost_coefficient_rows
 from veilsum.minimise.costs.domains import Domain, WholeSpace
 from veilsum.minimise.methods.one_shot import FLAT
 from veilsum.minimise.methods.settings import Settings
-from veilsum.minimise.question import Minimise, plain_cost_value
+from veilsum.minimise.question import Minimise, draw_minimiser, plain_cost_value
 from veilsum.models.plausible import check_plausible_sizes
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.layout import NumberLayout, layout_array
@@ -146,6 +147,11 @@ class QuadraticResult(SumJobResult):
             return Rendering(title)
         return Rendering(
             title, ["Coefficients were rounded to the unit: see .rounded."]
+        )
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        return draw_minimiser(
+            figures, self, title, "The minimiser of the summed quadratic costs"
         )
 
 

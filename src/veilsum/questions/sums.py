@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, repeat
+from types import ModuleType
 from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
@@ -127,6 +128,22 @@ class SumResult(SumJobResult):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {**super().to_dict(), "value": self.value.tolist()}
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        found = np.atleast_1d(np.asarray(self.value, dtype=np.float64))
+        names = [", ".join(str(k) for k in place) for place in np.ndindex(found.shape)]
+        values = dict(
+            zip(names[: figures.MOST_SHOWN], found.ravel().tolist(), strict=False)
+        )
+        if found.size == 1:
+            values = {"all parties": float(found.flat[0])}
+        what = getattr(self.inner[0], "what", "a sum")
+        return figures.values_figure(
+            values,
+            f"{what.removeprefix('a ').removeprefix('an ')} over all parties",
+            figures.chosen_title(title, what[:1].upper() + what[1:]),
+            figures.job_caption(self) + figures.not_drawn_words(found.size),
+        )
 
 
 def sum(

@@ -22,7 +22,6 @@ from veilsum.consortium.study import AgreedStudy, runs_of_agreement
 from veilsum.errors import InvalidInputError, VeilsumError, printable
 from veilsum.files.consortiums import read_agreement, read_described_file
 from veilsum.files.scenarios import read_toml_file
-from veilsum.minimise.question import Minimise
 from veilsum.net.receipt import verify_receipts
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import Value, relaxed_rules, rules_in_force
@@ -522,7 +521,7 @@ def _question_plan_facts(name: str, found: Asked, *, drawn: bool) -> QuestionFac
     agreed = found.consortium.schema
     schema = {} if agreed is None else {one.name: one for one in agreed.columns}
     drops = agreed is not None and agreed.missing == "drop"
-    iterates = isinstance(recipe, Minimise) and recipe.schedule is not None
+    iterates = recipe.round_size > 0
     levels = {
         name: schema[name].categories
         for name in page.facts["columns"]

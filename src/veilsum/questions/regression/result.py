@@ -38,6 +38,7 @@ from veilsum.questions.regression.predictions import (
     regression_marginal_means,
 )
 from veilsum.questions.regression.summary import (
+    regression_ratio_name,
     regression_ratio_rows,
     summary_html,
     summary_text,
@@ -72,6 +73,15 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
     def model(self) -> FitModel:
         """What was fitted."""
         return self.job.model
+
+    def ratio_name(self) -> str:
+        return regression_ratio_name(self.fit).partition(" (")[0].partition(" ")[2]
+
+    def is_intercept(self, name: str) -> bool:
+        """Say so of intercepts of each level, and of thresholds between two as well."""
+        if not isinstance(self.model.family, ChoiceModel):
+            return super().is_intercept(name)
+        return super().is_intercept(name.rpartition(": ")[2]) or "|" in name
 
     @property
     def further_limits(self) -> tuple[str, ...]:
