@@ -12,6 +12,7 @@ repeated to the last bit, on as many processors as there are.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -85,6 +86,7 @@ from veilsum.minimise.arrays import MethodArrays
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
 from veilsum.numbers.limbs import is_wide_integer_type
 from veilsum.numbers.shapes import Float, Int
+from veilsum.party.audit_record import AuditRecord
 from veilsum.privacy.conversions import (
     divergence_for_success,
     gaussian_mu_of_divergence,
@@ -426,6 +428,7 @@ class AttackTradeOff(Renderable):
         }
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return promised and measured hits by false alarms."""
         alarms, hits = self.rates
         places = np.linspace(0.0, 1.0, 201)
         shown = {
@@ -606,6 +609,33 @@ class Audit(Renderable):
             "allowed": list(self.allowed),
             "said": list(self.said),
         }
+
+    def record(
+        self, scene: Scene, *, source: bytes, asked: Mapping[str, Any]
+    ) -> AuditRecord:
+        """Return the record of it, to be kept or signed.
+
+        Args:
+            scene: what was audited.
+            source: the file that says what was agreed on.
+            asked: what was asked of the audit.
+        """
+        topology, law = scene.topology, scene.law
+        sigma = law.masks.sigma
+        agreed = {
+            "file": hashlib.sha256(source).hexdigest(),
+            "parties": list(topology.parties),
+            "edges": topology.edges.tolist(),
+            "weights": topology.weights.tolist(),
+            "law": law.name,
+            "sigma": sigma if sigma is None or isinstance(sigma, float) else [*sigma],
+            "grid": law.masks.grid,
+            "numbers": str(law.dtype),
+            "coefficients": scene.width,
+        }
+        return AuditRecord.of(
+            self.to_dict(), asked=asked, agreed=agreed, clock=self.clock
+        )
 
     def draw_with(self, figures: ModuleType) -> Any:
         """Return both errors of attackers, and promised beside measured success.

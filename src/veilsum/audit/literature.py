@@ -896,6 +896,7 @@ class LiteratureTable(Renderable):
         return "\n".join(lines)
 
     def draw_with(self, figures: ModuleType) -> Any:
+        """Return errors over the attacker's success."""
         return literature_figure(figures, [self])
 
 

@@ -19,7 +19,7 @@ from veilsum.cli.output import (
 
 if TYPE_CHECKING:
     from veilsum.audit.auditing import Audit
-    from veilsum.audit.record import AuditRecord
+    from veilsum.party.audit_record import AuditRecord
 
 PATH = click.Path(path_type=Path)
 # Of each mechanism of the literature, under A and as many under B, by depth.
@@ -124,11 +124,11 @@ def command(
       veilsum audit --literature --out out/literature
     """
     from veilsum.audit.question import questions_of
-    from veilsum.audit.record import check_asked_of_audit, read_record
     from veilsum.audit.unfinished import NAME
     from veilsum.errors import InvalidInputError
     from veilsum.files.output import prepare_output_folder, write_files
     from veilsum.net.identity import read_identity
+    from veilsum.party.audit_record import check_asked_of_audit, read_audit_record
 
     if replay is not None and key is not None:
         raise InvalidInputError(
@@ -147,7 +147,7 @@ def command(
             code="nothing-to-audit",
         )
     identity = None if key is None else read_identity(key)
-    before = None if replay is None else read_record(replay)
+    before = None if replay is None else read_audit_record(replay)
     asked: dict[str, Any] = {
         "coalitions": coalitions,
         "executions": executions,
@@ -214,17 +214,17 @@ def _run_audit_command(
         scene_of_audit,
         scene_of_run,
     )
-    from veilsum.audit.record import AuditRecord, audit_environment
-    from veilsum.audit.run_folder import AuditedRunFolder
     from veilsum.audit.surveys import AuditedSurvey, rehearse_attack_target
     from veilsum.audit.unfinished import UnfinishedAudit
     from veilsum.errors import InvalidInputError
     from veilsum.files.scenarios import read_toml_file
     from veilsum.net.transcript_file import read_transcript
+    from veilsum.party.audit_record import audit_environment
+    from veilsum.party.run_folder import RunFolder
     from veilsum.privacy.transcript import Transcript
     from veilsum.scale.workers import workers_on
 
-    ran = AuditedRunFolder(what) if what.is_dir() else None
+    ran = RunFolder(what) if what.is_dir() else None
     file = what if ran is None else ran.file
     question = (
         None if file is None else rehearse_attack_target(file, asked.get("question"))
@@ -298,7 +298,7 @@ def _run_audit_command(
     if ran is not None:
         found = replace(
             found,
-            outcomes=(*found.outcomes, *ran.look()),
+            outcomes=(*found.outcomes, *own_run.audit_receipt(ran)),
             skipped=(*found.skipped, *ran.missing),
         )
     if not found.is_whole:
@@ -306,7 +306,7 @@ def _run_audit_command(
         say_on_terminal(
             f"{where}{': the same command goes on from there' if kept else ''}"
         )
-    record = AuditRecord.of(found, scene, source=source, asked=asked)
+    record = found.record(scene, source=source, asked=asked)
     if file is None or question is None or "members" not in read_toml_file(file):
         # A plan has stand-ins for certificates, which are nobody's.
         return found, record, {}

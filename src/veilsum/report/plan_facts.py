@@ -16,7 +16,6 @@ from math import log1p, sqrt
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from veilsum.audit.run_folder import OF_ALL, SUFFIXES, AuditedRunFolder
 from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy, runs_of_agreement
 from veilsum.errors import InvalidInputError, VeilsumError, printable
@@ -25,6 +24,7 @@ from veilsum.files.scenarios import read_toml_file
 from veilsum.net.receipt import verify_receipts
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import Value, relaxed_rules, rules_in_force
+from veilsum.party.run_folder import OF_ALL, SUFFIXES, RunFolder
 from veilsum.party.study_page import study_privacy_total
 from veilsum.sums.kinds import Asked, question_kind_of, resolve_agreed_question
 from veilsum.sums.presence import (
@@ -398,7 +398,7 @@ def plan_facts_of(path: Path) -> PlanFacts:
 
 
 def _facts_of_folder(path: Path) -> PlanFacts:
-    ran = AuditedRunFolder(path)
+    ran = RunFolder(path)
     if ran.receipt is None:
         found = [
             one
