@@ -129,6 +129,7 @@ class Fitted(TableJobResult, Generic[F]):
         )
 
     def is_intercept(self, name: str) -> bool:
+        """Say whether a coefficient is that of an intercept."""
         return name == INTERCEPT
 
     def draw_with(
@@ -140,6 +141,7 @@ class Fitted(TableJobResult, Generic[F]):
         intercept: bool = False,
         scaled: bool | None = None,
     ) -> Any:
+        """Return the coefficients with their intervals."""
         try:
             ratio = "" if exponentiate is False else self.ratio_name()
         except InvalidInputError:
@@ -189,6 +191,7 @@ class FittedCombinations(Renderable):
         return Rendering("", [ShownTable(heads, rows, align="<......")])
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the combinations with their intervals."""
         usual = "Combinations of coefficients"
         return figures.inference_figure(
             list(map(vars, coefficient_table(self.fit))),

@@ -128,6 +128,7 @@ class GradientFit(Renderable):
         )
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the errors of its run."""
         return self.run.draw_with(figures, title=title)
 
 

@@ -225,6 +225,7 @@ class PaperReport(Renderable):
         }
 
     def draw_with(self, figures: ModuleType, *, densities: bool = False) -> Any:
+        """Return Fig. 1 of the paper, or Fig. 2 with `densities`."""
         if densities:
             return density_figure(figures, self)
         return convergence_figure(figures, self)

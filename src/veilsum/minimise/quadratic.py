@@ -150,6 +150,7 @@ class QuadraticResult(SumJobResult):
         )
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the coordinates of the minimiser."""
         return draw_minimiser(
             figures, self, title, "The minimiser of the summed quadratic costs"
         )

@@ -365,6 +365,7 @@ class Minimised(SumJobResult):
         }
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the coordinates of the minimiser."""
         return draw_minimiser(figures, self, title, "The minimiser of the summed costs")
 
 

@@ -117,6 +117,7 @@ class SolveTrace(Renderable):
         )
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return every party's error by iteration and by bytes."""
         if self.sent is None:
             raise InvalidInputError(
                 "one exchange and a sum leave no curve to draw: draw the run itself, "
@@ -257,6 +258,7 @@ class RunRecord(Renderable):
             yield grid.sentence
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return errors along the way; of one exchange, the answer."""
         promise, found = self.guarantee, f"the worst party is {self.max_error:.2g} away"
         who = counted_words(self.topology.n_parties, "party")
         colluders = f"{len(promise.corrupted) or 'nobody'} named as colluding"
@@ -419,6 +421,7 @@ class Run(Minimised):
         return self.record().showing()
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the same figure as of its record."""
         return self.record().draw_with(figures, title=title)
 
 

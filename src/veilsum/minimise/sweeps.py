@@ -329,6 +329,7 @@ class Sweep(Renderable):
         y: str = "error",
         title: str | None = None,
     ) -> Any:
+        """Return medians of column `y` over column `x`."""
         return sweep_figure(figures, self.rows, self.tolerance, x=x, y=y, title=title)
 
 

@@ -293,6 +293,7 @@ class DispatchResult(BalancedResult):
         }
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the supply at the prices tried."""
         usual = f"The prices tried: it balances at {self.price:.6g}"
         return _supply_figure(
             figures, self, figures.chosen_title(title, usual), figures.job_caption(self)
@@ -595,6 +596,7 @@ class PeriodsResult(BalancedResult):
         }
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the price and the outputs of each period."""
         usual = f"Prices of {counted_words(len(self.prices), 'period')}"
         return _schedule_figure(
             figures, self, figures.chosen_title(title, usual), figures.job_caption(self)

@@ -115,6 +115,7 @@ class Path(Renderable):
         )
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the largest coefficients by strength of the penalty."""
         sizes = np.abs(self.coefficients).max(axis=0)
         largest = np.argsort(-sizes, kind="stable")[: len(figures.PALETTE)]
         curves = {self.names[k]: self.coefficients[:, k] for k in sorted(largest)}
@@ -252,6 +253,7 @@ class Components(Renderable):
         return load_pandas().DataFrame(columns)
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return each component's share of the variance."""
         shares = self.shares.tolist()[: figures.MOST_SHOWN]
         values = {f"component {k + 1}": 100.0 * one for k, one in enumerate(shares)}
         usual = f"Variance of {counted_words(len(self.names), 'column')} by component"
@@ -313,6 +315,7 @@ class TwoStageFit(Renderable, Inference):
         return Rendering(title, [ShownTable(head, rows, align="<>>>>>>")])
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the coefficients with their intervals."""
         rows = counted_words(self.n_rows, "row")
         usual = "Two-stage least squares"
         return figures.inference_figure(

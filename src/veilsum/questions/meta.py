@@ -412,6 +412,7 @@ class PooledResult(ComparedSumResult):
         title: str | None = None,
         exponentiate: bool = False,
     ) -> Any:
+        """Return the pooled estimates with their intervals."""
         rows = [
             vars(one) for pooled in self.pooled for one in coefficient_table(pooled)
         ]

@@ -130,6 +130,7 @@ class SumResult(SumJobResult):
         return {**super().to_dict(), "value": self.value.tolist()}
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the values of the sum."""
         found = np.atleast_1d(np.asarray(self.value, dtype=np.float64))
         names = [", ".join(str(k) for k in place) for place in np.ndindex(found.shape)]
         values = dict(

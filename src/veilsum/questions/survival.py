@@ -640,6 +640,7 @@ class SurvivalResult(TableJobResult):
     def draw_with(
         self, figures: ModuleType, *, title: str | None = None, life_table: bool = False
     ) -> Any:
+        """Return the survival curves, or life tables."""
         usual = figures.chosen_title(title, "Survival")
         caption = figures.job_caption(self, self.count)
         return _survival_figure(figures, self, usual, caption, life_table=life_table)

@@ -515,6 +515,7 @@ class SurveyResult(SumJobResult):
         }
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the total of every filled cell."""
         label, totals = self.survey.label, self.totals.ravel().tolist()
         known = {label(k): one for k, one in enumerate(totals) if not isnan(one)}
         empty = len(totals) - len(known)

@@ -21,6 +21,7 @@ class HazardResult(Fitted[F]):
         raise NotImplementedError
 
     def ratio_name(self) -> str:
+        """Return the name of exp(coefficient)."""
         return "hazard ratio"
 
     @property

@@ -482,6 +482,7 @@ class ChanceEvaluation(EvaluationResult):
         }
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the ROC curve and the calibration."""
         usual = "How well chances are predicted"
         caption = figures.job_caption(self, self.count)
         return evaluation_figure(

@@ -276,6 +276,7 @@ class ConcordanceEvaluation(EvaluationResult):
         }
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the concordance with its interval."""
         found = self.concordance
         values = {"concordance": found.value}
         low, high = found.interval(0.95)

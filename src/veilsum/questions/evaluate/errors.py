@@ -183,6 +183,7 @@ class NumberEvaluation(EvaluationResult):
         return {**super().to_dict(), "folds": [*map(plain_result_values, each)]}
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the fit of predictions, or the error of each fold."""
         caption = figures.job_caption(self, self.count)
         if self.folds:
             values = {f"fold {k + 1}": one.rmse for k, one in enumerate(self.folds)}

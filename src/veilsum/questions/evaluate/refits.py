@@ -312,6 +312,7 @@ class FoldsEvaluation(EvaluationResult):
         }
 
     def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the mean deviance of each fold."""
         halves = 2 if self.job.is_chance else 1
         word = "log-loss" if self.job.is_chance else "deviance"
         values = {

@@ -75,6 +75,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         return self.job.model
 
     def ratio_name(self) -> str:
+        """Return the name of exp(coefficient); refuse where it is not a ratio."""
         return regression_ratio_name(self.fit).partition(" (")[0].partition(" ")[2]
 
     def is_intercept(self, name: str) -> bool:

@@ -692,6 +692,7 @@ class StatisticsResult(TableJobResult):
         of: str | tuple[str, str] | None = None,
         title: str | None = None,
     ) -> Any:
+        """Return column `of`, or the fullest figure there is."""
         return statistics_figure(figures, self, of, title)
 
 
