@@ -197,6 +197,8 @@ class PlanFacts:
         epsilon: of all sums of the plan together; None if no bound holds.
         rules: every rule about tables and members, by name.
         off: those of them that refuse nothing.
+        influence_alone: the most that one row may have on a single column.
+        least_left_in_a_sum: the least part that a row must leave to others.
         relaxed: those that are weaker than usual, with the usual value.
         on_tables: whether rules look at tables at all.
         single: whether a table has one row at most, and so a row is a member.
@@ -223,6 +225,8 @@ class PlanFacts:
     epsilon: float | None
     rules: Mapping[str, Value]
     off: tuple[str, ...]
+    influence_alone: float
+    least_left_in_a_sum: float
     relaxed: Mapping[str, tuple[Value, Value]]
     on_tables: bool
     single: bool
@@ -467,7 +471,7 @@ def _plan_facts(
     survey = None
     if question_kind_of(first.questions[0]).input == "folder":
         survey = SurveyFacts(terms=survey_terms(first))
-    rules = rules_in_force(first)
+    rules, table_rules = rules_in_force(first), asked[0].rules
     unused = set.intersection(
         *(set(question_kind_of(one.questions[0]).unused_rules) for one in runs)
     )
@@ -490,10 +494,14 @@ def _plan_facts(
             agreed, [one.terms for one in asked], questions[0].most_sums, ended
         ),
         rules={name: value for name, value in rules.items() if name not in unused},
-        off=() if asked[0].rules is None else tuple(asked[0].rules.off),
+        off=() if table_rules is None else tuple(table_rules.off),
+        influence_alone=0.0 if table_rules is None else table_rules.influence_alone,
+        least_left_in_a_sum=(
+            0.0 if table_rules is None else table_rules.least_left_in_a_sum
+        ),
         relaxed=relaxed_rules(first),
-        on_tables=asked[0].rules is not None,
-        single=asked[0].rules is not None and asked[0].rules.maximum_rows == 1,
+        on_tables=table_rules is not None,
+        single=table_rules is not None and table_rules.maximum_rows == 1,
         relays=0 if first.relays is None else len(first.relays.places),
         by_files=drawn and first.by_files,
         questions=questions,
