@@ -14,11 +14,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.locale import LocaleLine
-from veilsum.masks.fixed_point import (
-    FixedPointGrid,
-    as_python_integers,
-    grid_bits_of_deviation,
-)
+from veilsum.masks.fixed_point import FixedPointGrid, grid_bits_of_deviation
 from veilsum.minimise.costs.bases import Quadratic
 from veilsum.minimise.costs.cost import Cost, cost_coefficient_rows
 from veilsum.minimise.costs.domains import Domain, WholeSpace
@@ -28,6 +24,7 @@ from veilsum.minimise.question import Minimise, draw_minimiser, plain_cost_value
 from veilsum.models.plausible import check_plausible_sizes
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.layout import NumberLayout, layout_array
+from veilsum.numbers.limbs import as_python_integers
 from veilsum.numbers.units import few_decimals_unit, numeric_unit_of, power_of_two_unit
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.showing import Rendering, counted_words, numbers_in_line

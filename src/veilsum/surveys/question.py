@@ -30,9 +30,9 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.locale import LocaleLine, limit_phrase
-from veilsum.masks.fixed_point import as_python_integers
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
 from veilsum.numbers.layout import NumberLayout, layout_array
+from veilsum.numbers.limbs import as_python_integers
 from veilsum.numbers.units import numeric_unit_of
 from veilsum.privacy.guarantee import Guarantee, GuaranteeComponent, WorstCoalition
 from veilsum.showing import MOST_ROWS, Rendering, ShownTable, counted_words
