@@ -14,13 +14,9 @@ from types import ModuleType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from veilsum.errors import InvalidInputError
+from veilsum.fits.comparisons import TestOfFit, wald_test_of_hypothesis
 from veilsum.locale import limit_phrase
-from veilsum.models.hypotheses import (
-    CoefficientHypothesis,
-    CombinedCoefficients,
-    TestOfFit,
-    wald_test_of_hypothesis,
-)
+from veilsum.models.hypotheses import CoefficientHypothesis, CombinedCoefficients
 from veilsum.models.inference import Inference, coefficient_table
 from veilsum.numbers.arrays import Vector, listed_names
 from veilsum.showing import Cell, Renderable, Rendering, ShownTable, shown_number

@@ -9,6 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from veilsum.errors import InvalidInputError
+from veilsum.fits.comparisons import (
+    Fit,
+    TestOfFit,
+    f_test_of_models,
+    likelihood_ratio_of_models,
+    score_test_of_models,
+)
 from veilsum.fits.fitted import Fitted, fits_in_order, fitted_table_rows
 from veilsum.fits.fitting import FitStrategy
 from veilsum.fits.formula_job import FormulaJob
@@ -20,13 +27,6 @@ from veilsum.models.choices import (
     ChoiceModel,
 )
 from veilsum.models.glm import GlmFit
-from veilsum.models.hypotheses import (
-    Fit,
-    TestOfFit,
-    f_test_of_models,
-    likelihood_ratio_of_models,
-    score_test_of_models,
-)
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.numbers.arrays import FloatArray, listed_names
 from veilsum.questions.regression.predictions import (
