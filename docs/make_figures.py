@@ -19,14 +19,14 @@ import numpy as np
 from click.testing import CliRunner
 from PIL import Image
 
-from veilsum.audit.literature import TARGETS, beside_the_literature
-from veilsum.cli.app import app
-from veilsum.report.figures import (
-    DPI,
-    coefficients_figure,
-    counts_figure,
+from veilsum.audit.literature import (
+    TARGETS,
+    beside_the_literature,
     literature_figure,
 )
+from veilsum.cli.app import app
+from veilsum.report import figures
+from veilsum.report.figures import DPI, coefficients_figure, counts_figure
 from veilsum.sums.job_file import read_job
 
 DOCS = Path(__file__).parent
@@ -101,8 +101,8 @@ def counts() -> dict[str, bytes]:
 
 def gallery() -> dict[str, bytes]:
     """What the code on the page draws."""
-    figures = _computed_on("gallery.md")["drawn"]
-    return {f"gallery/{name}.png": picture(one) for name, one in figures.items()}
+    drawn = _computed_on("gallery.md")["drawn"]
+    return {f"gallery/{name}.png": picture(one) for name, one in drawn.items()}
 
 
 def literature() -> dict[str, bytes]:
@@ -110,7 +110,7 @@ def literature() -> dict[str, bytes]:
     tables = [beside_the_literature(runs=4000, target=one) for one in TARGETS]
     return {
         "literature.txt": f"{tables[1]}\n".encode(),
-        "literature.png": picture(literature_figure(tables)),
+        "literature.png": picture(literature_figure(figures, tables)),
     }
 
 

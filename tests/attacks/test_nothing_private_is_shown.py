@@ -17,11 +17,11 @@ import veilsum as vs
 from cases import each
 from public_names import public_names
 from veilsum.audit.literature import LiteratureTable, MechanismRow
-from veilsum.audit.record import ASKED
 from veilsum.consortium.consortium import ConsortiumMember
 from veilsum.consortium.study import StudyEdition
 from veilsum.errors import is_seen
 from veilsum.net.receipt import ReceiptFinding
+from veilsum.party.audit_record import ASKED
 from veilsum.party.consent import ConsentPart
 from veilsum.showing import Renderable, Rendering, terminal_width
 
@@ -224,8 +224,8 @@ MADE = {
         **QUICK,
     ),
     "Audit": audited,
-    "AuditRecord": lambda: vs.audit.AuditRecord.of(
-        audited(), masks(), source=b"", asked=dict.fromkeys(ASKED)
+    "AuditRecord": lambda: audited().record(
+        masks(), source=b"", asked=dict.fromkeys(ASKED)
     ),
     "GradientFit": lambda: vs.minimise.fit_by_gradients(
         {p: vs.Rows.of(np.ones((4, 1)), [v] * 4) for p, v in OWN.items()},

@@ -8,9 +8,9 @@ from click.testing import CliRunner
 import veilsum as vs
 from cases import each
 from refusals import refused
-from veilsum.audit.record import AuditRecord, read_record
 from veilsum.cli.app import app
 from veilsum.net.identity import new_identity
+from veilsum.party.audit_record import AuditRecord, read_audit_record
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -61,7 +61,7 @@ def test_an_audit_is_written_signed_repeated_and_without_private_numbers(
     audited, tmp_path
 ):
     file, out, _ = audited
-    record = read_record(out / "audit.json")
+    record = read_audit_record(out / "audit.json")
     assert record.is_signed
     assert record.content["audit"]["executions"] >= 600
     repeated = ("--replay", out / "audit.json", "--out", tmp_path, "--json")
@@ -96,5 +96,5 @@ def test_what_is_no_record_is_refused(text, audited, tmp_path):
     other = tmp_path / "other.json"
     other.write_text(text)
     with refused("not-an-audit-record", vs.InvalidInputError):
-        read_record(other)
+        read_audit_record(other)
     assert run(audited[0], "--replay", other).exit_code == 2

@@ -8,13 +8,14 @@ from click.testing import CliRunner
 
 from net.runs import ONE_SHOT, Company
 from refusals import refused
-from veilsum.audit import own_run, run_folder
+from veilsum.audit import own_run
 from veilsum.audit.auditing import scene_of_run
-from veilsum.audit.run_folder import AuditedRunFolder
 from veilsum.cli.app import app
 from veilsum.net.identity import new_identity, read_identity
+from veilsum.party import run_folder
 from veilsum.party.consent import consent_to
 from veilsum.party.run import conclude_party_run
+from veilsum.party.run_folder import RunFolder
 from veilsum.party.run_status import EventFeed
 from veilsum.party.transcript_file import is_transcript, write_transcript
 
@@ -53,7 +54,7 @@ def run(*words):
 
 
 def test_everything_is_found_by_itself(home):
-    folder = AuditedRunFolder(home / "out")
+    folder = RunFolder(home / "out")
     assert folder.receipt.party == "a"
     assert folder.file.name == "consortium.toml"
     assert folder.run == folder.receipt.run
@@ -63,7 +64,7 @@ def test_everything_is_found_by_itself(home):
     checked = {one.check for one in folder.checks}
     assert "the file's minimiser is the signed one" in checked
     assert "the transcript is of the signed plan" in checked
-    (found,) = folder.look()
+    (found,) = own_run.audit_receipt(folder)
     assert (found.successes, found.promised) == (0, 0.0)
     assert not found.exceeds()
     assert start_of(folder.missing) == [OTHERS]
@@ -74,7 +75,7 @@ def test_an_answer_that_is_not_the_signed_one_is_a_finding(home):
     table = json.loads(path.read_text())
     table["minimiser"][0] += 1.0
     path.write_text(json.dumps(table))
-    (found,) = AuditedRunFolder(home / "out").look()
+    (found,) = own_run.audit_receipt(RunFolder(home / "out"))
     assert found.successes == 1
     assert found.exceeds(1e-6)
     assert "minimiser" in found.about
@@ -85,19 +86,19 @@ def test_a_receipt_that_was_changed_is_a_finding(home):
     table = json.loads(path.read_text())
     table["started"] = "2001-01-01T00:00:00+00:00"
     path.write_text(json.dumps(table))
-    (found,) = AuditedRunFolder(home / "out").look()
+    (found,) = own_run.audit_receipt(RunFolder(home / "out"))
     assert "signatures are good" in found.about
     assert found.exceeds(1e-6)
 
 
 def test_what_is_not_there_is_said(home, tmp_path):
     alone = shutil.copytree(home / "out", tmp_path / "far" / "out")
-    assert start_of(AuditedRunFolder(alone).missing) == [
+    assert start_of(RunFolder(alone).missing) == [
         *(OTHERS, "sums and frames", "shares that were received")
     ]
     (alone / "receipt.json").unlink()
-    assert start_of(AuditedRunFolder(alone).missing)[0] == "receipt"
-    assert AuditedRunFolder(alone).look() == ()
+    assert start_of(RunFolder(alone).missing)[0] == "receipt"
+    assert own_run.audit_receipt(RunFolder(alone)) == ()
     found = run(alone)
     assert found.exit_code == 2
     assert "has nothing to audit" in found.stderr
@@ -105,7 +106,7 @@ def test_what_is_not_there_is_said(home, tmp_path):
 
 def test_the_masks_of_a_run_are_known_from_its_transcript(home):
     (home / "consortium.toml").unlink()
-    folder = AuditedRunFolder(home / "out")
+    folder = RunFolder(home / "out")
     assert folder.file is None
     (kept,) = folder.transcripts
     scene = scene_of_run(kept)
@@ -116,14 +117,14 @@ def test_the_masks_of_a_run_are_known_from_its_transcript(home):
 
 def test_without_a_receipt_several_files_are_not_guessed_between(home):
     (home / "out" / "receipt.json").unlink()
-    assert AuditedRunFolder(home / "out").file.name == "consortium.toml"
+    assert RunFolder(home / "out").file.name == "consortium.toml"
     shutil.copy(home / "consortium.toml", home / "other.toml")
     with refused("ambiguous-consortium-file"):
-        _ = AuditedRunFolder(home / "out").file
+        _ = RunFolder(home / "out").file
 
 
 def test_the_transcript_of_another_run_or_party_is_left_alone(home):
-    folder = AuditedRunFolder(home / "out")
+    folder = RunFolder(home / "out")
     (own,) = folder.identities
     path = home / "a.transcript"
     assert is_transcript(path, own, run=folder.run)
@@ -134,14 +135,14 @@ def test_the_transcript_of_another_run_or_party_is_left_alone(home):
     stranger = new_identity("s", home / "s")
     assert not is_transcript(path, stranger, run=folder.run)
     (home / "a.key").unlink()
-    without = AuditedRunFolder(home / "out")
+    without = RunFolder(home / "out")
     assert without.transcripts == ()
     assert "shares that were received" in start_of(without.missing)
 
 
 def test_files_are_bounded(home, monkeypatch):
     monkeypatch.setattr(run_folder, "MOST_FILES", 1)
-    assert len(AuditedRunFolder(home / "out").files) <= 1
+    assert len(RunFolder(home / "out").files) <= 1
 
 
 @pytest.mark.slow
@@ -158,9 +159,9 @@ def test_the_command_takes_the_folder(home, kept, tmp_path):
     assert ("sums and frames: the run's consortium file is neither" in words) != kept
     record = json.loads((tmp_path / "audit" / "audit.json").read_text())
     names = {one["attack"] for one in record["audit"]["outcomes"]}
-    assert {run_folder.ATTACK, "likelihood ratio"} <= names
+    assert {own_run.RECEIPT, "likelihood ratio"} <= names
     # What others gave is in the transcript's sums, and never in an audit.
-    (transcript,) = AuditedRunFolder(home / "out").transcripts
+    (transcript,) = RunFolder(home / "out").transcripts
     rest = transcript.law.decode(*transcript.view().component_sums().values())
     for number in rest.tolist():
         assert f"{number:g}" not in {*words.replace(",", " ").split()}

@@ -18,11 +18,11 @@ from refusals import refused
 from veilsum.audit import auditing
 from veilsum.audit.attack import Scene
 from veilsum.audit.own_run import check_run_audited
-from veilsum.audit.record import SIGNED, AuditRecord, read_record
 from veilsum.cli import audit as command
 from veilsum.cli.app import app
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.party import transcript_file
+from veilsum.party.audit_record import SIGNED, AuditRecord, read_audit_record
 from veilsum.party.transcript_file import read_transcript
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -182,7 +182,7 @@ def test_a_changed_record_that_its_signer_signs_still_differs(audited, monkeypat
     assert found.exit_code == 1
     assert "outcomes/0/successes" in found.output
     # What was computed is written without a signature, which was of something else.
-    again = read_record(audited[0] / "again" / "audit.json")
+    again = read_audit_record(audited[0] / "again" / "audit.json")
     assert not {*SIGNED} & {*again.content}
 
 
@@ -211,7 +211,7 @@ def test_what_no_audit_can_be_asked_is_refused_before_work(
     path = audited[0] / "asks.json"
     path.write_text(AuditRecord(content).to_json())
     with refused("wrong-field-value", vs.InvalidInputError, mentions=(key,)):
-        read_record(path)
+        read_audit_record(path)
     found = run(audited[0], "--replay", path)
     assert found.exit_code == 2
     assert "\x1b" not in found.output

@@ -12,7 +12,6 @@ from refusals import refused
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.masks.fixed_point import (
     FixedPointGrid,
-    as_python_integers,
     check_masked_range,
     check_sum_fits,
     fitting_mask_bits,
@@ -20,6 +19,7 @@ from veilsum.masks.fixed_point import (
     masks_fit_words,
     summing_mask_bits,
 )
+from veilsum.numbers.limbs import as_python_integers
 
 values = st.floats(-1e15, 1e15, allow_nan=False)
 positive = st.floats(1e-12, 1e12, allow_subnormal=False)

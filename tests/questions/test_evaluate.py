@@ -383,9 +383,7 @@ def test_everything_is_said_and_written(pima):
 
 
 def test_the_figure_has_the_curve_and_what_happened(pima):
-    from veilsum.report.figures import evaluation_figure
-
-    left, right = evaluation_figure(pima, "a study").axes
+    left, right = pima.plot(title="a study").axes
     false, true = pima.found.roc()
     np.testing.assert_array_equal(left.lines[0].get_xdata(), false)
     np.testing.assert_array_equal(left.lines[0].get_ydata(), true)

@@ -6,28 +6,26 @@ import pytest
 import veilsum as vs
 from cases import each
 from readable import can_be_read
-from veilsum.audit.literature import LiteratureTable, MechanismRow
+from veilsum.audit.literature import (
+    LiteratureTable,
+    MechanismRow,
+    literature_figure,
+)
 from veilsum.files.datasets import gbsg2
 from veilsum.minimise.paper import reproduce
 from veilsum.models.fleets import Fleet
 from veilsum.models.price import Site
 from veilsum.models.tallies import TallyQuantile
 from veilsum.questions.dispatch import dispatch, dispatch_periods
+from veilsum.questions.statistics.figure import boxes_figure
+from veilsum.report import figures
 from veilsum.report.drawing import draw
 from veilsum.report.figures import (
-    boxes_figure,
     coefficients_figure,
-    convergence_figure,
     counts_figure,
-    density_figure,
-    error_figure,
     figure_png_and_svg,
     float_leak_figure,
     forest_figure,
-    literature_figure,
-    schedule_figure,
-    supply_figure,
-    survival_figure,
 )
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -39,7 +37,7 @@ def report():
 
 
 def test_convergence_shows_every_agent_of_both_runs(report):
-    axes = convergence_figure(report).axes
+    axes = report.plot().axes
     for axis, run in zip(axes, (report.plain, report.veiled), strict=True):
         assert len(axis.lines) == 3
         for agent, line in enumerate(axis.lines):
@@ -53,15 +51,17 @@ def test_the_paper_s_figures_can_be_read(report):
 
 
 def test_densities_show_both_readings_with_their_own_variance(report):
-    for axis, variance in zip(density_figure(report).axes, (4.0, 2.0), strict=True):
+    for axis, variance in zip(
+        report.plot(densities=True).axes, (4.0, 2.0), strict=True
+    ):
         peaks = [line.get_ydata().max() for line in axis.lines]
         np.testing.assert_allclose(peaks, 1 / np.sqrt(2 * np.pi * variance), rtol=1e-3)
         assert len(axis.patches) == 2
 
 
 def test_the_same_figure_is_the_same_bytes(report):
-    first = figure_png_and_svg(error_figure(report.veiled, "a run"))
-    again = figure_png_and_svg(error_figure(report.veiled, "a run"))
+    first = figure_png_and_svg(report.veiled.plot(title="a run"))
+    again = figure_png_and_svg(report.veiled.plot(title="a run"))
     assert first == again
     assert first["png"].startswith(b"\x89PNG")
 
@@ -76,7 +76,7 @@ def test_survival_shows_every_curve_and_how_many_are_left(times, life_table):
         rules=vs.Rules.none(),
         driver="vectorised",
     )
-    figure = survival_figure(found, "a study", life_table=life_table)
+    figure = found.plot(title="a study", life_table=life_table)
     (axis,) = figure.axes
     drawn = {line.get_label(): line for line in axis.lines}
     curves = found.life_tables if life_table else found.curves
@@ -103,7 +103,7 @@ def test_the_band_of_a_survival_curve_has_steps_as_the_curve_has():
         "Surv(time, event) ~ 1", gbsg2(4), times=[365, 1825], driver="vectorised"
     )
     for life_table in (False, True):
-        (axis,) = survival_figure(found, life_table=life_table).axes
+        (axis,) = found.plot(life_table=life_table).axes
         (band,) = axis.collections
         corners = band.get_paths()[0].vertices
         curves = found.life_tables if life_table else found.curves
@@ -125,7 +125,7 @@ def test_a_supply_curve_shows_what_was_released_and_no_more(demand):
         **dict.fromkeys("cd", Site.of(0)),
     }
     found = dispatch(sites, prices=(0, 64), price_unit=2, driver="vectorised", seed=0)
-    (axis,) = supply_figure(found, "steps").axes
+    (axis,) = found.plot(title="steps").axes
     tried = found.tried
     released, balance = axis.lines[0], axis.lines[-1]
     ends = [*map(tuple, tried[:, [1, 0]]), *map(tuple, tried[:, [2, 0]])]
@@ -178,7 +178,7 @@ def test_a_schedule_shows_prices_and_stacks_what_is_known():
     found = dispatch_periods(
         fleets, prices=(0, 64), periods=3, driver="vectorised", seed=0
     )
-    upper, lower = schedule_figure(found, "three hours").axes
+    upper, lower = found.plot(title="three hours").axes
     assert upper.patches[0].get_data().values.tolist() == found.prices.tolist()
     heights = [[bar.get_height() for bar in group] for group in lower.containers]
     shown = [found.outputs[name].sum(axis=0).tolist() for name in "ab"]
@@ -251,7 +251,7 @@ def test_boxes_stand_between_the_values_that_are_proved():
             TallyQuantile(0.75, 5.0, np.inf, np.nan),
         ],
     }
-    (axis,) = boxes_figure(groups, "age", "two groups").axes
+    (axis,) = boxes_figure(figures, groups, "age", "two groups").axes
     bars = [one for one in axis.patches if one.get_fill()]
     heights = [(one.get_y(), one.get_y() + one.get_height()) for one in bars]
     known = [one for found in groups.values() for one in found if one.high < np.inf]
@@ -293,7 +293,7 @@ def compared(mechanism, error, moves):
 
 def test_mechanisms_stand_at_their_errors_exact_ones_apart():
     rows = compared("ours", 0.0, np.inf), compared("theirs", 0.3, 0.1)
-    figure = literature_figure([LiteratureTable(0.25, 10, 1, 3.0, rows)])
+    figure = literature_figure(figures, [LiteratureTable(0.25, 10, 1, 3.0, rows)])
     upper, lower = figure.axes
     (theirs,), (ours,) = upper.containers, lower.containers
     assert theirs.lines[0].get_ydata().tolist() == [0.3]

@@ -24,7 +24,6 @@ from report.officer_plans import (
     table,
     written,
 )
-from veilsum.audit.run_folder import OF_ALL, AuditedRunFolder
 from veilsum.cli.app import app
 from veilsum.consortium.consortium import ConsortiumFile, consortium_from
 from veilsum.consortium.kinds import BUILT_IN
@@ -38,6 +37,7 @@ from veilsum.page import html as html_text
 from veilsum.party.api import promise_of
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import STRICTER
+from veilsum.party.run_folder import OF_ALL, RunFolder
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import PARTY_UNITS_LIMIT, guarantee_against_coalition
 from veilsum.privacy.lattice import lattice_success
@@ -611,7 +611,7 @@ def test_whatever_members_are_counted_by_has_words_in_both_languages(asked):
 
 
 def test_whatever_may_be_wrong_with_a_receipt_has_words(tmp_path):
-    ran = AuditedRunFolder(run_folder(tmp_path))
+    ran = RunFolder(run_folder(tmp_path))
     verdict = verify_receipts([ran.receipt], ran.agreed[1])
     # One receipt agrees with itself.
     alone = {*OF_ALL, *ALIKE.values(), "one receipt for each party"}

@@ -13,10 +13,10 @@ from browser import opened
 from finished import finished, wards
 from net.runs import ITERATED, Company
 from refusals import refused
-from veilsum.audit.record import FORMAT, audit_environment
 from veilsum.cli.app import app
 from veilsum.errors import MissingExtraError
 from veilsum.net.receipt import make_receipt
+from veilsum.party.audit_record import FORMAT, audit_environment
 from veilsum.party.consent import consent_to
 from veilsum.party.run import conclude_party_run
 from veilsum.party.run_status import EventFeed

@@ -7,6 +7,5 @@ from .auditing import (
     coalitions_of as coalitions_of,
     scene_under as scene_under,
 )
-from .record import AuditRecord as AuditRecord, read_record as read_record
 
 __all__: list[str]

@@ -12,12 +12,14 @@ repeated to the last bit, on as many processors as there are.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations, dropwhile
 from math import ceil, comb
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -84,6 +86,7 @@ from veilsum.minimise.arrays import MethodArrays
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
 from veilsum.numbers.limbs import is_wide_integer_type
 from veilsum.numbers.shapes import Float, Int
+from veilsum.party.audit_record import AuditRecord
 from veilsum.privacy.conversions import (
     divergence_for_success,
     gaussian_mu_of_divergence,
@@ -119,6 +122,7 @@ LEARNED, CONTROLLED, FEW = 2_000, 4_000, 1_000
 # A control that is sound is called broken at most so often.
 BROKEN_BY_CHANCE = 1e-6
 MOST_COALITIONS = 500
+MOST_BARS = 18  # of attacks in a figure
 LIKELIHOOD = "likelihood ratio"
 # Attacks that guess, and are believed after many executions only.
 GUESSERS = (LIKELIHOOD, "repeated runs")
@@ -423,6 +427,24 @@ class AttackTradeOff(Renderable):
             "points": [dict(one) for one in self.points],
         }
 
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return promised and measured hits by false alarms."""
+        alarms, hits = self.rates
+        places = np.linspace(0.0, 1.0, 201)
+        shown = {
+            "promised, at most": 1.0 - self.least_misses(places),
+            "measured": np.interp(places, alarms, hits),
+            "by a coin": places,
+        }
+        who = listed_names(self.coalition) or "anybody"
+        return figures.lines_figure(
+            places,
+            shown,
+            ("false alarms", "hits"),
+            figures.chosen_title(title, f"{who}: right in {self.promised:.1%} at most"),
+            f"area under the measured self {self.area:.3f}",
+        )
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Audit(Renderable):
@@ -587,6 +609,96 @@ class Audit(Renderable):
             "allowed": list(self.allowed),
             "said": list(self.said),
         }
+
+    def record(
+        self, scene: Scene, *, source: bytes, asked: Mapping[str, Any]
+    ) -> AuditRecord:
+        """Return the record of it, to be kept or signed.
+
+        Args:
+            scene: what was audited.
+            source: the file that says what was agreed on.
+            asked: what was asked of the audit.
+        """
+        topology, law = scene.topology, scene.law
+        sigma = law.masks.sigma
+        agreed = {
+            "file": hashlib.sha256(source).hexdigest(),
+            "parties": list(topology.parties),
+            "edges": topology.edges.tolist(),
+            "weights": topology.weights.tolist(),
+            "law": law.name,
+            "sigma": sigma if sigma is None or isinstance(sigma, float) else [*sigma],
+            "grid": law.masks.grid,
+            "numbers": str(law.dtype),
+            "coefficients": scene.width,
+        }
+        return AuditRecord.of(
+            self.to_dict(), asked=asked, agreed=agreed, clock=self.clock
+        )
+
+    def draw_with(self, figures: ModuleType) -> Any:
+        """Return both errors of attackers, and promised beside measured success.
+
+        Of many coalitions the first part shows the most successful ones. Points below a
+        promised curve would be better than promised.
+        """
+        chosen = [one for one in self.outcomes if one.looked_at == "masks"][:MOST_BARS]
+        names = [
+            f"{one.attack}: {', '.join(one.coalition) or 'anybody'}" for one in chosen
+        ]
+        figure, (upper, lower) = figures.figure_panels(
+            2.9,
+            0.2 * max(len(chosen), 2) + 0.2,
+            title=self.verdict.split(". ")[0].rstrip("."),
+            gap=0.9,
+            headed=True,
+            left=max(0.85, figures.figure_name_width(names, 26)),
+        )
+        curves = sorted(self.curves, key=lambda one: -one.area)[: len(figures.LINES)]
+        alarms = np.linspace(0.0, 1.0, 201)
+        drawn: set[float] = set()
+        for curve, mark, colour in zip(curves, "os^D", figures.PALETTE, strict=False):
+            name = ", ".join(curve.coalition) or "anybody"
+            if curve.promised not in drawn:
+                what = "exact" if curve.gaussian else "proved"
+                grey: dict[str, Any] = {
+                    "color": figures.GREY,
+                    "lw": 4,
+                    "alpha": 0.35,
+                    "zorder": 0,
+                }
+                label = None if drawn else f"promised, {what}"
+                upper.plot(alarms, curve.least_misses(alarms), **grey, label=label)
+                drawn.add(curve.promised)
+            at = [
+                [one[key] for one in curve.points] for key in ("false_alarms", "misses")
+            ]
+            look: dict[str, Any] = {"ms": 4, "mfc": "none", "color": colour}
+            upper.plot(
+                *at, mark, **look, label=f"{figures.figure_name(name, 16)}: measured"
+            )
+        upper.plot([0, 1], [1, 0], ":", color=figures.GREY, lw=1, label="by a coin")
+        upper.set(xlabel="false alarms", ylabel="misses")
+        upper.set_title("Telling two inputs apart", fontsize=10)
+        upper.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        upper.legend(frameon=False, loc="upper right", fontsize=figures.SMALL)
+        places = np.arange(len(chosen))[::-1]
+        for place, one in zip(places, chosen, strict=True):
+            low, high = one.interval(self.alarms)
+            above = one.exceeds(self.alarms)
+            colour, mark = (figures.ORANGE, "X") if above else (figures.BLUE, "o")
+            lower.plot([low, high], [place, place], "-", color=colour, lw=2)
+            lower.plot(one.rate, place, mark, color=colour, ms=7 if above else 4)
+            lower.plot(one.promised, place, "|", color=figures.BLACK, ms=12)
+        lower.set_yticks(
+            places,
+            [figures.figure_name(one, 26) for one in names],
+            fontsize=figures.SMALL,
+        )
+        lower.set(xlabel="success", xlim=(-0.03, 1.03), ylim=(-0.7, len(chosen) - 0.3))
+        lower.set_title("| promised, o measured, X more", fontsize=10)
+        return figure
 
 
 # The audit itself

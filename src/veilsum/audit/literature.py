@@ -34,6 +34,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import inf, isfinite, sqrt
+from types import ModuleType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -893,6 +894,59 @@ class LiteratureTable(Renderable):
             f"{self.untouched:.2g} without any answer.",
         ]
         return "\n".join(lines)
+
+    def draw_with(self, figures: ModuleType) -> Any:
+        """Return errors over the attacker's success."""
+        return literature_figure(figures, [self])
+
+
+def literature_figure(figures: ModuleType, tables: Sequence[LiteratureTable]) -> Any:
+    """Return errors over the attacker's success, one line for each mechanism.
+
+    Exact answers are so much better that they have an axis of their own, below. Open
+    marks are of mechanisms that hide the sum as well.
+    """
+    title = "At the same divergence of the view: how far answers are from the true one"
+    lines = (len(tables[0].rows) + 1) // 2
+    caption = "filled: the sum is released; open: the sum is hidden, too"
+    side: dict[str, Any] = {"gap": 0.12, "bottom": 0.65 + 0.19 * lines}
+    figure, (upper, lower) = figures.figure_panels(
+        2.7, 1.3, title=title, caption=caption, sharex=True, **side
+    )
+    marks, untouched = "oDs^vPX", tables[0].untouched
+    noisy = [row for one in tables for row in one.rows if not row.exact]
+    least = min([row.error for row in noisy], default=untouched)
+    for place, rows in enumerate(zip(*(one.rows for one in tables), strict=True)):
+        exact = rows[0].exact
+        at = np.array([row.measured for row in rows])
+        ends = [[row.low for row in rows], [row.high for row in rows]]
+        look: dict[str, Any] = {"color": figures.PALETTE[place]}
+        look["markerfacecolor"] = figures.PALETTE[place] if exact else "white"
+        (lower if exact else upper).errorbar(
+            at,
+            # Nothing is drawn of a zero on such an axis.
+            np.maximum([row.error for row in rows], 2.0**-55),
+            xerr=np.abs(np.array(ends) - at),
+            fmt=marks[place],
+            linestyle=figures.LINES[place % len(figures.LINES)],
+            linewidth=0.8,
+            **look,
+        )
+        upper.plot([], [], marks[place], **look, label=rows[0].mechanism)
+    upper.axhline(untouched, color=figures.GREY, linewidth=0.8)
+    upper.text(
+        1.0, untouched * 1.15, "no answer at all", ha="right", color=figures.GREY
+    )
+    for one in (upper, lower):
+        one.set_yscale("log")
+        one.grid(visible=True, alpha=0.3)
+    upper.set(ylim=(least / 3.0, 4.0 * untouched), ylabel="error of the answer")
+    lower.set(ylim=(1e-17, 1e-14), xlim=(0.48, 1.02))
+    lower.set(xlabel="how often the attacker is right, with its 95 % interval")
+    lower.set_ylabel("of exact ones")
+    handles, labels = upper.get_legend_handles_labels()
+    figures.legend_below(lower, handles, labels, anchor=upper)
+    return figure
 
 
 # Divergences at which mechanisms are put beside each other, from hidden well to hardly.

@@ -20,10 +20,10 @@ import numpy as np
 from veilsum.audit.attack import Hits, Numbers, Scene
 from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.topology import Topology
-from veilsum.masks.fixed_point import FixedPointGrid, as_python_integers
+from veilsum.masks.fixed_point import FixedPointGrid
 from veilsum.masks.laws import MaskLaw
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.limbs import limbs_to_integers
+from veilsum.numbers.limbs import as_python_integers, limbs_to_integers
 from veilsum.numbers.shapes import Float, Int, Shaped
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import DegenerateGaussian, kl_divergence

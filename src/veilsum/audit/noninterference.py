@@ -34,13 +34,13 @@ from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.spreading import spanning_tree
 from veilsum.graphs.topology import Topology
-from veilsum.masks.fixed_point import as_python_integers
 from veilsum.masks.laws import MaskLaw, Numbers
 from veilsum.masks.masking import MaskStreams
 from veilsum.masks.streams import Stream
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.limbs import (
     add_wide_integers,
+    as_python_integers,
     is_wide_integer_type,
     limbs_from_integers,
     limbs_to_integers,

@@ -17,9 +17,10 @@ from veilsum.audit.weak_randomness import repeated_share_rows
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import graph_components
 from veilsum.numbers.arrays import listed_names
+from veilsum.party.run_folder import RunFolder
 from veilsum.privacy.transcript import Transcript
 
-ATTACK = "shares that were received"
+ATTACK, RECEIPT = "shares that were received", "what this party's receipt says"
 
 
 def check_run_audited(transcript: Transcript, scene: Scene) -> None:
@@ -61,6 +62,16 @@ def audit_shares_received(transcript: Transcript) -> tuple[Outcome, ...]:
         odd |= np.asarray(shares == 0, dtype=np.bool_)[:, 0, 0]
     about, n_odd = "shares that are zero, constant or sent twice", int(odd.sum())
     return (Outcome(ATTACK, transcript.corrupted, about, len(rows), n_odd, LUCK),)
+
+
+def audit_receipt(folder: RunFolder) -> tuple[Outcome, ...]:
+    """Return how many checks of a folder's receipt fail; none may."""
+    if folder.receipt is None or not folder.checks:
+        return ()
+    failed = [f"{one.check} ({one.detail})" for one in folder.checks if not one.good]
+    about = "checks that fail: " + (", ".join(failed) or "none")
+    whose, trials = (folder.receipt.party,), len(folder.checks)
+    return (Outcome(RECEIPT, whose, about, trials, len(failed), 0.0, "words"),)
 
 
 def attack_findings(transcript: Transcript) -> tuple[str, ...]:

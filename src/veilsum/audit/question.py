@@ -25,7 +25,6 @@ from veilsum.consortium.drafting import masks_between_members
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.sections import MasksSection
 from veilsum.consortium.study import AgreedStudy
-from veilsum.disclosure.merging import MergedRequest, Merging
 from veilsum.drivers.driver import (
     Driver,
     DriverAssignment,
@@ -526,13 +525,12 @@ class AuditRehearsal:
             table = job.bring(job.schema.check(self.parties[0], held))
 
             def answer(request: Any) -> Array[Any]:
-                if self.screened(played) and request == PRESENCE:
+                if not self.screened(played):
+                    return job.answer(table, request)
+                if request == PRESENCE:
                     look = partial(job.look, table)
                     return holders(recipe.groups, look, recipe.enough)
-                if isinstance(request, MergedRequest):
-                    merging = Merging(request.blocks)
-                    return recipe.merged(job.answer(table, request.asked), merging)
-                return job.answer(table, request)
+                return recipe.merged_answer(request, partial(job.answer, table))
 
         found, law = [], played.law
         for k, sums in enumerate(played.sums):

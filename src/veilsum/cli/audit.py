@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from veilsum.cli.output import (
 
 if TYPE_CHECKING:
     from veilsum.audit.auditing import Audit
-    from veilsum.audit.record import AuditRecord
+    from veilsum.party.audit_record import AuditRecord
 
 PATH = click.Path(path_type=Path)
 # Of each mechanism of the literature, under A and as many under B, by depth.
@@ -123,12 +124,11 @@ def command(
       veilsum audit --literature --out out/literature
     """
     from veilsum.audit.question import questions_of
-    from veilsum.audit.record import check_asked_of_audit, read_record
     from veilsum.audit.unfinished import NAME
     from veilsum.errors import InvalidInputError
     from veilsum.files.output import prepare_output_folder, write_files
     from veilsum.net.identity import read_identity
-    from veilsum.report.figures import audit_figure
+    from veilsum.party.audit_record import check_asked_of_audit, read_audit_record
 
     if replay is not None and key is not None:
         raise InvalidInputError(
@@ -147,7 +147,7 @@ def command(
             code="nothing-to-audit",
         )
     identity = None if key is None else read_identity(key)
-    before = None if replay is None else read_record(replay)
+    before = None if replay is None else read_audit_record(replay)
     asked: dict[str, Any] = {
         "coalitions": coalitions,
         "executions": executions,
@@ -179,7 +179,7 @@ def command(
         if folder is not None:
             files = {"audit.json": record.to_json().encode()}
             if found.curves:
-                files |= _draw_audit_figure("audit", lambda: audit_figure(found))  # noqa: B023
+                files |= _draw_audit_figure("audit", found.plot)
             write_files(prepare_output_folder(folder / name), files)
             if place is not None and found.is_whole:
                 (place / NAME).unlink(missing_ok=True)
@@ -214,17 +214,17 @@ def _run_audit_command(
         scene_of_audit,
         scene_of_run,
     )
-    from veilsum.audit.record import AuditRecord, audit_environment
-    from veilsum.audit.run_folder import AuditedRunFolder
     from veilsum.audit.surveys import AuditedSurvey, rehearse_attack_target
     from veilsum.audit.unfinished import UnfinishedAudit
     from veilsum.errors import InvalidInputError
     from veilsum.files.scenarios import read_toml_file
+    from veilsum.party.audit_record import audit_environment
+    from veilsum.party.run_folder import RunFolder
     from veilsum.party.transcript_file import read_transcript
     from veilsum.privacy.transcript import Transcript
     from veilsum.scale.workers import workers_on
 
-    ran = AuditedRunFolder(what) if what.is_dir() else None
+    ran = RunFolder(what) if what.is_dir() else None
     file = what if ran is None else ran.file
     question = (
         None if file is None else rehearse_attack_target(file, asked.get("question"))
@@ -298,7 +298,7 @@ def _run_audit_command(
     if ran is not None:
         found = replace(
             found,
-            outcomes=(*found.outcomes, *ran.look()),
+            outcomes=(*found.outcomes, *own_run.audit_receipt(ran)),
             skipped=(*found.skipped, *ran.missing),
         )
     if not found.is_whole:
@@ -306,7 +306,7 @@ def _run_audit_command(
         say_on_terminal(
             f"{where}{': the same command goes on from there' if kept else ''}"
         )
-    record = AuditRecord.of(found, scene, source=source, asked=asked)
+    record = found.record(scene, source=source, asked=asked)
     if file is None or question is None or "members" not in read_toml_file(file):
         # A plan has stand-ins for certificates, which are nobody's.
         return found, record, {}
@@ -330,11 +330,15 @@ def _beside_the_literature(
     what: Path | None, folder: Path | None, runs: int, seed: int, *, as_json: bool
 ) -> None:
     """Print the table at the middle divergence; write all, with their figure."""
-    from veilsum.audit.literature import TARGETS, beside_the_literature
+    from veilsum.audit.literature import (
+        TARGETS,
+        beside_the_literature,
+        literature_figure,
+    )
     from veilsum.errors import InvalidInputError
     from veilsum.files.output import as_strict_json as text, write_files
     from veilsum.progress import silent_progress, watch_progress
-    from veilsum.report.figures import literature_figure
+    from veilsum.report import figures
 
     if what is not None:
         raise InvalidInputError(
@@ -353,7 +357,9 @@ def _beside_the_literature(
         files = {
             "literature.json": f"{text(document)}\n".encode(),
             "literature.txt": f"{middle}\n".encode(),
-            **_draw_audit_figure("literature", lambda: literature_figure(tables)),
+            **_draw_audit_figure(
+                "literature", partial(literature_figure, figures, tables)
+            ),
         }
         write_files(folder, files)
     if as_json:

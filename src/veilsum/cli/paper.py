@@ -50,17 +50,13 @@ def command(
     """
     from veilsum.files.output import prepare_output_folder, write_files
     from veilsum.minimise.paper import reproduce
-    from veilsum.report.figures import (
-        convergence_figure,
-        density_figure,
-        figure_png_and_svg,
-    )
+    from veilsum.report.figures import figure_png_and_svg
 
     folder = prepare_output_folder(out)
     report = reproduce(executions=executions, seed=seed, on=on)
     drawn = {
-        "fig1_convergence": convergence_figure(report),
-        "fig2_densities": density_figure(report),
+        "fig1_convergence": report.plot(),
+        "fig2_densities": report.plot(densities=True),
     }
     files = {
         f"{name}.{kind}": content

@@ -102,11 +102,13 @@ def command(
 
 def _write_solve_output(folder: Path, described: Scenario, run: Run) -> None:
     from veilsum.files.output import as_strict_json, write_files
-    from veilsum.report.figures import error_figure, figure_png_and_svg
+    from veilsum.report.figures import figure_png_and_svg
 
     # One exchange and a local solve leave no curve to draw.
     drawn = (
-        figure_png_and_svg(error_figure(run, described.title)) if run.iterations else {}
+        figure_png_and_svg(run.trace.plot(title=described.title))
+        if run.iterations
+        else {}
     )
     files = {f"errors.{kind}": content for kind, content in drawn.items()}
     write_files(

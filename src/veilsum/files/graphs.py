@@ -13,9 +13,8 @@ from xml.parsers.expat import ExpatError, ParserCreate
 from veilsum.errors import InvalidGraphError
 from veilsum.files.arrays import ArrayHead, mapped_array, packed_arrays
 from veilsum.files.safe_read import read_file_contents
-from veilsum.graphs.links import MOST_LINKS
+from veilsum.graphs.links import MOST_LINKS, check_room_for_links
 from veilsum.graphs.topology import Topology
-from veilsum.memory import check_memory_room
 from veilsum.numbers.arrays import Array, listed_names
 
 # A million links, with names and attributes; looked at before a byte is read.
@@ -87,7 +86,7 @@ def read_numbered_link_file(path: Path, *, most_links: int = MOST_LINKS) -> Topo
                 )
             head = found.head("ends")
             _check_links_of_file(path, head, most_links)
-            check_memory_room(2 * head.bytes, f"reading {head.shape[0]:,} links")
+            check_room_for_links(head.shape[0])
             ends = found.read("ends", head)
             if "parties" in found.names:
                 number = found.head("parties")

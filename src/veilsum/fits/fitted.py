@@ -10,16 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
+from types import ModuleType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from veilsum.errors import InvalidInputError
+from veilsum.fits.comparisons import TestOfFit, wald_test_of_hypothesis
 from veilsum.locale import limit_phrase
-from veilsum.models.hypotheses import (
-    CoefficientHypothesis,
-    CombinedCoefficients,
-    TestOfFit,
-    wald_test_of_hypothesis,
-)
+from veilsum.models.hypotheses import CoefficientHypothesis, CombinedCoefficients
 from veilsum.models.inference import Inference, coefficient_table
 from veilsum.numbers.arrays import Vector, listed_names
 from veilsum.showing import Cell, Renderable, Rendering, ShownTable, shown_number
@@ -29,6 +26,8 @@ from veilsum.tables.frames import Frame, Series, load_pandas
 F = TypeVar("F", bound=Inference)
 
 P_DIGITS = 3
+# The name of the column of ones.
+INTERCEPT = "Intercept"
 
 
 UNLIMITED = limit_phrase("unlimited")
@@ -118,6 +117,52 @@ class Fitted(TableJobResult, Generic[F]):
         made = CoefficientHypothesis.of(hypothesis, self.inference.names)
         return FittedCombinations(CombinedCoefficients.of(self.inference, made))
 
+    def ratio_name(self) -> str:
+        """Return the name of exp(coefficient); refuse where it is not a ratio."""
+        raise InvalidInputError(
+            "exp(coefficient) is no ratio in a linear model: leave out exponentiate",
+            code="not-a-ratio",
+        )
+
+    def is_intercept(self, name: str) -> bool:
+        """Say whether a coefficient is that of an intercept."""
+        return name == INTERCEPT
+
+    def draw_with(
+        self,
+        figures: ModuleType,
+        *,
+        title: str | None = None,
+        exponentiate: bool | None = None,
+        intercept: bool = False,
+        scaled: bool | None = None,
+    ) -> Any:
+        """Return the coefficients with their intervals."""
+        try:
+            ratio = "" if exponentiate is False else self.ratio_name()
+        except InvalidInputError:
+            if exponentiate:
+                raise
+            ratio = ""
+        if ratio and scaled:
+            raise InvalidInputError(
+                "ratios have no units, and are not drawn in standard errors: leave out "
+                "scaled, or say exponentiate=False",
+                code="ratios-scaled",
+            )
+        usual = (
+            ratio.replace("ratio", "ratios").capitalize() if ratio else "Coefficients"
+        )
+        rows = getattr(self.fit, "n_rows", None)
+        return figures.inference_figure(
+            list(map(vars, coefficient_table(self.inference))),
+            figures.chosen_title(title, usual),
+            figures.job_caption(self, None if rows is None else int(rows)),
+            ratio=ratio,
+            scaled=scaled,
+            left_out=None if intercept else self.is_intercept,
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedCombinations(Renderable):
@@ -140,6 +185,15 @@ class FittedCombinations(Renderable):
         heads = ["", "coef", "std err", test, f"P>|{test}|", "low", "high"]
         rows = fitted_table_cells(self.fit, level)
         return Rendering("", [ShownTable(heads, rows, align="<......")])
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the combinations with their intervals."""
+        usual = "Combinations of coefficients"
+        return figures.inference_figure(
+            list(map(vars, coefficient_table(self.fit))),
+            figures.chosen_title(title, usual),
+            "",
+        )
 
 
 def fitted_table_cells(fit: Inference, level: float) -> list[list[Cell]]:

@@ -29,9 +29,9 @@ import numpy as np
 from flint import arb_mat
 
 from veilsum.errors import InvalidInputError
+from veilsum.fits.comparisons import TestOfFit
 from veilsum.fits.fitting import FitStrategy
 from veilsum.models.glm import GlmFit, GlmRequest
-from veilsum.models.hypotheses import TestOfFit
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.models.newton import Newton, NewtonEvaluation
 from veilsum.models.rows import Rows

@@ -89,11 +89,16 @@ def graph_links_in_order(n_parties: int, ends: Array[Any]) -> Array[Any]:
         )
     if _are_in_order(ends):
         return ends
-    check_memory_room(40 * len(ends), f"sorting {len(ends):,} links")
+    check_room_for_links(len(ends))
     # One whole number for each link is sorted faster than pairs, and in less memory.
     keys = np.empty(len(ends), dtype=np.int64)
     _pack_links(keys, ends[:, 0], ends[:, 1], n_parties)
     return _unpack_links(np.unique(keys), n_parties)
+
+
+def check_room_for_links(number: int) -> None:
+    """Refuse more links than there is memory to put into order."""
+    check_memory_room(40 * number, f"sorting {number:,} links")
 
 
 def _are_in_order(ends: Array[Any]) -> bool:

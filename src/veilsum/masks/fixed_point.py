@@ -21,6 +21,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.limbs import as_python_integers
 from veilsum.numbers.shapes import Shaped
 from veilsum.numbers.units import FLOAT_BITS
 
@@ -201,15 +202,6 @@ def _whole_counts_on_mask_grid(values: FloatArray, unit: Fraction) -> Integers:
             round(Fraction(value) / unit) if large[place] else int(counts[place])
         )
     return found
-
-
-def as_python_integers(values: Array[Any]) -> IntegerArray:
-    """Return the same whole numbers as Python integers, which never overflow."""
-    if values.dtype.kind in "iu":
-        return values.astype(object)
-    wide = np.empty(values.shape, dtype=object)
-    wide.ravel()[:] = [int(value) for value in values.ravel().tolist()]
-    return wide
 
 
 @lru_cache(1024)  # a graph has few weights, and asks once for each of its links

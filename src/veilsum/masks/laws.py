@@ -41,7 +41,6 @@ from veilsum.masks.fixed_point import (
     SURE_BITS,
     WORD_BITS,
     FixedPointGrid,
-    as_python_integers,
     ceil_sqrt,
     check_masked_range,
     check_sum_fits,
@@ -55,6 +54,7 @@ from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.limbs import (
     MOST_LIMBS,
     LimbModuli,
+    as_python_integers,
     ends_of_whole_numbers,
     from_limbs,
     is_wide_integer_type,

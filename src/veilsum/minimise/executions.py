@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,6 +67,33 @@ class Executions(Renderable):
                 f".effective has shape {self.effective.shape}, .stripped "
                 f"{self.stripped.shape}"
             ],
+        )
+
+    def draw_with(
+        self, figures: ModuleType, *, coefficient: int = 0, title: str | None = None
+    ) -> Any:
+        """Histograms of what a coalition is left with of every honest party."""
+        if not 0 <= coefficient < self.stripped.shape[2]:
+            raise InvalidInputError(
+                f"there are {self.stripped.shape[2]} coefficients, counted from 0; "
+                f"found {coefficient}",
+                code="index-out-of-range",
+            )
+        sample = self.stripped[:, :, coefficient]
+        edges = np.linspace(sample.min(), sample.max(), 31)
+        names = self.honest[: len(figures.PALETTE)]
+        curves = {
+            name: np.histogram(sample[:, k], edges, density=True)[0]
+            for k, name in enumerate(names)
+        }
+        usual = f"What {counted_words(len(self), 'execution')} leave of each party"
+        caption = (
+            "the coefficient with its mask, less the shares that the coalition knows"
+        )
+        places = (edges[1:] + edges[:-1]) / 2.0
+        labels = ("effective coefficient", "density")
+        return figures.lines_figure(
+            places, curves, labels, figures.chosen_title(title, usual), caption
         )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any, TypeVar, Unpack
 
 import numpy as np
@@ -125,6 +126,10 @@ class GradientFit(Renderable):
             ],
             promise.folded,
         )
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the errors of its run."""
+        return self.run.draw_with(figures, title=title)
 
 
 def fit_by_gradients(

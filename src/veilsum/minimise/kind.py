@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from veilsum.consortium.consortium import AgreedMinimisation, Consortium
 from veilsum.consortium.kinds import QuestionSpec
-from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.sums.kinds import Asked, QuestionKind
 from veilsum.sums.running import SumJobResult, run_sum_job
@@ -52,13 +50,12 @@ class MinimiseKind(QuestionKind[AgreedMinimisation]):
         part = PartyCost.of(consortium, self.section(consortium).cost.stand_in())
         return Asked(consortium=consortium, recipe=part.recipe, terms=part.terms)
 
-    def run_without_data(self, asked: Asked, driver: Driver) -> SumJobResult:
+    def run_without_data(self, asked: Asked) -> SumJobResult:
         from veilsum.minimise.question import Minimised
 
         recipe = cast("Minimise", asked.recipe)
-        terms = replace(asked.terms, driver=driver)
-        released = run_sum_job(recipe, {}, terms, agreed=recipe.agreed)
-        return Minimised(terms=terms, recipe=recipe, released=released)
+        released = run_sum_job(recipe, {}, asked.terms, agreed=recipe.agreed)
+        return Minimised(terms=asked.terms, recipe=recipe, released=released)
 
     def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> NoReturn:
         """Refuse: parties bring costs, and no tables."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from veilsum.minimise.costs.domains import Box
 from veilsum.minimise.costs.remainders import SquaredNorm
 from veilsum.minimise.executions import Executions, simulate
 from veilsum.minimise.methods.settings import Settings
-from veilsum.minimise.solve import Run, solve
+from veilsum.minimise.solve import Run, logarithmic_error_axes, solve
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.conversions import attacker_success
@@ -222,6 +223,71 @@ class PaperReport(Renderable):
                 "nonconvex_agents": self.nonconvex_agents,
             },
         }
+
+    def draw_with(self, figures: ModuleType, *, densities: bool = False) -> Any:
+        """Return Fig. 1 of the paper, or Fig. 2 with `densities`."""
+        if densities:
+            return density_figure(figures, self)
+        return convergence_figure(figures, self)
+
+
+def convergence_figure(figures: ModuleType, report: PaperReport) -> Any:
+    """Fig. 1: each agent's error, plain DGD beside Function Sharing."""
+    title = "Masked or not, every agent's error vanishes like 1/k"
+    look: dict[str, Any] = {"bottom": 0.5, "gap": 0.4, "headed": True, "sharex": True}
+    figure, axes = figures.figure_panels(2.5, 2.5, title=title, **look)
+    runs = (("DGD, no masks", report.plain), ("Function Sharing", report.veiled))
+    for axis, (name, run) in zip(axes, runs, strict=True):
+        for agent, style in enumerate(("-", "--", ":")):
+            way = run.trace.iterations, run.trace.errors[:, agent]
+            axis.plot(
+                *way, style, color=figures.PALETTE[agent], label=f"agent {agent + 1}"
+            )
+        axis.set_title(name, fontsize=10)
+        axis.set_ylabel(r"$|x_i(k) - x^*|$")
+        logarithmic_error_axes(axis, [run.trace for _, run in runs])
+    axes[1].set_xlabel("iteration")
+    axes[0].legend(frameon=False)
+    axes[0].text(1.15, 4e-5, "agent 2's coefficient is the\nmean: exact from step 2")
+    return figure
+
+
+def density_figure(figures: ModuleType, report: PaperReport) -> Any:
+    """Fig. 2: agent 1's coefficient under A and under B, in both readings.
+
+    What everybody sees, alpha~_1, has variance 2 sigma^2 d_1 = 4; what the coalition is
+    left with after removing the shares it knows, alpha_bar_1, has variance 2.
+    """
+    title = (
+        f"Two inputs with the same sum look alike: KL {report.kl_exact:g}, "
+        f"{report.executions:,} executions each (bars) and theory (lines)"
+    )
+    look: dict[str, Any] = {"bottom": 0.5, "gap": 0.4, "headed": True, "sharex": True}
+    figure, axes = figures.figure_panels(2.4, 2.4, title=title, **look)
+    readings = (
+        (r"as sent: $\tilde\alpha_1$, variance 4", 4.0, "effective"),
+        (r"as agent 3 sees it: $\bar\alpha_1$, variance 2", 2.0, "stripped"),
+    )
+    for axis, (name, variance, kind) in zip(axes, readings, strict=True):
+        for label, mean, sample, colour, style in (
+            ("A", A[0], report.under_a, figures.BLUE, "-"),
+            ("B", B[0], report.under_b, figures.ORANGE, "--"),
+        ):
+            seen, bins = getattr(sample, kind)[:, 0, 0], np.arange(-12.0, 15.0, 0.25)
+            heights, _ = np.histogram(seen, bins, density=True)
+            axis.stairs(heights, bins, fill=True, color=colour, alpha=0.25)
+            grid = np.linspace(mean - 8, mean + 8, 400)
+            wide = variance * SIGMA**2
+            curve = np.exp(-((grid - mean) ** 2) / (2 * wide)) / np.sqrt(
+                2 * np.pi * wide
+            )
+            text = rf"under {label}: $\alpha_1 = {mean:g}$"
+            axis.plot(grid, curve, style, color=colour, label=text)
+        axis.set(ylabel="density", xlim=(-6.5, 9.5), ylim=(0, 0.33))
+        axis.set_title(name, fontsize=10)
+        axis.legend(frameon=False, loc="upper right", fontsize=figures.SMALL)
+    axes[1].set_xlabel("coefficient")
+    return figure
 
 
 def reproduce(

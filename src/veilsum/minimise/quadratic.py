@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Unpack, cast
+from types import ModuleType
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,20 +14,17 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.locale import LocaleLine
-from veilsum.masks.fixed_point import (
-    FixedPointGrid,
-    as_python_integers,
-    grid_bits_of_deviation,
-)
+from veilsum.masks.fixed_point import FixedPointGrid, grid_bits_of_deviation
 from veilsum.minimise.costs.bases import Quadratic
 from veilsum.minimise.costs.cost import Cost, cost_coefficient_rows
 from veilsum.minimise.costs.domains import Domain, WholeSpace
 from veilsum.minimise.methods.one_shot import FLAT
 from veilsum.minimise.methods.settings import Settings
-from veilsum.minimise.question import Minimise, plain_cost_value
+from veilsum.minimise.question import Minimise, draw_minimiser, plain_cost_value
 from veilsum.models.plausible import check_plausible_sizes
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.layout import NumberLayout, layout_array
+from veilsum.numbers.limbs import as_python_integers
 from veilsum.numbers.units import few_decimals_unit, numeric_unit_of, power_of_two_unit
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.showing import Rendering, counted_words, numbers_in_line
@@ -146,6 +144,12 @@ class QuadraticResult(SumJobResult):
             return Rendering(title)
         return Rendering(
             title, ["Coefficients were rounded to the unit: see .rounded."]
+        )
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the coordinates of the minimiser."""
+        return draw_minimiser(
+            figures, self, title, "The minimiser of the summed quadratic costs"
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from types import UnionType
+from types import ModuleType, UnionType
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -363,6 +363,23 @@ class Minimised(SumJobResult):
             "iterations": self.iterations,
             "method": self.method,
         }
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the coordinates of the minimiser."""
+        return draw_minimiser(figures, self, title, "The minimiser of the summed costs")
+
+
+def draw_minimiser(
+    figures: ModuleType, result: SumJobResult, title: str | None, usual: str
+) -> Any:
+    found = result.answer.tolist()
+    values = {
+        f"coordinate {k + 1}": one for k, one in enumerate(found[: figures.MOST_SHOWN])
+    }
+    caption = figures.job_caption(result) + figures.not_drawn_words(len(found))
+    return figures.values_figure(
+        values, "value", figures.chosen_title(title, usual), caption
+    )
 
 
 def public_facts_of_costs(

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any, Unpack, cast
 
 import numpy as np
@@ -74,6 +75,8 @@ BOUNDS_READ = limit_phrase("bounds_read")
 APART = 0.1
 # Of the iterations of a trace, how many are shown.
 MOST_TIMES = 10
+# Of so many parties each has a curve of its own.
+FEW_PARTIES = 6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,6 +114,18 @@ class SolveTrace(Renderable):
             f"Worst party's error {self.errors[-1].max():.3g} after "
             f"{counted_words(int(self.iterations[-1]), 'iteration')}",
             [ShownTable(["iteration", "worst party's error", "median"], rows)],
+        )
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return every party's error by iteration and by bytes."""
+        if self.sent is None:
+            raise InvalidInputError(
+                "one exchange and a sum leave no curve to draw: draw the run itself, "
+                "which shows what was found beside the pooled answer",
+                code="no-curve",
+            )
+        return _error_figure(
+            figures, self, figures.chosen_title(title, "How near everybody is")
         )
 
 
@@ -241,6 +256,27 @@ class RunRecord(Renderable):
             yield self.drowned
         if (grid := self.quantisation) is not None:
             yield grid.sentence
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return errors along the way; of one exchange, the answer."""
+        promise, found = self.guarantee, f"the worst party is {self.max_error:.2g} away"
+        who = counted_words(self.topology.n_parties, "party")
+        colluders = f"{len(promise.corrupted) or 'nobody'} named as colluding"
+        caption = (
+            f"{who} on {counted_words(self.topology.n_edges, 'link')}, {colluders}; "
+            f"{promise.law} masks: {promise.status.replace('_', ' ')}"
+        )
+        if promise.epsilon is not None:
+            caption += f", epsilon {promise.epsilon:.3g}"
+        if not self.iterations:
+            usual = f"One exchange and one sum: {found}"
+            return _answers_figure(
+                figures, self, figures.chosen_title(title, usual), caption
+            )
+        usual = f"{self.method}, {counted_words(self.iterations, 'iteration')}: {found}"
+        return _error_figure(
+            figures, self.trace, figures.chosen_title(title, usual), caption
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -383,6 +419,83 @@ class Run(Minimised):
         """Return what there is to see of its record."""
         del options
         return self.record().showing()
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the same figure as of its record."""
+        return self.record().draw_with(figures, title=title)
+
+
+def _error_figure(
+    figures: ModuleType, trace: SolveTrace, title: str, caption: str = ""
+) -> Any:
+    """Return parties' distances from the pooled minimiser, by iteration and by byte.
+
+    Of more than six parties the worst, the middle and the best one are drawn: they may
+    be others at every iteration.
+    """
+    assert trace.sent is not None, "one exchange leaves no curve"
+    figure, axes = figures.figure_panels(
+        2.6, 2.6, title=title, caption=caption, left=0.95
+    )
+    names = trace.parties
+    if len(names) <= FEW_PARTIES:
+        drawn = dict(zip(map(figures.figure_name, names), trace.errors.T, strict=True))
+        sent = dict(zip(drawn, trace.sent.T, strict=True))
+    else:
+        order = np.sort(trace.errors, axis=1)
+        places = {"worst": -1, "middle": len(names) // 2, "best": 0}
+        drawn = {name: order[:, place] for name, place in places.items()}
+        sent = dict.fromkeys(drawn, trace.sent.mean(axis=1))
+    ways = (
+        ("iteration", dict.fromkeys(drawn, trace.iterations)),
+        ("bytes that a party has sent, as bare numbers", sent),
+    )
+    for axis, (xlabel, along) in zip(axes, ways, strict=True):
+        for place, (name, errors) in enumerate(drawn.items()):
+            look = {**figures.figure_series_look(place), "label": name}
+            look["markevery"] = place * 3, max(len(errors) // 6, 1)
+            axis.plot(along[name], errors, **look)
+        logarithmic_error_axes(axis, [trace])
+        axis.set(xlabel=xlabel, ylabel="distance from\nthe pooled minimiser")
+    axes[1].set_xscale("log")
+    legend = {"frameon": False, "fontsize": figures.SMALL, "title": "party"}
+    axes[0].legend(**legend, title_fontsize=figures.SMALL)
+    return figure
+
+
+def _answers_figure(
+    figures: ModuleType, run: RunRecord, title: str, caption: str = ""
+) -> Any:
+    """Return what parties found in one exchange beside the pooled minimiser."""
+    figure, (axis,) = figures.figure_panels(2.6, title=title, caption=caption)
+    places = np.arange(1, len(run.reference) + 1)
+    look: dict[str, Any] = {
+        "markersize": 9,
+        "fillstyle": "none",
+        "color": figures.ORANGE,
+    }
+    axis.plot(
+        places, run.minimiser, "o", color=figures.BLUE, markersize=4, label="found"
+    )
+    axis.plot(places, run.reference, "s", **look, label="pooled minimiser")
+    axis.axhline(0.0, color=figures.GREY, linewidth=0.8)
+    axis.set(xlabel="coordinate", ylabel="value", xlim=(0.4, places[-1] + 0.6))
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.grid(visible=True, alpha=0.3, axis="y")
+    axis.legend(frameon=False)
+    axis.margins(y=0.25)
+    return figure
+
+
+def logarithmic_error_axes(axis: Any, traces: Sequence[SolveTrace]) -> None:
+    """Draw both axes on logarithmic scales, alike for traces to be compared."""
+    worst = np.concatenate([trace.errors.max(axis=1) for trace in traces])
+    axis.set_xscale("symlog", linthresh=1.0)
+    axis.set_yscale("log")
+    axis.minorticks_off()
+    if (worst > 0).any():
+        axis.set_ylim(max(worst[worst > 0].min(), 1e-12) / 5, worst.max() * 3)
+    axis.grid(visible=True, alpha=0.3)
 
 
 def solve(

@@ -23,6 +23,7 @@ from io import StringIO
 from itertools import product
 from pathlib import Path
 from statistics import median
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,6 +47,7 @@ from veilsum.minimise.methods.link_faults import LinkFaults
 from veilsum.minimise.methods.settings import Settings
 from veilsum.minimise.question import plain_cost_value
 from veilsum.minimise.solve import Run, SolveTrace, central_minimiser, solve
+from veilsum.minimise.sweep_figure import sweep_figure
 from veilsum.numbers.arrays import as_whole_number, is_real_number
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.worst_case import (
@@ -318,6 +320,17 @@ class Sweep(Renderable):
                 who = counted_words(row["tolerate"], "colluder")
                 said[f"{who} can cut {row['graph']}"] = None
         return list(said)
+
+    def draw_with(
+        self,
+        figures: ModuleType,
+        *,
+        x: str = "epsilon",
+        y: str = "error",
+        title: str | None = None,
+    ) -> Any:
+        """Return medians of column `y` over column `x`."""
+        return sweep_figure(figures, self.rows, self.tolerance, x=x, y=y, title=title)
 
 
 def _sweep_outcome_table(lines: Sequence[Row], varied: Sequence[str]) -> ShownTable:

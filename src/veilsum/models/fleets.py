@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
-from veilsum.masks.fixed_point import FixedPointGrid, as_python_integers
+from veilsum.masks.fixed_point import FixedPointGrid
 from veilsum.models.price import FINER_BITS, NOTHING, ROW_BITS, TOTAL_BITS
 from veilsum.numbers.arrays import FloatArray, as_floats, as_whole_number
 from veilsum.numbers.layout import NumberLayout, layout_array
+from veilsum.numbers.limbs import as_python_integers
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers, power_of_two_unit
 

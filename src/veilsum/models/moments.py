@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.masks.fixed_point import as_python_integers
 from veilsum.models.plausible import check_plausible_matrix, check_plausible_sums
 from veilsum.models.rows import Gram
 from veilsum.numbers.arrays import FloatArray, Vector
@@ -34,6 +33,7 @@ from veilsum.numbers.layout import (
     layout_symmetric,
     layout_vector,
 )
+from veilsum.numbers.limbs import as_python_integers
 from veilsum.numbers.units import (
     FLOAT_BITS,
     GramSum,

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
-from veilsum.masks.fixed_point import FixedPointGrid, as_python_integers
+from veilsum.masks.fixed_point import FixedPointGrid
 from veilsum.numbers.arrays import (
     Array,
     FloatArray,
@@ -41,6 +41,7 @@ from veilsum.numbers.arrays import (
     frozen_array,
 )
 from veilsum.numbers.layout import NumberLayout, layout_number, layout_padding
+from veilsum.numbers.limbs import as_python_integers
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import Integers, power_of_two_unit

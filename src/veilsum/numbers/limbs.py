@@ -99,6 +99,15 @@ def ends_of_whole_numbers(whole: Numbers) -> tuple[int, int]:
     return int(whole.min()), int(whole.max())
 
 
+def as_python_integers(values: Array[Any]) -> Array[Any]:
+    """Return the same whole numbers as Python integers, which never overflow."""
+    if values.dtype.kind in "iu":
+        return values.astype(object)
+    wide = np.empty(values.shape, dtype=object)
+    wide.ravel()[:] = [int(value) for value in values.ravel().tolist()]
+    return wide
+
+
 def limbs_from_integers(whole: Numbers, words: int) -> Numbers:
     whole = narrow_wide_integers(whole)
     if whole.dtype.kind == "O":

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from veilsum import __version__
 from veilsum.consortium.consortium import Consortium
-from veilsum.drivers.driver import DriverAssignment, DriverOutput
+from veilsum.drivers.driver import Driver, DriverAssignment, DriverOutput
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.files.output import as_strict_json
 from veilsum.locale import values_without_locale_words
@@ -160,7 +160,7 @@ def replay_released_sums(
         sums=sums, answer=answer, members=members, rounds=0, bytes=0, sum_of_masks=None
     )
     _, kind = agreed_question_of(consortium)
-    return kind.run_without_data(asked, PartyReplayDriver(released))
+    return kind.run_without_data(_driven_by(PartyReplayDriver(released), asked))
 
 
 def agreed_findings(
@@ -215,10 +215,14 @@ def _replayed_members(
     return found if consortium.refusal(frozenset(found)) is None else None
 
 
+def _driven_by(driver: Driver, asked: Asked) -> Asked:
+    return replace(asked, terms=replace(asked.terms, driver=driver))
+
+
 def plan_to_replay(consortium: Consortium, asked: Asked) -> ProtocolPlan:
     try:
         _, kind = agreed_question_of(consortium)
-        kind.run_without_data(asked, HomeDriver("nobody"))
+        kind.run_without_data(_driven_by(HomeDriver("nobody"), asked))
     except AtHomeError as home:
         return home.assignment.plan
     raise AssertionError("a run at home never comes to an answer")

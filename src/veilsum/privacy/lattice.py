@@ -104,7 +104,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import graph_components
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.masks.fixed_point import FixedPointGrid, IntegerArray, as_python_integers
+from veilsum.masks.fixed_point import FixedPointGrid, IntegerArray
 from veilsum.masks.laws import check_mask_sigma
 from veilsum.numbers.arrays import (
     Array,
@@ -114,6 +114,7 @@ from veilsum.numbers.arrays import (
     as_float_vector,
     listed_names,
 )
+from veilsum.numbers.limbs import as_python_integers
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import check_divergence
 from veilsum.privacy.divergence import DivergenceCircuit, check_divergence_agreement

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from math import fsum, nan
+from types import ModuleType
 from typing import Annotated, Any, Generic, TypeVar, Unpack
 
 import numpy as np
@@ -291,6 +292,53 @@ class DispatchResult(BalancedResult):
             **self._plain_units,
         }
 
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the supply at the prices tried."""
+        usual = f"The prices tried: it balances at {self.price:.6g}"
+        return _supply_figure(
+            figures, self, figures.chosen_title(title, usual), figures.job_caption(self)
+        )
+
+
+def _supply_figure(
+    figures: ModuleType, result: DispatchResult, title: str, caption: str = ""
+) -> Any:
+    """Return what a dispatch released: the prices tried, and all surpluses there.
+
+    Between two prices nothing is known but that the surplus does not fall: the curve
+    is somewhere in the shaded boxes.
+    """
+    figure, (axis,) = figures.figure_panels(3.0, title=title, caption=caption)
+    tried = result.tried[np.argsort(result.tried[:, 0], kind="stable")]
+    prices, least, most = tried[:, 0], tried[:, 1], tried[:, 2]
+    for k in range(len(tried) - 1):
+        sides = prices[k : k + 2], [most[k]] * 2, [least[k + 1]] * 2
+        label = "" if k else "the curve is in here"
+        axis.fill_betweenx(*sides, color=figures.BLUE, alpha=0.15, label=label)
+    axis.hlines(prices, least, most, color=figures.BLUE, linewidth=2.5)
+    ends, twice = np.concatenate([least, most]), np.concatenate([prices, prices])
+    axis.plot(ends, twice, "o", color=figures.BLUE, markersize=4, label="released")
+    axis.axvline(0.0, color=figures.GREY, linewidth=0.8)
+    found = result.settled
+    if found.lowest < found.highest:
+        label = f"from {found.lowest:.6g} to {found.highest:.6g} it balances"
+        axis.vlines(0.0, found.lowest, found.highest, color=figures.ORANGE, linewidth=4)
+    else:
+        label = f"it balances at {result.price:.6g}"
+    axis.plot(
+        [0.0], [result.price], "D", color=figures.ORANGE, markersize=7, label=label
+    )
+    # A search sets out from far away: the window is where anything changes.
+    low, high = most == most[0], least == least[-1]
+    window = prices[max(int(np.argmin(low)) - 1, 0) : int(np.argmax(high)) + 1]
+    bottom, top = min(window[0], found.lowest), max(window[-1], found.highest)
+    room = 0.06 * (top - bottom) or 1.0
+    axis.set(xlabel="output less demand, all parties", ylabel="price")
+    axis.set_ylim(bottom - room, top + room)
+    axis.grid(visible=True, alpha=0.3)
+    axis.legend(frameon=False, loc="upper left", fontsize=figures.SMALL)
+    return figure
+
 
 def dispatch(
     sites: Mapping[str, Site],
@@ -547,6 +595,64 @@ class PeriodsResult(BalancedResult):
             **self._plain_units,
         }
 
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the price and the outputs of each period."""
+        usual = f"Prices of {counted_words(len(self.prices), 'period')}"
+        return _schedule_figure(
+            figures, self, figures.chosen_title(title, usual), figures.job_caption(self)
+        )
+
+
+def _schedule_figure(
+    figures: ModuleType, result: PeriodsResult, title: str, caption: str = ""
+) -> Any:
+    """Return the price of every period, and below it who gives what.
+
+    Prices are known to everybody. Bars are of the parties that are known here: all in a
+    simulation, one's own in a real run, and nobody's in a report, which has prices
+    alone; below zero stores are filled.
+    """
+    known = {party: one.sum(axis=0) for party, one in result.outputs.items()}
+    given = {party: one for party, one in known.items() if one.any()}
+    figure, (upper, *others) = figures.figure_panels(
+        1.6,
+        *([2.3] if given else []),
+        title=title,
+        caption=caption,
+        sharex=True,
+        gap=0.15,
+        bottom=0.6 + 0.19 * ((len(given) + 1) // 2),
+    )
+    edges = np.arange(len(result.prices) + 1) + 0.5
+    upper.stairs(
+        result.prices, edges, baseline=None, color=figures.BLACK, linewidth=1.6
+    )
+    lower = others[0] if given else upper
+    upper.set_ylabel("price")
+    places = np.arange(1, len(edges))
+    above, below = np.zeros((2, len(places)))
+    for place, (party, output) in enumerate(given.items()):
+        look: dict[str, Any] = {
+            "color": figures.PALETTE[place % len(figures.PALETTE)],
+            "width": 0.8,
+        }
+        look |= {
+            "edgecolor": "white",
+            "hatch": figures.HATCHES[place % len(figures.HATCHES)],
+        }
+        base = np.where(output < 0.0, below, above)
+        lower.bar(places, output, bottom=base, **look, label=figures.figure_name(party))
+        above, below = above + np.maximum(output, 0), below + np.minimum(output, 0)
+    if given:
+        lower.axhline(0.0, color=figures.GREY, linewidth=0.8)
+        lower.set_ylabel("output")
+        figures.legend_below(lower, *lower.get_legend_handles_labels())
+    lower.set(xlabel="period", xlim=(edges[0], edges[-1]))
+    lower.xaxis.get_major_locator().set_params(integer=True)
+    for one in (upper, *others):
+        one.grid(visible=True, alpha=0.3, axis="y")
+    return figure
+
 
 def dispatch_periods(
     fleets: Mapping[str, Fleet],
@@ -760,8 +866,8 @@ class DispatchKind(QuestionKind[DispatchSpec]):
     ) -> dict[str, Any]:
         """Return the supply at every price, or the schedule of all periods."""
         if isinstance(result, DispatchResult):
-            return {"supply": draw.supply_figure(result, title)}
-        return {"schedule": draw.schedule_figure(result, title)}
+            return {"supply": _supply_figure(draw, result, title)}
+        return {"schedule": _schedule_figure(draw, result, title)}
 
 
 def _describe_dispatch_question(given: Mapping[str, Any]) -> Iterator[str]:

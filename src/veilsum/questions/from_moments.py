@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.fits.fitted import INTERCEPT
 from veilsum.models.inference import Inference, coefficient_table
 from veilsum.models.moments import Moments
 from veilsum.models.rows import Gram
@@ -32,7 +34,6 @@ from veilsum.numbers.arrays import (
 from veilsum.showing import Cell, Renderable, Rendering, ShownTable, counted_words
 from veilsum.tables.frames import load_pandas, load_table_package
 
-INTERCEPT = "Intercept"
 # Directions in which columns vary by less than this much of their sizes are none.
 NEGLIGIBLE = 1e-12
 # Strengths of a path that are shown.
@@ -111,6 +112,26 @@ class Path(Renderable):
                 ".at(alpha) has the coefficients of one strength.",
             ],
             {"Coefficients at the weakest penalty": [table]},
+        )
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the largest coefficients by strength of the penalty."""
+        sizes = np.abs(self.coefficients).max(axis=0)
+        largest = np.argsort(-sizes, kind="stable")[: len(figures.PALETTE)]
+        curves = {self.names[k]: self.coefficients[:, k] for k in sorted(largest)}
+        kind = {1.0: "lasso", 0.0: "ridge"}.get(self.l1_ratio, "elastic net")
+        caption = f"l1_ratio {self.l1_ratio:g}" + (
+            f"; {len(curves)} largest of {len(self.names)} columns"
+            if len(curves) < len(self.names)
+            else ""
+        )
+        return figures.lines_figure(
+            self.alphas,
+            curves,
+            ("strength of the penalty", "coefficient"),
+            figures.chosen_title(title, f"Coefficients of a {kind}"),
+            caption,
+            scales=("log", "linear"),
         )
 
 
@@ -231,6 +252,16 @@ class Components(Renderable):
         columns |= dict(zip(self.names, self.loadings.T, strict=True))
         return load_pandas().DataFrame(columns)
 
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return each component's share of the variance."""
+        shares = self.shares.tolist()[: figures.MOST_SHOWN]
+        values = {f"component {k + 1}": 100.0 * one for k, one in enumerate(shares)}
+        usual = f"Variance of {counted_words(len(self.names), 'column')} by component"
+        caption = f"of {listed_names(self.names)}"
+        return figures.values_figure(
+            values, "% of all variance", figures.chosen_title(title, usual), caption
+        )
+
 
 def principal_components(
     found: ReleasedMoments,
@@ -282,6 +313,16 @@ class TwoStageFit(Renderable, Inference):
         ]
         title = f"Least squares in two stages, {self.n_rows} rows"
         return Rendering(title, [ShownTable(head, rows, align="<>>>>>>")])
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the coefficients with their intervals."""
+        rows = counted_words(self.n_rows, "row")
+        usual = "Two-stage least squares"
+        return figures.inference_figure(
+            list(map(vars, coefficient_table(self))),
+            figures.chosen_title(title, usual),
+            f"{rows} of all parties.",
+        )
 
 
 def two_stage(

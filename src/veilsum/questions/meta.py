@@ -19,6 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, partial
 from math import isfinite
+from types import ModuleType
 from typing import Annotated, Any, TypeAlias, Unpack, cast
 
 import numpy as np
@@ -403,6 +404,27 @@ class PooledResult(ComparedSumResult):
             "i_squared": fixed.i_squared,
             "tau2": fixed.tau2,
         }
+
+    def draw_with(
+        self,
+        figures: ModuleType,
+        *,
+        title: str | None = None,
+        exponentiate: bool = False,
+    ) -> Any:
+        """Return the pooled estimates with their intervals."""
+        rows = [
+            vars(one) for pooled in self.pooled for one in coefficient_table(pooled)
+        ]
+        caption = (
+            f"{self.studies}; I^2 = {100.0 * self.fixed.i_squared:.0f} %; no study's "
+            f"own estimate is known. {figures.job_caption(self)}"
+        )
+        usual = figures.chosen_title(title, self.title)
+        xlabel = "ratio, 95 % interval" if exponentiate else "95 % interval"
+        return figures.forest_figure(
+            rows, usual, caption, ratio=exponentiate, xlabel=xlabel
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -8,19 +8,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, repeat
+from types import ModuleType
 from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.drivers.driver import DriverOutput
 from veilsum.errors import InvalidInputError, RangeError, naming_party_in_error
 from veilsum.graphs.topology import Topology
 from veilsum.locale import limit_phrase
-from veilsum.masks.fixed_point import as_python_integers
 from veilsum.masks.laws import check_largest_masked_value
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.layout import NumberLayout, layout_vector
+from veilsum.numbers.limbs import as_python_integers
 from veilsum.numbers.units import (
     FLOAT_BITS,
     UnitMeasure,
@@ -89,6 +89,7 @@ class SumResult(SumJobResult):
         averaged: whether it is an average.
     """
 
+    recipe: OneSum
     value: Array[Any]
     rounded: Mapping[str, int]
     read_off: bool = False
@@ -128,6 +129,23 @@ class SumResult(SumJobResult):
         """Return plain values for JSON."""
         return {**super().to_dict(), "value": self.value.tolist()}
 
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the values of the sum."""
+        found = np.atleast_1d(np.asarray(self.value, dtype=np.float64))
+        names = [", ".join(str(k) for k in place) for place in np.ndindex(found.shape)]
+        values = dict(
+            zip(names[: figures.MOST_SHOWN], found.ravel().tolist(), strict=False)
+        )
+        if found.size == 1:
+            values = {"all parties": float(found.flat[0])}
+        what = getattr(self.inner[0], "what", "a sum")
+        return figures.values_figure(
+            values,
+            f"{what.removeprefix('a ').removeprefix('an ')} over all parties",
+            figures.chosen_title(title, what[:1].upper() + what[1:]),
+            figures.job_caption(self) + figures.not_drawn_words(found.size),
+        )
+
 
 def sum(
     data: Mapping[str, ArrayLike],
@@ -156,15 +174,16 @@ def sum(
     >>> sum({"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.1}, unit=0.1).value.item()
     0.7
     """
-    job = _SumQuestionJob.of(
+    found, whole = _run_sum_question(
         parties_data_by_name(data), unit=unit, wide=wide, what=what, options=options
     )
-    totals = job.released.sums[0].reshape(job.shape)
-    if job.whole:
+    totals = found.value
+    if whole:
         with suppress(OverflowError):  # wide ones stay Python's
             totals = totals.astype(np.int64)
-        return job.result(totals)
-    return job.result(job.recipe.counts.values(totals.flat).reshape(job.shape))
+        return replace(found, value=totals)
+    values = found.recipe.counts.values(totals.flat).reshape(totals.shape)
+    return replace(found, value=values)
 
 
 def mean(
@@ -185,91 +204,66 @@ def mean(
     >>> mean({"a": 1.0, "b": 3.0, "c": 5.0, "d": 7.0}, seed=1).value.tolist()
     4.0
     """
-    job = _SumQuestionJob.of(
+    found, _ = _run_sum_question(
         parties_data_by_name(data), unit=unit, wide=False, what=what, options=options
     )
-    n, counts = len(job.released.members), job.recipe.counts
+    n, counts = len(found.released.members), found.recipe.counts
     shared = replace(counts, units=tuple(one / n for one in counts.units))
-    value = shared.values(job.released.sums[0]).reshape(job.shape)
-    return job.result(value, averaged=True)
+    value = shared.values(found.released.sums[0]).reshape(found.value.shape)
+    return replace(found, value=value, averaged=True)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _SumQuestionJob:
-    """A sum that was carried out."""
-
-    terms: SumTerms
-    recipe: OneSum
-    released: DriverOutput
-    shape: tuple[int, ...]
-    whole: bool
-    rounded: Mapping[str, int]
-    read_off: bool
-
-    @classmethod
-    def of(
-        cls,
-        data: Mapping[str, ArrayLike],
-        *,
-        unit: str | float | Fraction | None,
-        wide: bool,
-        what: str,
-        options: SumOptions,
-    ) -> _SumQuestionJob:
-        arrays = {
-            party: _array_of_summed_values(party, values)
-            for party, values in data.items()
-        }
-        shape = _shape_of_summed_arrays(arrays)
-        given = None if unit is None else numeric_unit_of(unit)
-        whole = given in (None, 1) and all(map(_summed_array_is_whole, arrays.values()))
-        kind = None if whole else np.float64
-        flat = {party: np.asarray(a.ravel(), kind) for party, a in arrays.items()}
-        graph = options.get("topology")
-        n = graph.n_parties if isinstance(graph, Topology) else len(arrays)
-        most = (WIDE_REACH if wide else WORD_REACH if whole else UNIT_REACH * n) // n
-        measures = _measures_of_summed_values(
-            flat, Fraction(1) if whole else given, most, options
+def _run_sum_question(
+    data: Mapping[str, ArrayLike],
+    *,
+    unit: str | float | Fraction | None,
+    wide: bool,
+    what: str,
+    options: SumOptions,
+) -> tuple[SumResult, bool]:
+    """Return the sum in counts of its units, and whether all values are integers."""
+    arrays = {
+        party: _array_of_summed_values(party, values) for party, values in data.items()
+    }
+    shape = _shape_of_summed_arrays(arrays)
+    given = None if unit is None else numeric_unit_of(unit)
+    whole = given in (None, 1) and all(map(_summed_array_is_whole, arrays.values()))
+    kind = None if whole else np.float64
+    flat = {party: np.asarray(a.ravel(), kind) for party, a in arrays.items()}
+    graph = options.get("topology")
+    n = graph.n_parties if isinstance(graph, Topology) else len(arrays)
+    most = (WIDE_REACH if wide else WORD_REACH if whole else UNIT_REACH * n) // n
+    measures = _measures_of_summed_values(
+        flat, Fraction(1) if whole else given, most, options
+    )
+    runs = runs_of_equal_objects(measures)
+    places = _places_of_sum_measures(runs)
+    reach = n * max((measure.reach for measure, _, _ in runs), default=0)
+    alike = (repeat(one.unit, stop - start) for one, start, stop in runs)
+    units = tuple(chain.from_iterable(alike))
+    layout = NumberLayout((layout_vector("sum", units, reach.bit_length() + 1),))
+    others = SumOptions(**{k: v for k, v in options.items() if k != "largest"})  # type: ignore[typeddict-item]
+    terms = SumTerms.of(list(arrays), counts=layout.counts, options=others)
+    recipe = OneSum(layout, what)
+    held = {
+        party: _contribution_to_sum_question(
+            own, _count_summed_values(party, own, places)
         )
-        runs = runs_of_equal_objects(measures)
-        places = _places_of_sum_measures(runs)
-        reach = n * max((measure.reach for measure, _, _ in runs), default=0)
-        alike = (repeat(one.unit, stop - start) for one, start, stop in runs)
-        units = tuple(chain.from_iterable(alike))
-        layout = NumberLayout((layout_vector("sum", units, reach.bit_length() + 1),))
-        others = SumOptions(**{k: v for k, v in options.items() if k != "largest"})  # type: ignore[typeddict-item]
-        terms = SumTerms.of(list(arrays), counts=layout.counts, options=others)
-        recipe = OneSum(layout, what)
-        held = {
-            party: _contribution_to_sum_question(
-                own, _count_summed_values(party, own, places)
-            )
-            for party, own in flat.items()
-        }
-        agreed = {"what": what, "shape": list(shape), "whole": whole}
-        return cls(
-            terms=terms,
-            recipe=recipe,
-            released=run_sum_job(recipe, held, terms, agreed=agreed),
-            shape=shape,
-            whole=whole,
-            rounded={
-                party: _n_rounded_summed_values(own, places)
-                for party, own in flat.items()
-            },
-            read_off=given is None and not whole and is_simulated_sum(options),
-        )
-
-    def result(self, value: Array[Any], *, averaged: bool = False) -> SumResult:
-        return SumResult(
-            terms=self.terms,
-            recipe=self.recipe,
-            released=self.released,
-            value=np.asarray(value),
-            rounded=self.rounded,
-            read_off=self.read_off,
-            averaged=averaged,
-        )
+        for party, own in flat.items()
+    }
+    agreed = {"what": what, "shape": list(shape), "whole": whole}
+    released = run_sum_job(recipe, held, terms, agreed=agreed)
+    found = SumResult(
+        terms=terms,
+        recipe=recipe,
+        released=released,
+        value=released.sums[0].reshape(shape),
+        rounded={
+            party: _n_rounded_summed_values(own, places) for party, own in flat.items()
+        },
+        read_off=given is None and not whole and is_simulated_sum(options),
+    )
+    return found, whole
 
 
 def _array_of_summed_values(party: str, values: ArrayLike) -> Array[Any]:

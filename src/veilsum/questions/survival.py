@@ -15,6 +15,7 @@ from functools import cached_property, reduce
 from itertools import pairwise, product
 from math import ceil
 from operator import add
+from types import ModuleType
 from typing import Annotated, Any, Unpack
 
 import numpy as np
@@ -37,7 +38,7 @@ from veilsum.models.tallies import MOST_CELLS
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers
-from veilsum.showing import Block, Rendering, ShownTable
+from veilsum.showing import Block, Rendering, ShownTable, counted_words
 from veilsum.sums.kinds import Asked, TableKind
 from veilsum.sums.presence import (
     Look,
@@ -640,6 +641,116 @@ class SurvivalResult(TableJobResult):
             },
         }
 
+    def draw_with(
+        self, figures: ModuleType, *, title: str | None = None, life_table: bool = False
+    ) -> Any:
+        """Return the survival curves, or life tables."""
+        usual = figures.chosen_title(title, "Survival")
+        caption = figures.job_caption(self, self.count)
+        return _survival_figure(figures, self, usual, caption, life_table=life_table)
+
+
+# With this many times or more, curves have no marks.
+MANY_TIMES = 30
+
+
+def _survival_figure(
+    figures: ModuleType,
+    result: SurvivalResult,
+    title: str = "",
+    caption: str = "",
+    *,
+    life_table: bool = False,
+) -> Any:
+    """Return the curves with their intervals, and below them the numbers at risk.
+
+    `life_table` draws life tables instead of Kaplan and Meier's curves.
+    """
+    curves = result.life_tables if life_table else result.curves
+    agreed = counted_words(len(result.times), "agreed time")
+    told = (
+        f"Life tables at {agreed}, straight in between."
+        if life_table
+        else f"Steps at {agreed}; too high between them, where events lie."
+    )
+    figure, (axis,) = figures.figure_panels(
+        3.2,
+        title=title,
+        caption=f"{told} {caption}",
+        left=max(0.85, 0.25 + figures.figure_name_width(["at risk", *curves], 12)),
+        right=0.35,
+        bottom=0.95 + 0.2 * len(curves),
+    )
+    times = [0.0, *result.times.tolist()]
+    # What Kaplan and Meier drew stays until an event, and actuaries' tables slope.
+    band: dict[str, Any] = {} if life_table else {"step": "post"}
+    style = "default" if life_table else "steps-post"
+    for place, (label, curve) in enumerate(curves.items()):
+        look: dict[str, Any] = {"color": figures.PALETTE[place % len(figures.PALETTE)]}
+        heights = [1.0, *curve.survival.tolist()]
+        low, high = ([1.0, *one.tolist()] for one in curve.interval())
+        axis.fill_between(times, low, high, **band, **look, alpha=0.15, linewidth=0)
+        look |= {"linestyle": figures.LINES[place % len(figures.LINES)], "label": label}
+        if len(times) <= MANY_TIMES:
+            look |= {"marker": figures.MARKS[place % len(figures.MARKS)], "ms": 4}
+        axis.plot(times, heights, drawstyle=style, **look)
+    axis.set(xlim=(0.0, 1.02 * times[-1]), ylim=(0.0, 1.02), ylabel="survival")
+    axis.set_xlabel(figures.figure_name(result.job.formula.time, 40))
+    axis.grid(visible=True, alpha=0.3)
+    words = f"{'life tables' if life_table else 'Kaplan-Meier'}, 95 % log-log limits"
+    if result.log_rank is not None:
+        words = f"{words}\nlog-rank p = {result.log_rank.p:.2g}"
+    axis.text(
+        0.02,
+        0.03,
+        words,
+        transform=axis.transAxes,
+        fontsize=figures.SMALL,
+        color=figures.GREY,
+    )
+    if result.job.group is not None:
+        axis.legend(
+            frameon=False,
+            title=figures.figure_name(result.job.group),
+            fontsize=figures.SMALL,
+        )
+    _write_numbers_at_risk(figures, axis, curves)
+    return figure
+
+
+def _write_numbers_at_risk(
+    figures: ModuleType, axis: Any, curves: Mapping[str, SurvivalCurve]
+) -> None:
+    """Write below the axis how many rows go on after each time that has room."""
+    times = [0.0, *next(iter(curves.values())).times.tolist()]
+    # A number takes a ninth of the width; the first and the last have theirs.
+    last, room = len(times) - 1, times[-1] / 9.0
+    kept = [0]
+    for place in range(1, last):
+        if times[kept[-1]] + room <= times[place] <= times[last] - room:
+            kept.append(place)
+    kept.append(last)
+    axis.set_xticks([times[k] for k in kept])
+    axis.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+    small: dict[str, Any] = {"textcoords": "offset points", "fontsize": figures.SMALL}
+    side = {"xycoords": "axes fraction", "ha": "right"}
+    axis.annotate("at risk", (0.0, 0.0), xytext=(-20, -46), **side, **small)
+    for line, (label, curve) in enumerate(curves.items()):
+        height, colour = (
+            -46 - 14.4 * (line + 1),
+            figures.PALETTE[line % len(figures.PALETTE)],
+        )
+        where = {"xytext": (-20, height), "color": colour}
+        axis.annotate(
+            figures.figure_name(label, 12), (0.0, 0.0), **where, **side, **small
+        )
+        numbers = [*curve.at_risk.tolist(), curve.later]
+        for k in kept:
+            where = {"xytext": (0, height), "xycoords": ("data", "axes fraction")}
+            axis.annotate(
+                f"{numbers[k]:,}", (times[k], 0.0), ha="center", **where, **small
+            )
+
 
 def _survival_time_words(value: float | None) -> str | None:
     return None if value is None else f"{value:g}"
@@ -768,7 +879,7 @@ class SurvivalKind(TableKind[SurvivalSpec, SurvivalJob]):
     def figures(
         self, draw: Any, result: Any, title: str, **shown: Any
     ) -> dict[str, Any]:
-        return {"survival": draw.survival_figure(result, title, **shown)}
+        return {"survival": _survival_figure(draw, result, title, **shown)}
 
 
 KIND = SurvivalKind()

@@ -16,21 +16,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from veilsum.audit.auditing import Audit
-from veilsum.audit.literature import LiteratureTable
 from veilsum.errors import MissingExtraError, install_advice, printable
 from veilsum.graphs.layout import layout_of_graph
 from veilsum.graphs.topology import Topology
-from veilsum.minimise.paper import SIGMA, A, B, PaperReport
-from veilsum.minimise.solve import Run, RunRecord, SolveTrace
-from veilsum.models.survival import SurvivalCurve
-from veilsum.models.tallies import TallyQuantile
 from veilsum.numbers.arrays import FloatArray
 from veilsum.privacy.conversions import attacker_success, gaussian_mu_of_divergence
-from veilsum.questions.dispatch import DispatchResult, PeriodsResult
-from veilsum.questions.evaluate.bins import ChanceEvaluation
-from veilsum.questions.survival import SurvivalResult
 from veilsum.showing import counted_words
+from veilsum.sums.running import SumJobResult
 
 # Okabe and Ito's palette: told apart by colour-blind readers too. Lines and marks
 # differ as well, for who reads in grey.
@@ -40,12 +32,11 @@ PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, GOLD, GREY, BLACK)
 LINES = ("-", "--", "-.", ":")
 MARKS = "os^DvPX*"
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo", "|||")
-AGENT_STYLES = ("-", "--", ":")
-MOST_BARS = 18  # of an audit's attacks
-FEW_PARTIES = 6  # of which each has a curve of its own
 MANY_NAMES = 40  # of parties in a network, above which most stay unnamed
-MANY_TIMES = 30  # of survival curves, from which on they have no marks
 DPI = 150
+MOST_SHOWN = 40  # bars and lines: more say nothing on a screen
+# So many times as wide as another, an interval is in other units.
+UNITS = 20.0
 
 # In inches and points: on a screen 390 pixels wide such letters are 9 pixels high, and
 # panels stand above each other, not side by side.
@@ -157,128 +148,31 @@ def figure_svg(figure: Any) -> bytes:
     return buffer.getvalue()
 
 
-# Runs
+def chosen_title(title: str | None, usual: str) -> str:
+    return usual if title is None else title
 
 
-def convergence_figure(report: PaperReport) -> Any:
-    """Fig. 1: each agent's error, plain DGD beside Function Sharing."""
-    title = "Masked or not, every agent's error vanishes like 1/k"
-    look: dict[str, Any] = {"bottom": 0.5, "gap": 0.4, "headed": True, "sharex": True}
-    figure, axes = figure_panels(2.5, 2.5, title=title, **look)
-    runs = (("DGD, no masks", report.plain), ("Function Sharing", report.veiled))
-    for axis, (name, run) in zip(axes, runs, strict=True):
-        for agent, style in enumerate(AGENT_STYLES):
-            way = run.trace.iterations, run.trace.errors[:, agent]
-            axis.plot(*way, style, color=PALETTE[agent], label=f"agent {agent + 1}")
-        axis.set_title(name, fontsize=10)
-        axis.set_ylabel(r"$|x_i(k) - x^*|$")
-        _logarithmic_figure_axes(axis, [run.trace for _, run in runs])
-    axes[1].set_xlabel("iteration")
-    axes[0].legend(frameon=False)
-    axes[0].text(1.15, 4e-5, "agent 2's coefficient is the\nmean: exact from step 2")
-    return figure
-
-
-def error_figure(
-    run: Run | RunRecord | SolveTrace, title: str, caption: str = ""
-) -> Any:
-    """Return parties' distances from the pooled minimiser, by iteration and by byte.
-
-    Of more than six parties the worst, the middle and the best one are drawn: they may
-    be others at every iteration.
-    """
-    trace = run if isinstance(run, SolveTrace) else run.trace
-    assert trace.sent is not None, "one exchange leaves no curve"
-    figure, axes = figure_panels(2.6, 2.6, title=title, caption=caption, left=0.95)
-    names = trace.parties
-    if len(names) <= FEW_PARTIES:
-        drawn = dict(zip(map(figure_name, names), trace.errors.T, strict=True))
-        sent = dict(zip(drawn, trace.sent.T, strict=True))
-    else:
-        order = np.sort(trace.errors, axis=1)
-        places = {"worst": -1, "middle": len(names) // 2, "best": 0}
-        drawn = {name: order[:, place] for name, place in places.items()}
-        sent = dict.fromkeys(drawn, trace.sent.mean(axis=1))
-    ways = (
-        ("iteration", dict.fromkeys(drawn, trace.iterations)),
-        ("bytes that a party has sent, as bare numbers", sent),
+def job_caption(result: SumJobResult, rows: int | None = None) -> str:
+    """Return the caption of a job: how much is in it, and who may collude."""
+    members = counted_words(len(result.released.members), "party")
+    whose = members if rows is None else f"{counted_words(rows, 'row')} of {members}"
+    return (
+        f"{whose}; {colluder_words(result.terms.tolerate)}; "
+        f"{result.terms.law.name} masks."
     )
-    for axis, (xlabel, along) in zip(axes, ways, strict=True):
-        for place, (name, errors) in enumerate(drawn.items()):
-            look = {**figure_series_look(place), "label": name}
-            look["markevery"] = place * 3, max(len(errors) // 6, 1)
-            axis.plot(along[name], errors, **look)
-        _logarithmic_figure_axes(axis, [trace])
-        axis.set(xlabel=xlabel, ylabel="distance from\nthe pooled minimiser")
-    axes[1].set_xscale("log")
-    legend = {"frameon": False, "fontsize": SMALL, "title": "party"}
-    axes[0].legend(**legend, title_fontsize=SMALL)
-    return figure
 
 
-def answers_figure(run: Run | RunRecord, title: str, caption: str = "") -> Any:
-    """Return what parties found in one exchange beside the pooled minimiser."""
-    figure, (axis,) = figure_panels(2.6, title=title, caption=caption)
-    places = np.arange(1, len(run.reference) + 1)
-    look: dict[str, Any] = {"markersize": 9, "fillstyle": "none", "color": ORANGE}
-    axis.plot(places, run.minimiser, "o", color=BLUE, markersize=4, label="found")
-    axis.plot(places, run.reference, "s", **look, label="pooled minimiser")
-    axis.axhline(0.0, color=GREY, linewidth=0.8)
-    axis.set(xlabel="coordinate", ylabel="value", xlim=(0.4, places[-1] + 0.6))
-    axis.xaxis.get_major_locator().set_params(integer=True)
-    axis.grid(visible=True, alpha=0.3, axis="y")
-    axis.legend(frameon=False)
-    axis.margins(y=0.25)
-    return figure
+def colluder_words(tolerate: int) -> str:
+    if tolerate == 0:
+        return "nobody colludes"
+    if tolerate == 1:
+        return "any one of them may be curious"
+    return f"any {tolerate} of them may collude"
 
 
-def _logarithmic_figure_axes(axis: Any, traces: Sequence[SolveTrace]) -> None:
-    """Draw both axes on logarithmic scales, alike for traces to be compared."""
-    worst = np.concatenate([trace.errors.max(axis=1) for trace in traces])
-    axis.set_xscale("symlog", linthresh=1.0)
-    axis.set_yscale("log")
-    axis.minorticks_off()
-    if (worst > 0).any():
-        axis.set_ylim(max(worst[worst > 0].min(), 1e-12) / 5, worst.max() * 3)
-    axis.grid(visible=True, alpha=0.3)
-
-
-def density_figure(report: PaperReport) -> Any:
-    """Fig. 2: agent 1's coefficient under A and under B, in both readings.
-
-    What everybody sees, alpha~_1, has variance 2 sigma^2 d_1 = 4; what the coalition is
-    left with after removing the shares it knows, alpha_bar_1, has variance 2.
-    """
-    title = (
-        f"Two inputs with the same sum look alike: KL {report.kl_exact:g}, "
-        f"{report.executions:,} executions each (bars) and theory (lines)"
-    )
-    look: dict[str, Any] = {"bottom": 0.5, "gap": 0.4, "headed": True, "sharex": True}
-    figure, axes = figure_panels(2.4, 2.4, title=title, **look)
-    readings = (
-        (r"as sent: $\tilde\alpha_1$, variance 4", 4.0, "effective"),
-        (r"as agent 3 sees it: $\bar\alpha_1$, variance 2", 2.0, "stripped"),
-    )
-    for axis, (name, variance, kind) in zip(axes, readings, strict=True):
-        for label, mean, sample, colour, style in (
-            ("A", A[0], report.under_a, BLUE, "-"),
-            ("B", B[0], report.under_b, ORANGE, "--"),
-        ):
-            seen, bins = getattr(sample, kind)[:, 0, 0], np.arange(-12.0, 15.0, 0.25)
-            heights, _ = np.histogram(seen, bins, density=True)
-            axis.stairs(heights, bins, fill=True, color=colour, alpha=0.25)
-            grid = np.linspace(mean - 8, mean + 8, 400)
-            wide = variance * SIGMA**2
-            curve = np.exp(-((grid - mean) ** 2) / (2 * wide)) / np.sqrt(
-                2 * np.pi * wide
-            )
-            text = rf"under {label}: $\alpha_1 = {mean:g}$"
-            axis.plot(grid, curve, style, color=colour, label=text)
-        axis.set(ylabel="density", xlim=(-6.5, 9.5), ylim=(0, 0.33))
-        axis.set_title(name, fontsize=10)
-        axis.legend(frameon=False, loc="upper right", fontsize=SMALL)
-    axes[1].set_xlabel("coefficient")
-    return figure
+def not_drawn_words(number: int) -> str:
+    left = number - MOST_SHOWN
+    return f" {left:,} more {'is' if left == 1 else 'are'} not drawn." * (left > 0)
 
 
 # Networks, and what they promise
@@ -434,7 +328,7 @@ def epsilon_figure(
         axis.plot(*chosen, "*", **look)
     axis.set(xscale="log", yscale="log", xlabel=r"$\sigma$ of one share")
     axis.set_ylabel(r"$\epsilon$: KL at distance 1, at most")
-    _few_figure_ticks(axis.xaxis)
+    few_ticks(axis.xaxis)
     axis.grid(visible=True, alpha=0.3)
     axis.legend(frameon=False, fontsize=SMALL)
     return figure
@@ -483,54 +377,7 @@ def roc_figure(divergence: float, title: str, caption: str = "") -> Any:
     return figure
 
 
-def literature_figure(tables: Sequence[LiteratureTable]) -> Any:
-    """Return errors over the attacker's success, one line for each mechanism.
-
-    Exact answers are so much better that they have an axis of their own, below. Open
-    marks are of mechanisms that hide the sum as well.
-    """
-    title = "At the same divergence of the view: how far answers are from the true one"
-    lines = (len(tables[0].rows) + 1) // 2
-    caption = "filled: the sum is released; open: the sum is hidden, too"
-    side: dict[str, Any] = {"gap": 0.12, "bottom": 0.65 + 0.19 * lines}
-    figure, (upper, lower) = figure_panels(
-        2.7, 1.3, title=title, caption=caption, sharex=True, **side
-    )
-    marks, untouched = "oDs^vPX", tables[0].untouched
-    noisy = [row for one in tables for row in one.rows if not row.exact]
-    least = min([row.error for row in noisy], default=untouched)
-    for place, rows in enumerate(zip(*(one.rows for one in tables), strict=True)):
-        exact = rows[0].exact
-        at = np.array([row.measured for row in rows])
-        ends = [[row.low for row in rows], [row.high for row in rows]]
-        look: dict[str, Any] = {"color": PALETTE[place]}
-        look["markerfacecolor"] = PALETTE[place] if exact else "white"
-        (lower if exact else upper).errorbar(
-            at,
-            # Nothing is drawn of a zero on such an axis.
-            np.maximum([row.error for row in rows], 2.0**-55),
-            xerr=np.abs(np.array(ends) - at),
-            fmt=marks[place],
-            linestyle=LINES[place % len(LINES)],
-            linewidth=0.8,
-            **look,
-        )
-        upper.plot([], [], marks[place], **look, label=rows[0].mechanism)
-    upper.axhline(untouched, color=GREY, linewidth=0.8)
-    upper.text(1.0, untouched * 1.15, "no answer at all", ha="right", color=GREY)
-    for one in (upper, lower):
-        one.set_yscale("log")
-        one.grid(visible=True, alpha=0.3)
-    upper.set(ylim=(least / 3.0, 4.0 * untouched), ylabel="error of the answer")
-    lower.set(ylim=(1e-17, 1e-14), xlim=(0.48, 1.02))
-    lower.set(xlabel="how often the attacker is right, with its 95 % interval")
-    lower.set_ylabel("of exact ones")
-    handles, labels = upper.get_legend_handles_labels()
-    _figure_legend_below(lower, handles, labels, anchor=upper)
-    return figure
-
-
-def _figure_legend_below(
+def legend_below(
     axis: Any,
     handles: Sequence[Any],
     labels: Sequence[str],
@@ -553,86 +400,6 @@ def _figure_legend_below(
         borderaxespad=0.0,
     )
     where.set_zorder(5)
-
-
-# Prices
-
-
-def supply_figure(result: DispatchResult, title: str, caption: str = "") -> Any:
-    """Return what a dispatch released: the prices tried, and all surpluses there.
-
-    Between two prices nothing is known but that the surplus does not fall: the curve
-    is somewhere in the shaded boxes.
-    """
-    figure, (axis,) = figure_panels(3.0, title=title, caption=caption)
-    tried = result.tried[np.argsort(result.tried[:, 0], kind="stable")]
-    prices, least, most = tried[:, 0], tried[:, 1], tried[:, 2]
-    for k in range(len(tried) - 1):
-        sides = prices[k : k + 2], [most[k]] * 2, [least[k + 1]] * 2
-        label = "" if k else "the curve is in here"
-        axis.fill_betweenx(*sides, color=BLUE, alpha=0.15, label=label)
-    axis.hlines(prices, least, most, color=BLUE, linewidth=2.5)
-    ends, twice = np.concatenate([least, most]), np.concatenate([prices, prices])
-    axis.plot(ends, twice, "o", color=BLUE, markersize=4, label="released")
-    axis.axvline(0.0, color=GREY, linewidth=0.8)
-    found = result.settled
-    if found.lowest < found.highest:
-        label = f"from {found.lowest:.6g} to {found.highest:.6g} it balances"
-        axis.vlines(0.0, found.lowest, found.highest, color=ORANGE, linewidth=4)
-    else:
-        label = f"it balances at {result.price:.6g}"
-    axis.plot([0.0], [result.price], "D", color=ORANGE, markersize=7, label=label)
-    # A search sets out from far away: the window is where anything changes.
-    low, high = most == most[0], least == least[-1]
-    window = prices[max(int(np.argmin(low)) - 1, 0) : int(np.argmax(high)) + 1]
-    bottom, top = min(window[0], found.lowest), max(window[-1], found.highest)
-    room = 0.06 * (top - bottom) or 1.0
-    axis.set(xlabel="output less demand, all parties", ylabel="price")
-    axis.set_ylim(bottom - room, top + room)
-    axis.grid(visible=True, alpha=0.3)
-    axis.legend(frameon=False, loc="upper left", fontsize=SMALL)
-    return figure
-
-
-def schedule_figure(result: PeriodsResult, title: str, caption: str = "") -> Any:
-    """Return the price of every period, and below it who gives what.
-
-    Prices are known to everybody. Bars are of the parties that are known here: all in a
-    simulation, one's own in a real run, and nobody's in a report, which has prices
-    alone; below zero stores are filled.
-    """
-    known = {party: one.sum(axis=0) for party, one in result.outputs.items()}
-    given = {party: one for party, one in known.items() if one.any()}
-    figure, (upper, *others) = figure_panels(
-        1.6,
-        *([2.3] if given else []),
-        title=title,
-        caption=caption,
-        sharex=True,
-        gap=0.15,
-        bottom=0.6 + 0.19 * ((len(given) + 1) // 2),
-    )
-    edges = np.arange(len(result.prices) + 1) + 0.5
-    upper.stairs(result.prices, edges, baseline=None, color=BLACK, linewidth=1.6)
-    lower = others[0] if given else upper
-    upper.set_ylabel("price")
-    places = np.arange(1, len(edges))
-    above, below = np.zeros((2, len(places)))
-    for place, (party, output) in enumerate(given.items()):
-        look: dict[str, Any] = {"color": PALETTE[place % len(PALETTE)], "width": 0.8}
-        look |= {"edgecolor": "white", "hatch": HATCHES[place % len(HATCHES)]}
-        base = np.where(output < 0.0, below, above)
-        lower.bar(places, output, bottom=base, **look, label=figure_name(party))
-        above, below = above + np.maximum(output, 0), below + np.minimum(output, 0)
-    if given:
-        lower.axhline(0.0, color=GREY, linewidth=0.8)
-        lower.set_ylabel("output")
-        _figure_legend_below(lower, *lower.get_legend_handles_labels())
-    lower.set(xlabel="period", xlim=(edges[0], edges[-1]))
-    lower.xaxis.get_major_locator().set_params(integer=True)
-    for one in (upper, *others):
-        one.grid(visible=True, alpha=0.3, axis="y")
-    return figure
 
 
 # Attacks
@@ -668,55 +435,6 @@ def float_leak_figure(
     return figure
 
 
-def audit_figure(found: Audit) -> Any:
-    """Return what attackers can do: both errors, and promised beside measured success.
-
-    Of many coalitions the first part shows the most successful ones. Points below a
-    promised curve would be better than promised.
-    """
-    chosen = [one for one in found.outcomes if one.looked_at == "masks"][:MOST_BARS]
-    names = [f"{one.attack}: {', '.join(one.coalition) or 'anybody'}" for one in chosen]
-    figure, (upper, lower) = figure_panels(
-        2.9,
-        0.2 * max(len(chosen), 2) + 0.2,
-        title=found.verdict.split(". ")[0].rstrip("."),
-        gap=0.9,
-        headed=True,
-        left=max(0.85, figure_name_width(names, 26)),
-    )
-    curves = sorted(found.curves, key=lambda one: -one.area)[: len(LINES)]
-    alarms = np.linspace(0.0, 1.0, 201)
-    drawn: set[float] = set()
-    for curve, mark, colour in zip(curves, "os^D", PALETTE, strict=False):
-        name = ", ".join(curve.coalition) or "anybody"
-        if curve.promised not in drawn:
-            what = "exact" if curve.gaussian else "proved"
-            grey: dict[str, Any] = {"color": GREY, "lw": 4, "alpha": 0.35, "zorder": 0}
-            label = None if drawn else f"promised, {what}"
-            upper.plot(alarms, curve.least_misses(alarms), **grey, label=label)
-            drawn.add(curve.promised)
-        at = [[one[key] for one in curve.points] for key in ("false_alarms", "misses")]
-        look: dict[str, Any] = {"ms": 4, "mfc": "none", "color": colour}
-        upper.plot(*at, mark, **look, label=f"{figure_name(name, 16)}: measured")
-    upper.plot([0, 1], [1, 0], ":", color=GREY, lw=1, label="by a coin")
-    upper.set(xlabel="false alarms", ylabel="misses")
-    upper.set_title("Telling two inputs apart", fontsize=10)
-    upper.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    upper.legend(frameon=False, loc="upper right", fontsize=SMALL)
-    places = np.arange(len(chosen))[::-1]
-    for place, one in zip(places, chosen, strict=True):
-        low, high = one.interval(found.alarms)
-        above = one.exceeds(found.alarms)
-        colour, mark = (ORANGE, "X") if above else (BLUE, "o")
-        lower.plot([low, high], [place, place], "-", color=colour, lw=2)
-        lower.plot(one.rate, place, mark, color=colour, ms=7 if above else 4)
-        lower.plot(one.promised, place, "|", color=BLACK, ms=12)
-    lower.set_yticks(places, [figure_name(one, 26) for one in names], fontsize=SMALL)
-    lower.set(xlabel="success", xlim=(-0.03, 1.03), ylim=(-0.7, len(chosen) - 0.3))
-    lower.set_title("| promised, o measured, X more", fontsize=10)
-    return figure
-
-
 def _name_at_end(
     axis: Any, curves: Mapping[str, Sequence[float]], colours: Sequence[str]
 ) -> None:
@@ -745,125 +463,7 @@ def _labels_apart_in_figure(heights: Sequence[float], *, gap: float) -> list[flo
     return raised
 
 
-# Tables of rows
-
-
-def survival_figure(
-    result: SurvivalResult,
-    title: str = "",
-    caption: str = "",
-    *,
-    life_table: bool = False,
-) -> Any:
-    """Return the curves with their intervals, and below them the numbers at risk.
-
-    Args:
-        result: the curves.
-        title: what to notice.
-        caption: what it rests on.
-        life_table: whether these are life tables; else by Kaplan and Meier.
-    """
-    curves = result.life_tables if life_table else result.curves
-    agreed = counted_words(len(result.times), "agreed time")
-    told = (
-        f"Life tables at {agreed}, straight in between."
-        if life_table
-        else f"Steps at {agreed}; too high between them, where events lie."
-    )
-    figure, (axis,) = figure_panels(
-        3.2,
-        title=title,
-        caption=f"{told} {caption}",
-        left=max(0.85, 0.25 + figure_name_width(["at risk", *curves], 12)),
-        right=0.35,
-        bottom=0.95 + 0.2 * len(curves),
-    )
-    times = [0.0, *result.times.tolist()]
-    # What Kaplan and Meier drew stays until an event, and actuaries' tables slope.
-    band: dict[str, Any] = {} if life_table else {"step": "post"}
-    style = "default" if life_table else "steps-post"
-    for place, (label, curve) in enumerate(curves.items()):
-        look: dict[str, Any] = {"color": PALETTE[place % len(PALETTE)]}
-        heights = [1.0, *curve.survival.tolist()]
-        low, high = ([1.0, *one.tolist()] for one in curve.interval())
-        axis.fill_between(times, low, high, **band, **look, alpha=0.15, linewidth=0)
-        look |= {"linestyle": LINES[place % len(LINES)], "label": label}
-        if len(times) <= MANY_TIMES:
-            look |= {"marker": MARKS[place % len(MARKS)], "ms": 4}
-        axis.plot(times, heights, drawstyle=style, **look)
-    axis.set(xlim=(0.0, 1.02 * times[-1]), ylim=(0.0, 1.02), ylabel="survival")
-    axis.set_xlabel(figure_name(result.job.formula.time, 40))
-    axis.grid(visible=True, alpha=0.3)
-    words = f"{'life tables' if life_table else 'Kaplan-Meier'}, 95 % log-log limits"
-    if result.log_rank is not None:
-        words = f"{words}\nlog-rank p = {result.log_rank.p:.2g}"
-    axis.text(0.02, 0.03, words, transform=axis.transAxes, fontsize=SMALL, color=GREY)
-    if result.job.group is not None:
-        axis.legend(frameon=False, title=figure_name(result.job.group), fontsize=SMALL)
-    _numbers_at_risk(axis, curves)
-    return figure
-
-
-def _numbers_at_risk(axis: Any, curves: Mapping[str, SurvivalCurve]) -> None:
-    """Write below the axis how many rows go on after each time that has room."""
-    times = [0.0, *next(iter(curves.values())).times.tolist()]
-    # A number takes a ninth of the width; the first and the last have theirs.
-    last, room = len(times) - 1, times[-1] / 9.0
-    kept = [0]
-    for place in range(1, last):
-        if times[kept[-1]] + room <= times[place] <= times[last] - room:
-            kept.append(place)
-    kept.append(last)
-    axis.set_xticks([times[k] for k in kept])
-    axis.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
-    small: dict[str, Any] = {"textcoords": "offset points", "fontsize": SMALL}
-    side = {"xycoords": "axes fraction", "ha": "right"}
-    axis.annotate("at risk", (0.0, 0.0), xytext=(-20, -46), **side, **small)
-    for line, (label, curve) in enumerate(curves.items()):
-        height, colour = -46 - 14.4 * (line + 1), PALETTE[line % len(PALETTE)]
-        where = {"xytext": (-20, height), "color": colour}
-        axis.annotate(figure_name(label, 12), (0.0, 0.0), **where, **side, **small)
-        numbers = [*curve.at_risk.tolist(), curve.later]
-        for k in kept:
-            where = {"xytext": (0, height), "xycoords": ("data", "axes fraction")}
-            axis.annotate(
-                f"{numbers[k]:,}", (times[k], 0.0), ha="center", **where, **small
-            )
-
-
-def evaluation_figure(
-    result: ChanceEvaluation, title: str = "", caption: str = ""
-) -> Any:
-    """Return the ROC curve, and below it what was predicted and what happened."""
-    figure, (upper, lower) = figure_panels(3.1, 3.1, title=title, caption=caption)
-    false, true = result.found.roc()
-    # Between two edges the curve may be anywhere in the box that they span.
-    for a, b in pairwise(zip(false.tolist(), true.tolist(), strict=True)):
-        sides = [a[0], b[0]], [a[1], a[1]], [b[1], b[1]]
-        upper.fill_between(*sides, color=BLUE, alpha=0.15, linewidth=0)
-    upper.plot(false, true, color=BLUE, marker="o", ms=4)
-    area = result.auc
-    words = f"area {area.value:.3f}\nbins allow {area.least:.3f} to {area.largest:.3f}"
-    upper.text(0.98, 0.04, words, ha="right", fontsize=SMALL, color=BLUE)
-    upper.set(xlabel="1 - specificity", ylabel="sensitivity")
-    lines = result.found.calibration()
-    places = [one["predicted"] for one in lines]
-    heights = [one["observed"] for one in lines]
-    ends = [
-        [one["observed"] - one["low"] for one in lines],
-        [one["high"] - one["observed"] for one in lines],
-    ]
-    lower.errorbar(places, heights, yerr=ends, color=ORANGE, marker="o", ms=4, lw=1.2)
-    words = f"Brier {result.brier:.3f}"
-    if result.slope is not None:
-        words = f"slope {result.slope[1]:.3f}\nintercept {result.slope[0]:.3f}\n{words}"
-    lower.text(0.98, 0.04, words, ha="right", fontsize=SMALL, color=ORANGE)
-    lower.set(xlabel="predicted", ylabel="observed, 95 % by Wilson")
-    for axis in (upper, lower):
-        axis.plot([0.0, 1.0], [0.0, 1.0], color=GREY, linestyle=":", linewidth=1.0)
-        axis.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
-        axis.grid(visible=True, alpha=0.3)
-    return figure
+# Coefficients and rows
 
 
 def coefficients_figure(
@@ -896,7 +496,7 @@ def coefficients_figure(
     axis.axvline(0.0, color=GREY, linewidth=0.8)
     axis.set_yticks(places, list(map(figure_name, names)))
     axis.set_xlabel("coefficient, in standard errors")
-    _figure_legend_below(axis, *axis.get_legend_handles_labels())
+    legend_below(axis, *axis.get_legend_handles_labels())
     return figure
 
 
@@ -946,7 +546,7 @@ def forest_figure(
     axis.set_ylim(-0.6, len(rows) - 0.4)
     if ratio:
         axis.set_xscale("log")
-        _few_figure_ticks(axis.xaxis)
+        few_ticks(axis.xaxis)
     else:
         axis.locator_params(axis="x", nbins=4)
     axis.set_xlabel(xlabel)
@@ -954,12 +554,51 @@ def forest_figure(
     return figure
 
 
+def inference_figure(
+    table: Sequence[Mapping[str, Any]],
+    title: str,
+    caption: str,
+    *,
+    ratio: str = "",
+    scaled: bool | None = None,
+    left_out: Callable[[str], bool] | None = None,
+) -> Any:
+    """Return a fit's coefficients with their intervals, one below the other.
+
+    Args:
+        table: rows with name, coefficient, standard_error, low and high.
+        title: what to notice.
+        caption: what they rest on.
+        ratio: the name of exp(coefficient), which is drawn then.
+        scaled: whether each is drawn in its own standard errors; by default where
+            units differ much.
+        left_out: says of a name whether its coefficient is left out.
+    """
+    # What there is beside intercepts, or these if there is nothing.
+    rows = [one for one in table if left_out is None or not left_out(one["name"])]
+    rows = rows or [*table]
+    if scaled is None:
+        # Columns have units of their own, and one axis does not.
+        widths = [one["high"] - one["low"] for one in rows]
+        known = [one for one in widths if one > 0.0 and isfinite(one)]
+        scaled = not ratio and max(known, default=0.0) > UNITS * min(known, default=0.0)
+    said = f"{ratio or 'coefficient'}, 95 % interval"
+    return forest_figure(
+        rows[:MOST_SHOWN],
+        title,
+        caption + not_drawn_words(len(rows)),
+        ratio=bool(ratio),
+        scaled=scaled,
+        xlabel="coefficient and 95 %, in its standard errors" if scaled else said,
+    )
+
+
 def _short_figure_number(number: float) -> str:
     """Return three digits of a number, and no dot behind the last one."""
     return f"{number:#.3g}".rstrip(".")
 
 
-def _few_figure_ticks(along: Any) -> None:
+def few_ticks(along: Any) -> None:
     """Name at most four round values on a logarithmic axis, however short it is."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
@@ -974,56 +613,6 @@ def _few_figure_ticks(along: Any) -> None:
     along.set_major_locator(FixedLocator(inside[first::step]))
     along.set_minor_locator(NullLocator())
     along.set_major_formatter(lambda tick, _: f"{tick:.3g}")
-
-
-def boxes_figure(
-    groups: Mapping[str, Sequence[TallyQuantile]],
-    name: str,
-    title: str,
-    caption: str = "",
-) -> Any:
-    """Return a box for each group, drawn from counts at agreed thresholds.
-
-    A line stands where a quantile is if values are spread evenly between two
-    thresholds; the bar across it is where it surely is. There are no dots and no ends:
-    the smallest and the largest value are single rows. Quartiles make the box, and the
-    outermost quantiles beyond them its whiskers.
-    """
-    wide = max(WIDTH, 1.0 + 0.75 * len(groups))
-    figure, (axis,) = figure_panels(
-        2.7, title=title, caption=caption, width=wide, bottom=0.95
-    )
-    from matplotlib.patches import Rectangle  # `panels` says so if there is none
-
-    for place, found in enumerate(groups.values()):
-        known = {one.share: one for one in found if isfinite(one.between)}
-        aside = np.linspace(-0.18, 0.18, len(known)) if len(known) > 1 else [0.0]
-        for one, at in zip(known.values(), aside, strict=True):
-            spot = (place + at - 0.04, one.low), 0.08, one.high - one.low
-            axis.add_patch(Rectangle(*spot, color=ORANGE, alpha=0.35, linewidth=0))
-        ends = [one.between for one in known.values()]
-        middle = [known[share].between for share in (0.25, 0.75) if share in known]
-        if len(middle) == 2:
-            spot = (place - 0.25, middle[0]), 0.5, middle[1] - middle[0]
-            axis.add_patch(Rectangle(*spot, fill=False, edgecolor=BLUE, linewidth=1.2))
-        for edge, end in zip(middle, (min, max), strict=False):
-            axis.plot([place, place], [edge, end(ends)], color=BLUE, linewidth=1.2)
-        for one in known.values():
-            width = 0.25 if 0.25 <= one.share <= 0.75 else 0.1
-            bold = 2.4 if one.share == 0.5 else 1.2
-            line = [place - width, place + width], [one.between] * 2
-            axis.plot(*line, color=BLUE, linewidth=bold)
-    axis.plot([], [], color=BLUE, linewidth=2.4, label="quantile, if spread evenly")
-    axis.plot([], [], color=ORANGE, alpha=0.35, linewidth=7, label="where it surely is")
-    most = int(46 / len(groups))
-    ticks = [
-        "\n".join(textwrap.wrap(figure_name(one, 2 * most), most)) for one in groups
-    ]
-    axis.set_xticks(range(len(groups)), ticks)
-    axis.set(xlim=(-0.6, len(groups) - 0.4), ylabel=figure_name(name, 36))
-    axis.margins(y=0.1)
-    _figure_legend_below(axis, *axis.get_legend_handles_labels())
-    return figure
 
 
 def counts_figure(
@@ -1189,7 +778,7 @@ def lines_figure(
         axis.plot(x, heights, **figure_series_look(place), label=figure_name(name, 30))
     axis.set(xlabel=labels[0], ylabel=labels[1], xscale=scales[0], yscale=scales[1])
     axis.grid(visible=True, alpha=0.3)
-    _figure_legend_below(axis, *axis.get_legend_handles_labels())
+    legend_below(axis, *axis.get_legend_handles_labels())
     return figure
 
 
@@ -1203,44 +792,3 @@ def figure_series_look(place: int) -> dict[str, Any]:
         "markersize": 4.5,
         "markerfacecolor": "white",
     }
-
-
-# Nothing is drawn of a zero on a logarithmic axis.
-LEAST_DRAWN = 2.0**-55
-
-
-def sweep_figure(
-    groups: Mapping[str, Mapping[float, Sequence[float]]],
-    labels: tuple[str, str],
-    title: str,
-    caption: str = "",
-    *,
-    baselines: Mapping[str, Sequence[float]] | None = None,
-) -> Any:
-    """Return medians of `groups` by series and place on the axis, from least to most.
-
-    `baselines` belong to no place on the axis: their medians are drawn all along it.
-    """
-    level = baselines or {}
-    deep = 0.6 + 0.19 * ((len(groups) + len(level) + 1) // 2)
-    figure, (axis,) = figure_panels(3.1, title=title, caption=caption, bottom=deep)
-    for place, (name, at) in enumerate(groups.items()):
-        seen = {x: np.maximum(at[x], LEAST_DRAWN) for x in sorted(at)}
-        middle = np.array([float(np.median(one)) for one in seen.values()])
-        ends = np.array([[one.min(), one.max()] for one in seen.values()]).T
-        look = figure_series_look(place)
-        axis.vlines([*seen], *ends, color=look["color"], linewidth=1.0, alpha=0.6)
-        axis.plot([*seen], middle, **look, label=figure_name(name, 34))
-    for place, (name, heights) in enumerate(level.items(), len(groups)):
-        look = {**figure_series_look(place), "marker": ""}
-        height = max(float(np.median(heights)), LEAST_DRAWN)
-        axis.axhline(height, **look, linewidth=1.2, label=figure_name(name, 34))
-    axis.set(xlabel=labels[0], ylabel=labels[1], xscale="log", yscale="log")
-    axis.grid(visible=True, alpha=0.3)
-    # Between two powers of ten there may be no tick that has a name.
-    for along in (axis.xaxis, axis.yaxis):
-        low, high = along.get_view_interval()
-        if high < 30.0 * low:
-            _few_figure_ticks(along)
-    _figure_legend_below(axis, *axis.get_legend_handles_labels())
-    return figure

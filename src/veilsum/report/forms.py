@@ -25,7 +25,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from veilsum import page as pages
-from veilsum.audit.run_folder import AuditedRunFolder
 from veilsum.errors import (
     InvalidInputError,
     MissingExtraError,
@@ -34,6 +33,7 @@ from veilsum.errors import (
 )
 from veilsum.files.safe_read import read_file_contents
 from veilsum.party.own_rules import usual_own_rules
+from veilsum.party.run_folder import RunFolder
 from veilsum.report.annex import (
     AnnexLines,
     AnnexPaper,
@@ -459,7 +459,7 @@ def five_safes_crate(
             "a research object needs the package rocrate: " + install_advice("officer"),
             code="missing-extra",
         ) from None
-    ran = AuditedRunFolder(path)
+    ran = RunFolder(path)
     assert ran.file is not None
     files = {
         "workflow/consortium.toml": read_file_contents(

@@ -16,16 +16,15 @@ from math import log1p, sqrt
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from veilsum.audit.run_folder import OF_ALL, SUFFIXES, AuditedRunFolder
 from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy, runs_of_agreement
 from veilsum.errors import InvalidInputError, VeilsumError, printable
 from veilsum.files.consortiums import read_agreement, read_described_file
 from veilsum.files.scenarios import read_toml_file
-from veilsum.minimise.question import Minimise
 from veilsum.net.receipt import verify_receipts
 from veilsum.party.consent import consent_to
 from veilsum.party.own_rules import Value, relaxed_rules, rules_in_force
+from veilsum.party.run_folder import OF_ALL, SUFFIXES, RunFolder
 from veilsum.party.study_page import study_privacy_total
 from veilsum.sums.kinds import Asked, question_kind_of, resolve_agreed_question
 from veilsum.sums.presence import (
@@ -198,6 +197,8 @@ class PlanFacts:
         epsilon: of all sums of the plan together; None if no bound holds.
         rules: every rule about tables and members, by name.
         off: those of them that refuse nothing.
+        influence_alone: the most that one row may have on a single column.
+        least_left_in_a_sum: the least part that a row must leave to others.
         relaxed: those that are weaker than usual, with the usual value.
         on_tables: whether rules look at tables at all.
         single: whether a table has one row at most, and so a row is a member.
@@ -224,6 +225,8 @@ class PlanFacts:
     epsilon: float | None
     rules: Mapping[str, Value]
     off: tuple[str, ...]
+    influence_alone: float
+    least_left_in_a_sum: float
     relaxed: Mapping[str, tuple[Value, Value]]
     on_tables: bool
     single: bool
@@ -399,7 +402,7 @@ def plan_facts_of(path: Path) -> PlanFacts:
 
 
 def _facts_of_folder(path: Path) -> PlanFacts:
-    ran = AuditedRunFolder(path)
+    ran = RunFolder(path)
     if ran.receipt is None:
         found = [
             one
@@ -468,7 +471,7 @@ def _plan_facts(
     survey = None
     if question_kind_of(first.question).has_guests:
         survey = SurveyFacts(terms=survey_terms(first))
-    rules = rules_in_force(first)
+    rules, table_rules = rules_in_force(first), asked[0].rules
     unused = set.intersection(
         *(set(question_kind_of(one.question).unused_rules) for one in runs)
     )
@@ -491,10 +494,14 @@ def _plan_facts(
             agreed, [one.terms for one in asked], questions[0].most_sums, ended
         ),
         rules={name: value for name, value in rules.items() if name not in unused},
-        off=() if asked[0].rules is None else tuple(asked[0].rules.off),
+        off=() if table_rules is None else tuple(table_rules.off),
+        influence_alone=0.0 if table_rules is None else table_rules.influence_alone,
+        least_left_in_a_sum=(
+            0.0 if table_rules is None else table_rules.least_left_in_a_sum
+        ),
         relaxed=relaxed_rules(first),
-        on_tables=asked[0].rules is not None,
-        single=asked[0].rules is not None and asked[0].rules.maximum_rows == 1,
+        on_tables=table_rules is not None,
+        single=table_rules is not None and table_rules.maximum_rows == 1,
         relays=0 if first.relays is None else len(first.relays.places),
         by_files=drawn and first.by_files,
         questions=questions,
@@ -522,7 +529,7 @@ def _question_plan_facts(name: str, found: Asked, *, drawn: bool) -> QuestionFac
     agreed = found.consortium.schema
     schema = {} if agreed is None else {one.name: one for one in agreed.columns}
     drops = agreed is not None and agreed.missing == "drop"
-    iterates = isinstance(recipe, Minimise) and recipe.schedule is not None
+    iterates = recipe.round_size > 0
     levels = {
         name: schema[name].categories
         for name in page.facts["columns"]

@@ -18,8 +18,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from veilsum.audit.record import AuditRecord, read_record
-from veilsum.audit.run_folder import OF_ALL, SUFFIXES, AuditedRunFolder
 from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.study import AgreedStudy
 from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
@@ -52,6 +50,7 @@ from veilsum.page import (
     tag,
     together,
 )
+from veilsum.party.audit_record import AuditRecord, read_audit_record
 from veilsum.party.consent import Consent, consent_to
 from veilsum.party.replay import (
     SUMS,
@@ -62,6 +61,7 @@ from veilsum.party.replay import (
     replay_released_sums,
     result_findings,
 )
+from veilsum.party.run_folder import OF_ALL, SUFFIXES, RunFolder
 from veilsum.party.study_page import consent_to_study
 from veilsum.party.studying import STATUS, StudyStatus, read_study_status
 from veilsum.report.drawing import draw
@@ -140,8 +140,8 @@ class ReportedRun:
     study: Path | None = None
 
     @cached_property
-    def files(self) -> AuditedRunFolder:
-        return AuditedRunFolder(self.folder)
+    def files(self) -> RunFolder:
+        return RunFolder(self.folder)
 
     @cached_property
     def receipt(self) -> Receipt:
@@ -231,7 +231,7 @@ class ReportedRun:
     def audit(self) -> AuditRecord | None:
         """The record of an audit that lies beside, if there is one."""
         found = [one for one in self.files.files if one.name == AUDIT]
-        return read_record(found[0]) if found else None
+        return read_audit_record(found[0]) if found else None
 
     def is_about(self, record: AuditRecord) -> bool:
         """Say whether an audit is of this run's file, or of this question of it."""
@@ -646,7 +646,7 @@ def _report_study(
 
 
 def _report_study_file(folder: Path, digest: str) -> tuple[Path, AgreedStudy] | None:
-    for path in AuditedRunFolder(folder).files:
+    for path in RunFolder(folder).files:
         if path.suffix in SUFFIXES:
             try:
                 found = read_agreement(path)

@@ -27,7 +27,6 @@ from veilsum.net.identity import fingerprint_in_groups
 from veilsum.party.own_rules import Value, usual_own_rules
 from veilsum.report.plan_facts import CountedGroup, PlanFacts, SurveyFacts
 from veilsum.sums.wording import exact_number_words, quoted_for_release
-from veilsum.tables.rules import ALONE, IN_A_SUM
 
 # Facts that are filled in as they are.
 PLAIN = (
@@ -543,8 +542,9 @@ def _report_rule_words(facts: PlanFacts, language: str) -> Iterator[tuple[str, s
         yield f"rule_{name}", report_rule_value(value, language)
         yield f"percent_{name}", report_number(100 * value, language, 3)
         if name == "maximum_influence":
-            yield "percent_alone", report_number(100 * ALONE * value, language, 3)
-            left = sqrt(max(0.0, IN_A_SUM * (1 - value)))
+            alone = 100 * facts.influence_alone
+            yield "percent_alone", report_number(alone, language, 3)
+            left = sqrt(max(0.0, facts.least_left_in_a_sum))
             yield "within", report_number(left, language, 1)
     for name, value in usual_own_rules().items():
         yield f"usual_{name}", report_rule_value(value, language)

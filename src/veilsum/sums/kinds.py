@@ -17,7 +17,6 @@ from veilsum.consortium import kinds
 from veilsum.consortium.consortium import Consortium, Question
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.consortium.sections import PolicySection
-from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.locale import phrase
 from veilsum.masks.laws import Masks
@@ -138,10 +137,10 @@ class QuestionKind(ABC, Generic[Q]):
             how: `schema`, `rules`, `compare`, and the fields of `SumOptions`.
         """
 
-    def run_without_data(self, asked: Asked, driver: Driver) -> SumJobResult:
-        """Return the result of sums that the driver knows already."""
+    def run_without_data(self, asked: Asked) -> SumJobResult:
+        """Return the result of sums that the driver of the terms knows already."""
         consortium = asked.consortium
-        options = {**agreed_sum_options(consortium), "driver": driver}
+        options = {**agreed_sum_options(consortium), "driver": asked.terms.driver}
         return self.run(
             self.section(consortium),
             {},

@@ -562,15 +562,20 @@ class PresenceScreenedRecipe(SumRecipe):
         wording = SCREENED if self.inner.wording is BY_ROW else self.inner.wording
         return with_releases(promise, releases, whole=True, wording=wording)
 
+    def merged_answer(
+        self, request: Any, answer: Callable[[Any], Array[Any]]
+    ) -> Array[Any]:
+        """Return the answer to a request, small places counted together if it asks."""
+        if not isinstance(request, MergedRequest):
+            return answer(request)
+        return self.merged(answer(request.asked), Merging(request.blocks))
+
     def contribution(self, own: SumContribution, holds: Integers) -> SumContribution:
         def answer(request: Any) -> Array[Any]:
             if request == PRESENCE:
                 found = holds
-            elif isinstance(request, MergedRequest):
-                merging = Merging(request.blocks)
-                found = self.merged(own.answer(request.asked), merging)
             else:
-                found = own.answer(request)
+                found = self.merged_answer(request, own.answer)
             return np.concatenate([found, np.zeros(self.size - len(found), object)])
 
         return replace(own, answer=answer)

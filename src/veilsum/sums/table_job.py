@@ -387,6 +387,21 @@ def influence_on_sums_of_job(
     return replace(found, by_column=by_column, covered=covered)
 
 
+def open_limits_of_rules(rules: Rules) -> tuple[str, ...]:
+    """Return in words what rules do not refuse, and the usual ones would."""
+    # Said in full: site_terms is true where the rule against them is off.
+    called = {"site_terms": "against site terms"}
+    return tuple(
+        limit_phrase(
+            "rule_off",
+            words={"called": called.get(name, name), "consequence": words},
+            rule=name,
+            value=str(getattr(rules, name)).lower(),
+        )
+        for name, words in rules.off.items()
+    )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TableJobResult(ComparedSumResult):
     """What follows from a question to tables.
@@ -407,15 +422,15 @@ class TableJobResult(ComparedSumResult):
     def further_limits(self) -> tuple[str, ...]:
         """What the rules leave open, and what was no agreement."""
         read = (SCHEMA_READ,) if self.read_off else ()
-        return (*super().further_limits, *self.rules.open, *read)
+        return (*super().further_limits, *open_limits_of_rules(self.rules), *read)
 
     @property
     def loosened(self) -> tuple[str, ...]:
         """What rules would have refused; with site terms, what these sums tell."""
         if not self.rules.site_terms:
-            return self.rules.open
+            return open_limits_of_rules(self.rules)
         own = (line for line in open_limits_of_recipe(self.recipe) if line != REBUILT)
-        return (*own, *self.rules.open)
+        return (*own, *open_limits_of_rules(self.rules))
 
     @cached_property
     def merging(self) -> Merging:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from veilsum.consortium.consortium import Consortium
-from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError
 from veilsum.reading import about_read_section
 from veilsum.sums.kinds import Asked, QuestionKind, agreed_sum_options
@@ -55,9 +53,8 @@ class SurveyKind(QuestionKind[SurveySpec]):
             code="survey-not-on-tables",
         )
 
-    def run_without_data(self, asked: Asked, driver: Driver) -> SumJobResult:
-        recipe = cast("SurveyRecipe", asked.recipe)
-        return recipe.run({}, replace(asked.terms, driver=driver))
+    def run_without_data(self, asked: Asked) -> SumJobResult:
+        return cast("SurveyRecipe", asked.recipe).run({}, asked.terms)
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         from veilsum.surveys import words

@@ -23,15 +23,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import isnan
+from types import ModuleType
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.locale import LocaleLine, limit_phrase
-from veilsum.masks.fixed_point import as_python_integers
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed_names
 from veilsum.numbers.layout import NumberLayout, layout_array
+from veilsum.numbers.limbs import as_python_integers
 from veilsum.numbers.units import numeric_unit_of
 from veilsum.privacy.guarantee import Guarantee, GuaranteeComponent, WorstCoalition
 from veilsum.showing import MOST_ROWS, Rendering, ShownTable, counted_words
@@ -512,6 +513,22 @@ class SurveyResult(SumJobResult):
             "beyond": list(self.beyond),
             "promise": self.guarantee.sentence,
         }
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the total of every filled cell."""
+        label, totals = self.survey.label, self.totals.ravel().tolist()
+        known = {label(k): one for k, one in enumerate(totals) if not isnan(one)}
+        empty = len(totals) - len(known)
+        guests = counted_words(self.guests, "guest")
+        return figures.values_figure(
+            dict([*known.items()][: figures.MOST_SHOWN]),
+            f"total of {guests}",
+            figures.chosen_title(title, self.survey.title),
+            f"{guests}, added up by "
+            f"{counted_words(len(self.survey.names), 'delegate')}; too few filled "
+            f"{empty} of {counted_words(len(totals), 'cell')}."
+            + figures.not_drawn_words(len(known)),
+        )
 
 
 def survey_number_in_full(number: Fraction) -> str:

@@ -17,7 +17,6 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.locale import limit_phrase
 from veilsum.models.leverage import LeverageColumns, LeverageConcentration
 from veilsum.models.rows import Design, PerRow, Rows
 from veilsum.models.weights import collect_row_weights
@@ -236,19 +235,14 @@ class Rules:
         return {name: words for name, (off, words) in said.items() if off}
 
     @property
-    def open(self) -> tuple[str, ...]:
-        """What these rules do not refuse, and the usual ones would, in words."""
-        # Said in full: site_terms is true where the rule against them is off.
-        called = {"site_terms": "against site terms"}
-        return tuple(
-            limit_phrase(
-                "rule_off",
-                words={"called": called.get(name, name), "consequence": words},
-                rule=name,
-                value=str(getattr(self, name)).lower(),
-            )
-            for name, words in self.off.items()
-        )
+    def influence_alone(self) -> float:
+        """The most influence that one row may have on a single column."""
+        return ALONE * self.maximum_influence
+
+    @property
+    def least_left_in_a_sum(self) -> float:
+        """The least part that a row must leave to others in a sum."""
+        return IN_A_SUM * (1.0 - self.maximum_influence)
 
 
 # Of what one row may leave to others in a design, the part that is enough in a sum: its
@@ -629,7 +623,7 @@ class TableRulesAtHome:
             return
         leverage = ones**2 + off**2 / square
         found = LeverageConcentration(float(leverage.max()), (int(leverage.argmax()),))
-        self._pointing(f"{what!r} alone", found, ALONE * self.rules.maximum_influence)
+        self._pointing(f"{what!r} alone", found, self.rules.influence_alone)
 
     def _doubtful(self, rows: Rows) -> list[int]:
         """Return the columns that must be looked at one by one: of others, all is sure.
@@ -653,7 +647,7 @@ class TableRulesAtHome:
         # Where columns lie far from 0, rounding is taken off twice, and doubt remains.
         spread = squares * (1.0 - 1e-10) - sums * middle
         furthest = np.maximum(high - middle, middle - low)
-        alone = ALONE * self.rules.maximum_influence - 1.0 / rows.n_rows
+        alone = self.rules.influence_alone - 1.0 / rows.n_rows
         least = max(_SURELY * self.rules.effective_count, 1.0 / max(alone, 1e-9))
         enough = least * furthest**2
         head = rows.design[:1000]
@@ -713,7 +707,7 @@ class TableRulesAtHome:
             by_column: largest influence of a row (see `disclosure.influence`), by the
                 column that an attacker does not know.
         """
-        least = IN_A_SUM * (1.0 - self.rules.maximum_influence)
+        least = self.rules.least_left_in_a_sum
         name = max(by_column, key=lambda one: by_column[one], default="")
         left = 1.0 - by_column.get(name, 0.0)
         if left >= least:

@@ -14,13 +14,16 @@ import pytest
 from method_states import iterations_of_method
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.masks.fixed_point import as_python_integers
 from veilsum.minimise.costs.bases import Affine
 from veilsum.minimise.costs.effective import EffectiveCost
 from veilsum.minimise.methods.certificate import Bounds
 from veilsum.minimise.methods.recentring import recentre, recentring_rounds
 from veilsum.numbers.arrays import frozen_array
-from veilsum.numbers.limbs import limbs_from_integers, limbs_to_integers
+from veilsum.numbers.limbs import (
+    as_python_integers,
+    limbs_from_integers,
+    limbs_to_integers,
+)
 
 N, DIM, ROWS = 50, 5, 10
 GRID = 2.0**-50

@@ -9,7 +9,6 @@ from cases import each
 from strategies import connected_topologies, few, seeds
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.masks.fixed_point import as_python_integers
 from veilsum.masks.laws import Masks
 from veilsum.masks.masking import ShareStreams, draw_mask_shares
 from veilsum.minimise.methods.recentring import (
@@ -19,7 +18,11 @@ from veilsum.minimise.methods.recentring import (
     recentring_edge_weights,
     recentring_rounds,
 )
-from veilsum.numbers.limbs import limbs_from_integers, limbs_to_integers
+from veilsum.numbers.limbs import (
+    as_python_integers,
+    limbs_from_integers,
+    limbs_to_integers,
+)
 
 mixings = st.sampled_from(["metropolis", "lazy-metropolis", "max-degree"])
 

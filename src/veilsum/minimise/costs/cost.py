@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.masks.fixed_point import FixedPointGrid, as_python_integers
+from veilsum.masks.fixed_point import FixedPointGrid
 from veilsum.masks.laws import MaskLaw
 from veilsum.minimise.costs.bases import (
     Affine,
@@ -46,6 +46,7 @@ from veilsum.numbers.arrays import (
     as_floats,
     frozen_array,
 )
+from veilsum.numbers.limbs import as_python_integers
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers, numeric_unit_of
 

@@ -22,10 +22,11 @@ import numpy as np
 
 from veilsum.graphs.mixing import mixing_rate
 from veilsum.graphs.topology import Topology
-from veilsum.masks.fixed_point import Integers, as_python_integers
+from veilsum.masks.fixed_point import Integers
 from veilsum.numbers.arrays import Array, FloatArray, Sparse
 from veilsum.numbers.limbs import (
     add_wide_integers,
+    as_python_integers,
     combine_wide_integers,
     is_wide_integer_type,
     limbs_from_integers,

@@ -19,6 +19,7 @@ import numpy as np
 import scipy
 
 from veilsum.errors import InvalidInputError, naming_party_in_error
+from veilsum.fits.comparisons import TestOfFit, likelihood_ratio_of_models
 from veilsum.fits.fitted import fits_in_order
 from veilsum.fits.fitting import LEFT_OUT, NewtonFitRecipe, sums_about_fit_columns
 from veilsum.fits.model import FitModel
@@ -27,7 +28,6 @@ from veilsum.fits.wrappers import score_statistic_of_fit
 from veilsum.models import glm
 from veilsum.models.families import Poisson
 from veilsum.models.glm import FirstStatistics, GlmFit, GlmRequest
-from veilsum.models.hypotheses import TestOfFit, likelihood_ratio_of_models
 from veilsum.models.inference import Inference
 from veilsum.models.newton import Newton
 from veilsum.models.periods import BaselinePeriods

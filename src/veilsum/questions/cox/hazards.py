@@ -20,6 +20,10 @@ class HazardResult(Fitted[F]):
     def n_events(self) -> int:
         raise NotImplementedError
 
+    def ratio_name(self) -> str:
+        """Return the name of exp(coefficient)."""
+        return "hazard ratio"
+
     @property
     def size_sentence(self) -> str:
         """How many rows and events there are, as R says it."""

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import isfinite
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -488,3 +490,56 @@ class ChanceEvaluation(EvaluationResult):
             if self.refit is None
             else self.refit.standard_errors.tolist(),
         }
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the ROC curve and the calibration."""
+        usual = "How well chances are predicted"
+        caption = figures.job_caption(self, self.count)
+        return evaluation_figure(
+            figures, self, figures.chosen_title(title, usual), caption
+        )
+
+
+def evaluation_figure(
+    figures: ModuleType, result: ChanceEvaluation, title: str = "", caption: str = ""
+) -> Any:
+    """Return the ROC curve, and below it what was predicted and what happened."""
+    figure, (upper, lower) = figures.figure_panels(
+        3.1, 3.1, title=title, caption=caption
+    )
+    false, true = result.found.roc()
+    # Between two edges the curve may be anywhere in the box that they span.
+    for a, b in pairwise(zip(false.tolist(), true.tolist(), strict=True)):
+        sides = [a[0], b[0]], [a[1], a[1]], [b[1], b[1]]
+        upper.fill_between(*sides, color=figures.BLUE, alpha=0.15, linewidth=0)
+    upper.plot(false, true, color=figures.BLUE, marker="o", ms=4)
+    area = result.auc
+    words = f"area {area.value:.3f}\nbins allow {area.least:.3f} to {area.largest:.3f}"
+    upper.text(
+        0.98, 0.04, words, ha="right", fontsize=figures.SMALL, color=figures.BLUE
+    )
+    upper.set(xlabel="1 - specificity", ylabel="sensitivity")
+    lines = result.found.calibration()
+    places = [one["predicted"] for one in lines]
+    heights = [one["observed"] for one in lines]
+    ends = [
+        [one["observed"] - one["low"] for one in lines],
+        [one["high"] - one["observed"] for one in lines],
+    ]
+    lower.errorbar(
+        places, heights, yerr=ends, color=figures.ORANGE, marker="o", ms=4, lw=1.2
+    )
+    words = f"Brier {result.brier:.3f}"
+    if result.slope is not None:
+        words = f"slope {result.slope[1]:.3f}\nintercept {result.slope[0]:.3f}\n{words}"
+    lower.text(
+        0.98, 0.04, words, ha="right", fontsize=figures.SMALL, color=figures.ORANGE
+    )
+    lower.set(xlabel="predicted", ylabel="observed, 95 % by Wilson")
+    for axis in (upper, lower):
+        axis.plot(
+            [0.0, 1.0], [0.0, 1.0], color=figures.GREY, linestyle=":", linewidth=1.0
+        )
+        axis.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
+        axis.grid(visible=True, alpha=0.3)
+    return figure

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -275,6 +276,22 @@ class ConcordanceEvaluation(EvaluationResult):
             "events": self.found.events[:-1].tolist(),
             "others": self.found.censored.tolist(),
         }
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the concordance with its interval."""
+        found = self.concordance
+        values = {"concordance": found.value}
+        low, high = found.interval(0.95)
+        return figures.values_figure(
+            values,
+            "0.5 by a coin, 1 at best",
+            figures.chosen_title(
+                title, f"Concordance {found.value:.3f}, 95 % {low:.3f} to {high:.3f}"
+            ),
+            f"between {found.least:.3f} and {found.largest:.3f} however rows lie "
+            f"within their bins. {figures.job_caption(self, self.count)}",
+            ends={"concordance": (low, high)},
+        )
 
 
 def _harrell_concordance(

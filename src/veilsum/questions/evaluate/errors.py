@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -180,3 +181,25 @@ class NumberEvaluation(EvaluationResult):
             for one in self.folds
         )
         return {**super().to_dict(), "folds": [*map(plain_result_values, each)]}
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the fit of predictions, or the error of each fold."""
+        caption = figures.job_caption(self, self.count)
+        if self.folds:
+            values = {f"fold {k + 1}": one.rmse for k, one in enumerate(self.folds)}
+            words = "root mean squared error, each fold by a fit of the others"
+            return figures.values_figure(
+                {**values, "all": self.errors.rmse},
+                "root mean squared error",
+                figures.chosen_title(title, words.capitalize()),
+                f"R squared {self.errors.r_squared:.3f}. {caption}",
+            )
+        intercept, slope = self.errors.calibration
+        values = {"R squared": self.errors.r_squared, "slope": slope}
+        return figures.values_figure(
+            values,
+            "1 where predictions are perfect",
+            figures.chosen_title(title, "How well numbers are predicted"),
+            f"root mean squared error {self.errors.rmse:.4g}, bias "
+            f"{self.errors.bias:.4g}, intercept {intercept:.4g}. {caption}",
+        )

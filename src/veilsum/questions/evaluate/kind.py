@@ -118,11 +118,11 @@ class EvaluateKind(TableKind[EvaluateSpec, AnyEvaluation]):
     def figures(
         self, draw: Any, result: Any, title: str, **shown: Any
     ) -> dict[str, Any]:
-        from veilsum.questions.evaluate.bins import ChanceEvaluation
+        from veilsum.questions.evaluate.bins import ChanceEvaluation, evaluation_figure
 
         if not isinstance(result, ChanceEvaluation):
             return {}
-        return {"evaluation": draw.evaluation_figure(result, title)}
+        return {"evaluation": evaluation_figure(draw, result, title)}
 
 
 KIND = EvaluateKind()

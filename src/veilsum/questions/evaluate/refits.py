@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -309,3 +310,28 @@ class FoldsEvaluation(EvaluationResult):
                 for one in self.folds
             ],
         }
+
+    def draw_with(self, figures: ModuleType, *, title: str | None = None) -> Any:
+        """Return the mean deviance of each fold."""
+        halves = 2 if self.job.is_chance else 1
+        word = "log-loss" if self.job.is_chance else "deviance"
+        values = {
+            f"fold {k + 1}": float(one.deviance / halves / one.n_rows)
+            for k, one in enumerate(self.folds)
+            if one.n_rows
+        }
+        mean = self.log_loss or self.deviance
+        return figures.values_figure(
+            {**values, "all": mean.value},
+            f"mean {word} of a row, by the fit without its fold",
+            figures.chosen_title(
+                title, f"{self.explained_deviance:.1%} of the deviance is explained"
+            ),
+            figures.job_caption(self, self.count),
+            ends={
+                "all": (
+                    mean.value - mean.standard_error,
+                    mean.value + mean.standard_error,
+                )
+            },
+        )

@@ -19,6 +19,7 @@ import numpy as np
 import scipy
 
 from veilsum.errors import InvalidInputError
+from veilsum.fits.fitted import INTERCEPT
 from veilsum.graphs.topology import GraphLike
 from veilsum.masks.laws import LawName
 from veilsum.models.families import Binomial, Family, Gamma, GaussianFamily, Poisson
@@ -41,7 +42,6 @@ _validation: Any = import_module("sklearn.utils.validation")
 # By party, which rows are its own.
 Held = Mapping[str, Array[np.intp]]
 
-INTERCEPT = "Intercept"
 
 # Rows of one holder are hidden from nobody: any number of sums may be released.
 ONE_HOLDER = Rules.none()

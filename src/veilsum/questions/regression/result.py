@@ -9,6 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from veilsum.errors import InvalidInputError
+from veilsum.fits.comparisons import (
+    Fit,
+    TestOfFit,
+    f_test_of_models,
+    likelihood_ratio_of_models,
+    score_test_of_models,
+)
 from veilsum.fits.fitted import Fitted, fits_in_order, fitted_table_rows
 from veilsum.fits.fitting import FitStrategy
 from veilsum.fits.formula_job import FormulaJob
@@ -20,13 +27,6 @@ from veilsum.models.choices import (
     ChoiceModel,
 )
 from veilsum.models.glm import GlmFit
-from veilsum.models.hypotheses import (
-    Fit,
-    TestOfFit,
-    f_test_of_models,
-    likelihood_ratio_of_models,
-    score_test_of_models,
-)
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.numbers.arrays import FloatArray, listed_names
 from veilsum.questions.regression.predictions import (
@@ -38,6 +38,7 @@ from veilsum.questions.regression.predictions import (
     regression_marginal_means,
 )
 from veilsum.questions.regression.summary import (
+    regression_ratio_name,
     regression_ratio_rows,
     summary_html,
     summary_text,
@@ -72,6 +73,16 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
     def model(self) -> FitModel:
         """What was fitted."""
         return self.job.model
+
+    def ratio_name(self) -> str:
+        """Return the name of exp(coefficient); refuse where it is not a ratio."""
+        return regression_ratio_name(self.fit).partition(" (")[0].partition(" ")[2]
+
+    def is_intercept(self, name: str) -> bool:
+        """Say so of intercepts of each level, and of thresholds between two as well."""
+        if not isinstance(self.model.family, ChoiceModel):
+            return super().is_intercept(name)
+        return super().is_intercept(name.rpartition(": ")[2]) or "|" in name
 
     @property
     def further_limits(self) -> tuple[str, ...]:

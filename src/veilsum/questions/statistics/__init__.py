@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, reduce
 from math import inf, nan
+from types import ModuleType
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -26,6 +27,7 @@ from veilsum.models.tallies import Cells, CrossTable, TallyHistogram, TallyQuant
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.layout import NumberLayout
 from veilsum.numbers.units import ROW_BITS, Integers
+from veilsum.questions.statistics.figure import statistics_figure
 from veilsum.questions.statistics.populations import (
     CountDifferences,
     RowChoice,
@@ -692,6 +694,16 @@ class StatisticsResult(TableJobResult):
             },
             "groups": self.groups.to_dict() if grouped else None,
         }
+
+    def draw_with(
+        self,
+        figures: ModuleType,
+        *,
+        of: str | tuple[str, str] | None = None,
+        title: str | None = None,
+    ) -> Any:
+        """Return column `of`, or the fullest figure there is."""
+        return statistics_figure(figures, self, of, title)
 
 
 def _plain_statistics_matrix(matrix: Array[np.float64]) -> list[list[float | None]]:

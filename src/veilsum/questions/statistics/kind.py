@@ -12,6 +12,7 @@ from msgspec import Meta
 from veilsum.consortium.kinds import QuestionSpec
 from veilsum.models.tallies import TallyBins
 from veilsum.questions.statistics import StatisticsJob, statistics
+from veilsum.questions.statistics.figure import boxes_figure, quantile_groups
 from veilsum.reading import Names, Text
 from veilsum.showing import counted_words
 from veilsum.sums.kinds import Asked, TableKind
@@ -121,18 +122,9 @@ class StatisticsKind(TableKind[StatisticsSpec, StatisticsJob]):
         """Return boxes of quantiles, and tables of columns with bins."""
         found: dict[str, Any] = {}
         n_rows = f"{result.count} rows of {len(result.released.members)} parties"
-        for name, of_all in result.quantiles.items():
-            groups = {"all": of_all}
-            if (by := result.wishes.by) is not None:
-                parts = result.groups.quantiles[name][1:]
-                groups |= dict(
-                    zip(
-                        (f"{by.column} = {one}" for one in by.labels),
-                        parts,
-                        strict=True,
-                    )
-                )
-            found[f"boxes_{len(found) + 1}"] = draw.boxes_figure(groups, name, n_rows)
+        for name in result.quantiles:
+            boxes = boxes_figure(draw, quantile_groups(result, name), name, n_rows)
+            found[f"boxes_{len(found) + 1}"] = boxes
         for names, axes in result.wishes.tables.items():
             if len(axes) == 2 and any(one.bins is not None for one in axes):
                 labels = axes[0].labels, axes[1].labels

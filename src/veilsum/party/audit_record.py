@@ -7,16 +7,15 @@ byte; what a clock said is copied, for no clock says it twice.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from veilsum.consortium.consortium import canonical_agreement_json
 from veilsum.errors import InvalidInputError
@@ -29,10 +28,6 @@ from veilsum.net.identity import (
     certificate_public_key,
 )
 from veilsum.showing import Renderable, Rendering, counted_words
-
-if TYPE_CHECKING:
-    from veilsum.audit.attack import Scene
-    from veilsum.audit.auditing import Audit
 
 FORMAT = "veilsum audit 1"
 # A signature under an audit is for that, and for no other use of the key.
@@ -88,39 +83,30 @@ class AuditRecord(Renderable):
 
     @classmethod
     def of(
-        cls, audit: Audit, scene: Scene, *, source: bytes, asked: Mapping[str, Any]
+        cls,
+        audit: Mapping[str, Any],
+        *,
+        asked: Mapping[str, Any],
+        agreed: Mapping[str, Any],
+        clock: Sequence[str],
     ) -> AuditRecord:
         """Return the record of an audit.
 
         Args:
-            audit: what came out.
-            scene: what was audited.
-            source: the file that says what was agreed on.
-            asked: what was asked of the audit, by `ASKED`; of a study the question too.
+            audit: what came out, as plain values.
+            asked: what was asked of it, by `ASKED`; of a study the question too.
+            agreed: what was audited: digest of its file, graph, masks.
+            clock: what a clock said, which no replay repeats.
         """
-        topology, law = scene.topology, scene.law
+        keys = [key for key in (*ASKED, *OF_STUDIES) if key in {*asked, *ASKED}]
         return cls(
             {
                 "format": FORMAT,
                 "made_with": audit_environment(),
-                "asked": {
-                    key: asked[key]
-                    for key in (*ASKED, *OF_STUDIES)
-                    if key in {*asked, *ASKED}
-                },
-                "agreed": {
-                    "file": hashlib.sha256(source).hexdigest(),
-                    "parties": list(topology.parties),
-                    "edges": topology.edges.tolist(),
-                    "weights": topology.weights.tolist(),
-                    "law": law.name,
-                    "sigma": _plain_audit_sigma(law.masks.sigma),
-                    "grid": law.masks.grid,
-                    "numbers": str(law.dtype),
-                    "coefficients": scene.width,
-                },
-                "audit": audit.to_dict(),
-                "clock": list(audit.clock),
+                "asked": {key: asked[key] for key in keys},
+                "agreed": agreed,
+                "audit": audit,
+                "clock": list(clock),
             }
         )
 
@@ -229,7 +215,7 @@ def check_asked_of_audit(asked: Mapping[str, Any], where: str) -> None:
             )
 
 
-def read_record(path: Path) -> AuditRecord:
+def read_audit_record(path: Path) -> AuditRecord:
     """Return the record in a file.
 
     Raises:
@@ -280,10 +266,6 @@ def audit_environment() -> dict[str, str]:
         "machine": platform.machine(),
         "system": platform.system(),
     }
-
-
-def _plain_audit_sigma(sigma: Any) -> Any:
-    return sigma if sigma is None or isinstance(sigma, float) else list(sigma)
 
 
 def _audit_record_difference(one: Any, other: Any, where: str) -> str | None:

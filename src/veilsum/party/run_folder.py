@@ -1,4 +1,4 @@
-"""A run's folder: what `veilsum join` wrote, and what of it an audit can look at.
+"""A run's folder: what `veilsum join` wrote, for audits and reports.
 
 The run is the receipt's. Its consortium file, this party's key and transcripts of the
 run are looked for in the folder and in the one around it, where `join` is typed. What
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from veilsum.audit.attack import Outcome
 from veilsum.consortium.consortium import Consortium
 from veilsum.consortium.pem import der_of_pem
 from veilsum.errors import InvalidInputError, VeilsumError
@@ -30,7 +29,6 @@ from veilsum.numbers.arrays import listed_names
 from veilsum.party.transcript_file import is_transcript, read_transcript
 from veilsum.privacy.transcript import Transcript
 
-ATTACK = "what this party's receipt says"
 # Folders of runs are small; of more files the first ones are looked at.
 MOST_FILES = 1000
 # How consortium files are called.
@@ -40,7 +38,7 @@ OF_ALL = ("receipts of all parties", "edges are confirmed by both ends")
 
 
 @dataclass(frozen=True)
-class AuditedRunFolder:
+class RunFolder:
     """What is found in a folder; nothing is read before it is asked for."""
 
     folder: Path
@@ -69,7 +67,7 @@ class AuditedRunFolder:
     @cached_property
     def agreed(self) -> tuple[Path, Consortium] | None:
         """The consortium file of the run; the only one, if nothing says which run."""
-        found = list(_audited_consortium_files(self.files))
+        found = list(_consortium_files_among(self.files))
         if self.receipt is not None:
             run, digest = self.receipt.run, self.receipt.consortium
             found = [
@@ -99,7 +97,7 @@ class AuditedRunFolder:
 
     @cached_property
     def identities(self) -> tuple[Identity, ...]:
-        return tuple(_audited_identity_files(self.files))
+        return tuple(_identities_among(self.files))
 
     @cached_property
     def transcripts(self) -> tuple[Transcript, ...]:
@@ -126,16 +124,6 @@ class AuditedRunFolder:
                 ReceiptFinding("the transcript is of the signed plan", same, whose)
             )
         return tuple(found)
-
-    def look(self) -> tuple[Outcome, ...]:
-        """Return how many checks of the receipt fail; none may."""
-        if not self.checks:
-            return ()
-        assert self.receipt is not None
-        failed = [f"{one.check} ({one.detail})" for one in self.checks if not one.good]
-        about = "checks that fail: " + (", ".join(failed) or "none")
-        whose, trials = (self.receipt.party,), len(self.checks)
-        return (Outcome(ATTACK, whose, about, trials, len(failed), 0.0, "words"),)
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -170,7 +158,7 @@ class AuditedRunFolder:
         return tuple(found)
 
 
-def _audited_consortium_files(
+def _consortium_files_among(
     files: tuple[Path, ...],
 ) -> Iterator[tuple[Path, Consortium]]:
     for path in files:
@@ -181,7 +169,7 @@ def _audited_consortium_files(
                 continue  # another kind of file
 
 
-def _audited_identity_files(files: tuple[Path, ...]) -> Iterator[Identity]:
+def _identities_among(files: tuple[Path, ...]) -> Iterator[Identity]:
     seen = set()
     for path in files:
         if path.suffix != ".key":
