@@ -249,6 +249,12 @@ def test_an_odd_job_is_refused(changes, words):
         consortium_from(job(**changes))
 
 
+def test_a_grid_is_refused_when_a_file_about_tables_is_read():
+    masks = {"law": "lattice", "sigma": 1000.0, "grid": 30}
+    with refused("grid-not-accepted", mentions=["[masks] grid"]):
+        consortium_from(job(masks=masks))
+
+
 def nested(depth):
     return [nested(depth - 1)] if depth else []
 
