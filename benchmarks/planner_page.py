@@ -30,8 +30,8 @@ import numpy as np
 
 from clocks import sized
 from veilsum.consortium.consortium import Address
-from veilsum.web.planner import serve_planner
 from veilsum.scale import ONE_THREAD
+from veilsum.web.planner import serve_planner
 from veilsum.web.planning import planner_reply
 
 PARTIES = 20
