@@ -14,6 +14,8 @@ COLUMNS = {
     "age": {"kind": "integer", "minimum": 0, "maximum": 120},
     "pay": {"kind": "number", "minimum": 0, "maximum": 200_000, "unit": 0.01},
     "sex": {"kind": "category", "categories": ["f", "m"]},
+    "nurse": {"kind": "category", "categories": ["no", "yes"]},
+    "both": {"kind": "category", "categories": ["other", "woman and nurse"]},
 }
 # Not asked for less, so that what protects a person is rule R1 alone.
 POLICY = {
@@ -34,6 +36,21 @@ def patients(rows=60, seed=0, first=0):
             "sex": np.where(np.arange(rows) % 2, "f", "m"),
         }
     )
+
+
+def staff(rows=60, seed=0, first=0):
+    """Patients of whom all men, and about half of the women, are nurses."""
+    table = patients(rows, seed, first)
+    chance = np.random.default_rng((seed, first, 1))
+    woman = table["sex"] == "f"
+    nurse = ~woman | (chance.random(rows) < 0.5)
+    return with_both(table.assign(nurse=np.where(nurse, "yes", "no")))
+
+
+def with_both(table):
+    """The table with the column of women who are nurses made anew."""
+    both = (table["sex"] == "f") & (table["nurse"] == "yes")
+    return table.assign(both=np.where(both, "woman and nurse", "other"))
 
 
 def question(
@@ -99,6 +116,7 @@ class Site:
         how=None,
         driver="vectorised",
         number=None,
+        others=patients,
         **statistics,
     ):
         """Return a result, and what the owner reads about the cut."""
@@ -106,13 +124,13 @@ class Site:
         run = f"month-{number or self.asked}"
         agreed = question(run, columns, renamed, **statistics)
         part = self.part(data, agreed, **(how or {}))
-        others = {
-            one.name: patients(50, seed=9, first=1000 * k).rename(columns=renamed or {})
+        tables = {
+            one.name: others(50, seed=9, first=1000 * k).rename(columns=renamed or {})
             for k, one in enumerate(agreed.members, 1)
             if one.name != "ann"
         }
         ledgers = {} if self.ledger is None else {"ann": self.ledger}
-        tables = {"ann": part.table, **others}
+        tables["ann"] = part.table
         options = {"ledgers": ledgers, "new_data": part.new_data}
         found = question_job_of(
             agreed, tables, driver=driver, seed=self.asked, **options

@@ -14,7 +14,7 @@ import pytest
 
 from attacks.organiser import Found
 from cases import each
-from data_cuts import POLICY, Site, patients
+from data_cuts import POLICY, Site, patients, staff, with_both
 from refusals import refused
 from veilsum.errors import BudgetError
 from veilsum.files.cuts import TableSource, register_cut
@@ -207,6 +207,97 @@ def test_no_population_of_a_later_cut_differs_by_one_person(attack, how, tmp_pat
         assert attack(site, {}).succeeded
     with Site(tmp_path) as site:
         assert not np.any(attack(site, how).recovered)
+
+
+# Four populations: all, women, nurses, and women who are nurses
+
+
+def one_alone(more=None):
+    """A table in which one man alone is no nurse; and some people more."""
+    table = staff()
+    table.loc[0, ["sex", "nurse"]] = ["m", "no"]
+    return with_both(pd.concat([table, more], ignore_index=True))
+
+
+def five_men_more():
+    return with_both(staff(5, seed=4, first=900).assign(sex="m", nurse="yes"))
+
+
+def the_same_cut():
+    return one_alone(), one_alone()
+
+
+def five_more():
+    return one_alone(), one_alone(five_men_more())
+
+
+def six_fewer():
+    """The man himself is gone in the second cut, with five others."""
+    first = one_alone(five_men_more())
+    return first, first.iloc[1:-5].reset_index(drop=True)
+
+
+# Which of the two cuts each question is asked of.
+ORDERS = {"one later": (0, 0, 0, 1), "two and two": (0, 1, 0, 1), "back": (0, 0, 1, 0)}
+
+
+def four_populations(site, how, cuts, order=(0, 0, 0, 1), policy=POLICY):
+    """The pay of the man: no two of the populations differ in few people."""
+    tables, sums = cuts(), []
+    for place, by in zip(order, (None, "sex", "nurse", "both"), strict=True):
+        groups = {} if by is None else {"by": by, "tables": []}
+        options = {"how": how, "policy": policy, "others": staff} | groups
+        found, _ = site.ask(tables[place], ("pay",), **options)
+        parts = [found.moments] if by is None else found.groups.parts
+        names = ["all"] if by is None else found.groups.names
+        sums.append(dict(zip(names, (one.sum[0] for one in parts), strict=True)))
+    every, women, nurses, both = sums
+    left = every["all"] - women["f"] - nurses["yes"] + both["woman and nurse"]
+    return Found(round(left, 2), tables[0]["pay"][0])
+
+
+@pytest.mark.parametrize("how", [BY_ID, {}], ids=["ids", "rows"])
+@pytest.mark.parametrize("cuts", [the_same_cut, five_more, six_fewer])
+def test_four_populations_of_two_cuts_leave_nobody(cuts, how, tmp_path):
+    with Site(tmp_path, r1=False) as site:
+        assert four_populations(site, {}, cuts).succeeded
+    with Site(tmp_path) as site, refused("group-too-small", DisclosureError):
+        four_populations(site, how, cuts, policy={})
+
+
+@pytest.mark.parametrize("how", [BY_ID, {}], ids=["ids", "rows"])
+@each("order", ORDERS.values(), ids=ORDERS)
+def test_four_populations_in_any_order_of_cuts_leave_nobody(
+    order, how, tmp_path_factory
+):
+    folder = tmp_path_factory.mktemp("site")
+    with Site(folder) as site, suppress(BudgetError, DisclosureError):
+        assert not four_populations(site, how, six_fewer, order, policy={}).succeeded
+
+
+def test_without_the_look_at_all_populations_two_cuts_leave_the_man(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("veilsum.party.cuts.few_left_together", lambda *_: 0)
+    with Site(tmp_path) as site:
+        assert four_populations(site, BY_ID, six_fewer, policy={}).succeeded
+
+
+def test_four_populations_of_two_cuts_are_answered_where_nobody_is_alone(tmp_path):
+    """Ordinary use: six men are no nurses, and twelve people come."""
+
+    first = staff()
+    first.loc[:10:2, "nurse"] = "no"
+    first = with_both(first)
+    second = pd.concat([first, staff(12, seed=4, first=900)], ignore_index=True)
+    with Site(tmp_path) as site:
+        for table, by in ((first, None), (first, "sex"), (second, "sex")):
+            groups = {} if by is None else {"by": by, "tables": []}
+            found, chosen = site.ask(
+                table, ("pay",), how=BY_ID, policy={}, others=staff, **groups
+            )
+            assert not chosen.waits
+        assert found.count == len(second) + 150
 
 
 def test_a_missing_value_does_not_tell_two_populations_apart(tmp_path):

@@ -41,7 +41,8 @@ def attacked(seed):
 
 def test_two_units_leave_a_person_between_them(monkeypatch):
     """The twin: ledgers that do not look at units give the cost away, to the cent."""
-    monkeypatch.setattr(TableAsking, "_check_units", lambda *_: None)
+    for rule in ("_check_units", "_check_responses"):
+        monkeypatch.setattr(TableAsking, rule, lambda *_: None)
     assert all(attacked(seed).succeeded for seed in range(4))
 
 

@@ -32,6 +32,11 @@ MOST_NEAR = 1000
 ROUGHLY = 0.05
 # Columns of a wide design that are taken together because they are alike.
 MOST_ALIKE = 12
+# Two columns that may point at few rows have so much on so many of them.
+NEAR_ROWS = 4
+NEAR_SHARE = 0.9
+# Of what one row may not reach, the part that several together may not.
+FEW_ROWS_SHARE = 0.2
 # What is left of columns of length one that depend on each other.
 NO_COLUMN = 1e-10
 
@@ -78,7 +83,7 @@ class LeverageColumns:
         A wide design has a combination for every row of the party, if not of the pool.
         There combinations take few columns, and are found greedily, for one row.
         """
-        columns, basis = self._orthogonal()
+        columns, basis = self.orthogonal()
         if self.is_wide(basis.shape[1]):
             found = _greedy_leverage_columns(
                 self._centred(), self.rows.n_rows // ROWS_FOR_A_CHOICE
@@ -91,7 +96,7 @@ class LeverageColumns:
 
     def by_row(self) -> FloatArray:
         """Return the leverage of each row."""
-        columns, basis = self._orthogonal()
+        columns, basis = self.orthogonal()
         return columns.leverages(basis)
 
     def leverage(self) -> LeverageConcentration:
@@ -128,7 +133,7 @@ class LeverageColumns:
         centre[place] = 0.0
         return replace(self, centre=centre)
 
-    def _orthogonal(self) -> tuple[LeverageColumns, FloatArray]:
+    def orthogonal(self) -> tuple[LeverageColumns, FloatArray]:
         """Return columns, and what makes them orthogonal and of length one.
 
         It makes fewer of them where some depend on others.
@@ -208,6 +213,89 @@ class LeverageColumns:
         totals = np.linalg.eigvalsh(chosen @ chosen.transpose(0, 2, 1))[:, -1]
         top = int(totals.argmax())
         return LeverageConcentration(float(totals[top]), tuple(places[top].tolist()))
+
+
+def concentration_of_parts_together(
+    columns: Design, parts: Sequence[Sequence[int]], largest: float, most: int
+) -> LeverageConcentration | None:
+    """Return rows on which a combination of all columns lies, but of no part.
+
+    Args:
+        columns: one row per row of a party.
+        parts: places of columns whose combinations are no news.
+        largest: share of a combination that one row may have. Several rows may have
+            0.8 of the way from there to 1.
+        most: number of rows that are looked at together.
+    """
+    if not columns.size:
+        return None
+    rows = Rows(columns, np.zeros(len(columns)))
+    place = np.flatnonzero((columns == 1.0).all(axis=0))
+    ones = int(place[0]) if place.size else None
+    whole, basis = LeverageColumns(rows, ones).orthogonal()
+    leverage = whole.leverages(basis)
+    near = np.flatnonzero(leverage >= min(largest, 0.5 / most))
+    near = near[np.argsort(-leverage[near], kind="stable")][:MOST_NEAR]
+    if not near.size:
+        return None
+    known = [
+        LeverageColumns(rows, ones if ones in part else None, chosen=tuple(part))
+        for part in parts
+        if part
+    ]
+    before = [(one, made) for some in known for one, made in [some.orthogonal()]]
+    vectors = whole.at(slice(None)) @ basis
+    for row in near.tolist():
+        shared = (vectors @ vectors[row]) ** 2
+        shared[row] = np.inf
+        order = np.argsort(-shared, kind="stable")[:most]
+        for size in range(1, len(order) + 1):
+            limit = largest if size == 1 else 1.0 - FEW_ROWS_SHARE * (1.0 - largest)
+            some = order[:size]
+            found = _largest_share(vectors[some])
+            if found > limit and all(
+                _largest_share(one.at(some) @ made) <= limit for one, made in before
+            ):
+                return LeverageConcentration(found, tuple(some.tolist()))
+    return None
+
+
+def columns_near_another(columns: Design, base: Sequence[int], place: int) -> list[int]:
+    """Return columns that may point at few rows together with one of them.
+
+    Args:
+        columns: one row per row of a party.
+        base: places of columns, such as ones, that are combined with both.
+        place: of the one column.
+    """
+    basis, _ = np.linalg.qr(columns[:, base])
+    start = (basis**2).sum(axis=1)
+    own = columns[:, place] - basis @ (basis.T @ columns[:, place])
+    length = np.linalg.norm(own)
+    if not length > 1e-9 * np.linalg.norm(columns[:, place]):
+        return []
+    own = own / length
+    found = list[int]()
+    for k in range(columns.shape[1]):
+        if k == place or k in base:
+            continue
+        rest = columns[:, k] - basis @ (basis.T @ columns[:, k])
+        size = np.linalg.norm(rest)
+        rest -= own * (own @ rest)
+        left = float(np.linalg.norm(rest))
+        if size > 0.0 and left > 1e-7 * size:
+            shares = start + own**2 + (rest / left) ** 2
+            largest = np.sort(shares[shares > NEAR_SHARE / NEAR_ROWS**2])[-NEAR_ROWS:]
+            if largest.sum() > NEAR_SHARE:
+                found.append(k)
+    return found
+
+
+def _largest_share(vectors: FloatArray) -> float:
+    """Return the most of a combination that lies on rows, by an orthogonal basis."""
+    if not vectors.size:
+        return 0.0
+    return float(np.linalg.eigvalsh(vectors @ vectors.T)[-1])
 
 
 def _leverage_basis(

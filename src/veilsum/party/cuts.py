@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.consortium.consortium import Consortium
-from veilsum.disclosure.populations import AskedCut, small_difference
+from veilsum.disclosure.populations import AskedCut, few_left_together, small_difference
 from veilsum.errors import BudgetError
 from veilsum.files.cuts import (
     NEWEST,
@@ -218,18 +218,17 @@ class CutChooser(Secret):
             return _Conflict(near.data, BudgetError(words, code="cut-too-near"))
         now = self._questions()
         least = self.ledger.budget.minimum_rows
-        for cut, asked in self._asked_before(one.known) if now else ():
+        before = [*self._asked_before(one.known)] if now else []
+        if not before:
+            return None
+        prints = self._prints(one.frame)
+        later = AskedCut(prints, tuple((new, one.frame) for new in now))
+        earlier = list[AskedCut]()
+        for cut, asked in before:
             # Both tables are compared as this question's schema reads them.
             frame = cut_table(self.ledger, cut, self.schema)
-            tables = (
-                (old, cut_table(self.ledger, cut, Schema.from_table(old.schema)))
-                for old in asked
-            )
-            earlier = AskedCut(self._prints(frame), tuple(tables))
-            later = AskedCut(
-                self._prints(one.frame), tuple((new, one.frame) for new in now)
-            )
-            found = small_difference(earlier, later, self.party, least)
+            earlier.append(AskedCut(self._prints(frame), self._read(cut, asked)))
+            found = small_difference(earlier[-1], later, self.party, least)
             if found is None:
                 continue
             words = phrase(
@@ -241,29 +240,62 @@ class CutChooser(Secret):
                 least=least,
             )
             return _Conflict(cut.data, BudgetError(words, code="populations-too-near"))
-        return None
+        own = AskedCut(prints, self._asked_of(one))
+        people = few_left_together(earlier, own, later, self.party, least)
+        if not people:
+            return None
+        other = self._before(one.known.data, [cut for cut, _ in before])
+        words = phrase("consent", "cut.together", n=people, cut=other.name, least=least)
+        return _Conflict(other.data, BudgetError(words, code="populations-too-near"))
+
+    def _before(self, data: str, cuts: Sequence[DataCut]) -> DataCut:
+        """Return the newest cut before a table, or else the newest."""
+        order = [one.data for one in self.ledger.history().cuts]
+        place = order.index(data) if data in order else len(order)
+        ranked = sorted(cuts, key=lambda cut: order.index(cut.data))
+        older = [cut for cut in ranked if order.index(cut.data) < place]
+        return (older or ranked)[-1]
+
+    def _read(
+        self, cut: DataCut, asked: Sequence[TableQuestion]
+    ) -> tuple[tuple[TableQuestion, Frame], ...]:
+        """Return questions, each with the rows of a cut as its schema reads them."""
+        return tuple(
+            (old, cut_table(self.ledger, cut, Schema.from_table(old.schema)))
+            for old in asked
+        )
+
+    def _asked_of(self, one: _Candidate) -> tuple[tuple[TableQuestion, Frame], ...]:
+        """Return what was asked of a table before."""
+        asked = self._earlier_questions(one.known.data)
+        if one.cut is not None and has_rows(self.ledger, one.cut):
+            return self._read(one.cut, asked)
+        return tuple((old, one.frame) for old in asked)
 
     def _asked_before(
         self, known: LedgerDataKey
     ) -> Iterator[tuple[DataCut, tuple[TableQuestion, ...]]]:
         """Yield other cuts of the same people, with rows, and what was asked."""
         history = self.ledger.history()
-        runs = {one.run for one in self.asked}
-        shown = {one.run for one in history.releases} | {*history.pending}
         cuts = {cut.data: cut for cut in history.cuts if has_rows(self.ledger, cut)}
         for other in dict.fromkeys(self.ledger.same_people(known)):
-            if other not in cuts:
-                continue
-            texts = dict.fromkeys(
-                one.question
-                for one in history.reservations
-                if one.data == other
-                and one.question
-                and one.run in shown
-                and one.run not in runs
-            )
-            if texts:
-                yield cuts[other], tuple(map(TableQuestion.of_text, texts))
+            if other in cuts and (asked := self._earlier_questions(other)):
+                yield cuts[other], asked
+
+    def _earlier_questions(self, data: str) -> tuple[TableQuestion, ...]:
+        """Return what was asked about a table, except by the files of now."""
+        history = self.ledger.history()
+        runs = {one.run for one in self.asked}
+        shown = {one.run for one in history.releases} | {*history.pending}
+        texts = dict.fromkeys(
+            one.question
+            for one in history.reservations
+            if one.data == data
+            and one.question
+            and one.run in shown
+            and one.run not in runs
+        )
+        return tuple(map(TableQuestion.of_text, texts))
 
     def _questions(self) -> tuple[TableQuestion, ...]:
         jobs = (agreed_sum_job(one) for one in self.asked)

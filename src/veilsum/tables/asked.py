@@ -27,6 +27,7 @@ from veilsum.models.evaluation import (
     family_with_link,
     folds_of_model_rows,
 )
+from veilsum.models.leverage import LeverageColumns, columns_near_another
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.models.survival import SurvivalTimeGrid
 from veilsum.models.tallies import TallyBins
@@ -255,6 +256,45 @@ class TableQuestion(Section, frozen=True, kw_only=True):
         if self.missing == "groups" and grouped:
             yield from self._among_others(table)
 
+    def responses(self, party: str, frame: Frame) -> Iterator[Made]:
+        """Yield responses, whose products with the columns are summed.
+
+        Of survival, who has the event is among the columns (`made`), or a response.
+
+        Args:
+            party: the owner of the table.
+            frame: the table.
+
+        Raises:
+            SchemaError: the table is another one than the question was about.
+        """
+        predicted = None if self.family is None else self.predicted
+        texts = [one for one in (self.formula, predicted) if one is not None]
+        if not texts:
+            return
+        table = Schema.from_table(self.schema).check(party, frame)
+        for text in texts:
+            formula = ModelFormula.of(text, table.schema, levels="any")
+            _, response = formula.design(table)
+            weights = self._weights(table) if text is self.formula else 1.0
+            whole = np.zeros(len(frame))
+            whole[slice(None) if table.kept is None else table.kept] = (
+                weights * response
+            )
+            yield frozenset(formula.response_sources), whole
+
+    def _weights(self, table: CheckedTable) -> Any:
+        """Return the weights of rows."""
+        if (weighing := self._weighing(table)) is not None:
+            return weighing.weights(table)
+        return 1.0 if self.weights is None else table.numbers(self.weights)
+
+    def _weighing(self, table: CheckedTable) -> PropensityWeights | None:
+        if self.propensity is None:
+            return None
+        asked = read_section(self.propensity, Propensity, "a propensity in the ledger")
+        return PropensityWeights.of(asked, table.schema)
+
     def _among_kept(
         self, table: CheckedTable, pooling: TableCellPooling
     ) -> Iterator[tuple[frozenset[str], Any]]:
@@ -448,13 +488,8 @@ class TableQuestion(Section, frozen=True, kw_only=True):
     ) -> Iterator[tuple[frozenset[str], Any]]:
         formula = ModelFormula.of(text, table.schema, levels="any")
         design, response = formula.design(table)
-        weights: Any = 1.0 if self.weights is None else table.numbers(self.weights)
-        if self.propensity is not None:
-            asked = read_section(
-                self.propensity, Propensity, "a propensity in the ledger"
-            )
-            weighing = PropensityWeights.of(asked, table.schema)
-            weights = weighing.weights(table)
+        weights = self._weights(table)
+        if (weighing := self._weighing(table)) is not None:
             yield frozenset(weighing.formula.variables), weights
         sets = formula.by_variables
         parts = [1.0]
@@ -512,15 +547,20 @@ class _ColumnStack(Secret):
         before, number = len(self.columns), len(self.merging)
         self.merging.append(question.merges)
         for variables, values in made:
-            key = hashlib.sha256((values + 0.0).tobytes()).digest()
-            if values.any() and key not in self._seen:
-                self._seen[key] = len(self.columns)
-                self.variables.append(variables)
-                self.columns.append(values)
-                self.owners.append(set())
             if values.any():
-                self.owners[self._seen[key]].add(number)
+                self.place(number, variables, values)
         return len(self.columns) > before
+
+    def place(self, number: int, variables: frozenset[str], values: Array[Any]) -> int:
+        """Add a column of a question that was added; return its place."""
+        key = hashlib.sha256((values + 0.0).tobytes()).digest()
+        if key not in self._seen:
+            self._seen[key] = len(self.columns)
+            self.variables.append(variables)
+            self.columns.append(values)
+            self.owners.append(set())
+        self.owners[self._seen[key]].add(number)
+        return self._seen[key]
 
     def compared(self, one: int, other: int) -> bool:
         """Say whether two columns may differ in few rows of this party only.
@@ -610,6 +650,8 @@ class TableAsking(Secret):
         pooled, added = self._stacked(known, pooling, own_rows=own_rows)
         if added:
             self.home.together(np.column_stack(pooled.columns), pooled.variables)
+        if not own_rows:
+            self._check_responses(known, pooled)
         if self.question.text in {one.text for one in known}:
             return
         # Columns of an earlier question may not have been shown, if cells merged there.
@@ -617,6 +659,78 @@ class TableAsking(Secret):
         if stack.columns:
             columns = np.column_stack(stack.columns)
             self.home.apart(columns, stack.variables, stack.compared)
+
+    def _check_responses(
+        self, known: Sequence[TableQuestion], stack: _ColumnStack
+    ) -> None:
+        """Refuse responses that differ in few rows from columns of other questions.
+
+        Args:
+            known: earlier questions.
+            stack: the columns of all questions, to which responses are added.
+        """
+        if self.home.rules.maximum_influence >= 1.0 or not stack.columns:
+            return
+        covariates, last = [*range(len(stack.columns))], len(known)
+        responses = dict[int, set[int]]()
+        for number, one in enumerate((*known, self.question)):
+            with suppress(SchemaError):
+                for variables, values in one.responses(self.home.party, self.frame):
+                    if values.any():
+                        place = stack.place(number, variables, values)
+                        responses.setdefault(place, set()).add(number)
+        earlier = [k for k, own in enumerate(stack.owners) if own != {last}]
+        if not responses or len(earlier) == len(stack.columns) == len(covariates):
+            return
+        columns = np.column_stack(stack.columns)
+        self._check_pairs(columns, stack, responses)
+        rank = len(stack.columns)
+        if LeverageColumns(Rows(columns, columns[:, 0]), None).is_wide(rank):
+            return  # combinations of so many columns single out any row
+        each = [
+            [k for k, own in enumerate(stack.owners) if number in own]
+            for number in range(last + 1)
+        ]
+        self.home.responses(
+            columns,
+            [covariates, earlier, *each],
+            "the responses and the columns of several questions",
+            "ask for a response that was asked about before, or for other columns",
+        )
+
+    def _check_pairs(
+        self, columns: Array[Any], stack: _ColumnStack, responses: Mapping[int, Any]
+    ) -> None:
+        """Refuse a response and another column that are nearly the same."""
+        last = len(stack.merging) - 1
+        rows = [k for k, own in enumerate(stack.variables) if not own]
+        for place in sorted(responses):
+            near = columns_near_another(columns, rows, place)
+            for other in near:
+                owners = stack.owners[place], stack.owners[other]
+                if last not in owners[0] | owners[1] or owners[0] & owners[1]:
+                    continue
+                names = [
+                    listed_names([*sorted(stack.variables[k])]) or "the rows"
+                    for k in (place, other)
+                ]
+                same = names[0] == names[1]
+                what = (
+                    f"{names[0]!r}, which has another meaning or unit in few rows than "
+                    "in an earlier question,"
+                    if same
+                    else f"{names[0]!r} and {names[1]!r}, which differ in few rows,"
+                )
+                old = names[0] if last not in owners[0] else names[1]
+                way_out = (
+                    "ask with the dictionary and the rows of before"
+                    if same
+                    else f"ask with {old!r}, as before"
+                )
+                few = [*rows, place, other]
+                size = len(rows)
+                parts = [[*range(size), size], [*range(size), size + 1]]
+                self.home.responses(columns[:, few], parts, what, way_out)
 
     def _pooling(self, known: Sequence[TableQuestion]) -> TableCellPooling:
         """Return the cells of all questions that are small at this party."""

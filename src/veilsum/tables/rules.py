@@ -17,7 +17,12 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.models.leverage import LeverageColumns, LeverageConcentration
+from veilsum.models.leverage import (
+    FEW_ROWS_SHARE,
+    LeverageColumns,
+    LeverageConcentration,
+    concentration_of_parts_together,
+)
 from veilsum.models.rows import Design, PerRow, Rows
 from veilsum.models.weights import collect_row_weights
 from veilsum.numbers.arrays import Array, sum_of_squares
@@ -248,8 +253,6 @@ class Rules:
 # Of what one row may leave to others in a design, the part that is enough in a sum: its
 # influence may be 0.999 where the former is 0.98.
 IN_A_SUM = 0.05
-# Several rows together: of what one row may leave to others, this part is enough.
-_FEW_ROWS = 0.2
 # At a party with this many rows for each of several, these are looked at together.
 _ROWS_FOR_SEVERAL = 10
 # Of deviations from the mean, how many times as much is enough: those from the median
@@ -541,6 +544,35 @@ class TableRulesAtHome:
                     int(small.min()),
                 )
 
+    def responses(
+        self, columns: Design, parts: Sequence[Sequence[int]], what: str, way_out: str
+    ) -> None:
+        """Refuse responses that point at few rows beside columns of other questions.
+
+        Products of a response with covariates are released, and products of other
+        columns with the same covariates.
+
+        Args:
+            columns: responses and columns of all questions, as in `together`.
+            parts: places of columns whose combinations are not looked at: those of one
+                question, and those that were released before.
+            what: words for the columns.
+            way_out: a change that makes the question possible.
+        """
+        most = min(self.rules.minimum_count - 1, len(columns) // _ROWS_FOR_SEVERAL)
+        limit = self.rules.maximum_influence
+        found = concentration_of_parts_together(columns, parts, limit, max(most, 1))
+        if found is not None:
+            self._refuse(
+                "maximum_influence",
+                f"{what} can be combined so that {min(found.largest, 1.0):.1%} of the "
+                f"result lies on {_rule_row_words(len(found.rows))} of {self.party}'s",
+                way_out,
+                1.0
+                if found.largest >= 0.995
+                else float(f"{found.largest + 0.005:.2f}"),
+            )
+
     def units(self, name: str, rounded: Mapping[str, PerRow]) -> None:
         """Refuse a column in several units that round few rows differently.
 
@@ -603,7 +635,7 @@ class TableRulesAtHome:
             "with more rows"
         )
         self._pointing(what, one, largest, way_out)
-        self._pointing(what, several, 1.0 - _FEW_ROWS * (1.0 - largest), way_out)
+        self._pointing(what, several, 1.0 - FEW_ROWS_SHARE * (1.0 - largest), way_out)
 
     def _alone(self, what: str, values: PerRow, roots: PerRow) -> None:
         """Refuse a column that, less its mean, is mostly one row's.
@@ -665,7 +697,7 @@ class TableRulesAtHome:
         one, several = columns.concentration(max(most, 1))
         self._pointing("the columns together", one, largest)
         self._pointing(
-            "the columns together", several, 1.0 - _FEW_ROWS * (1.0 - largest)
+            "the columns together", several, 1.0 - FEW_ROWS_SHARE * (1.0 - largest)
         )
         if not columns.is_wide(len(names) + columns.response):
             return
