@@ -329,6 +329,7 @@ class FormulaJob(SchemaTableJob[FormulaRows]):
             weights=self._weights_column,
             offset=self.offset,
             propensity=self._propensity or None,
+            bits=None if self.bits == BITS else self.bits,
         )
 
     @property
@@ -495,9 +496,12 @@ class FormulaJob(SchemaTableJob[FormulaRows]):
         if self.weighing is not None:
             self._check_parts(home, own.table, self.weighing.formula)
             self._check_weights(home, own)
+        design, response = self.formula.counted(
+            own.rows.design, own.rows.response, self.bits
+        )
         self.model.check_at_home(
             home,
-            own.rows,
+            replace(own.rows, design=design, response=response),
             shaped=self.formula.response_is_shaped,
             groups=self.formula.by_variables,
         )

@@ -33,6 +33,7 @@ from veilsum.models.survival import SurvivalTimeGrid
 from veilsum.models.tallies import TallyBins
 from veilsum.numbers.arrays import Array, listed_names
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import BITS
 from veilsum.reading import Section, read_section
 from veilsum.tables.axes import TableAxis
 from veilsum.tables.cleaning import clean_numbers
@@ -106,6 +107,7 @@ class TableQuestion(Section, frozen=True, kw_only=True):
         edges: of bins of the prediction.
         folds: in how many of them a regression is summed.
         split: by which number they are dealt.
+        bits: what computed terms keep of their range; None for the usual number.
     """
 
     schema: dict[str, Any]
@@ -126,6 +128,7 @@ class TableQuestion(Section, frozen=True, kw_only=True):
     edges: tuple[float, ...] | None = None
     folds: int | None = None
     split: int | None = None
+    bits: int | None = None
 
     @classmethod
     def of_text(cls, text: str) -> TableQuestion:
@@ -275,13 +278,20 @@ class TableQuestion(Section, frozen=True, kw_only=True):
         table = Schema.from_table(self.schema).check(party, frame)
         for text in texts:
             formula = ModelFormula.of(text, table.schema, levels="any")
-            _, response = formula.design(table)
+            _, response = self._counted(formula, table)
             weights = self._weights(table) if text is self.formula else 1.0
             whole = np.zeros(len(frame))
             whole[slice(None) if table.kept is None else table.kept] = (
                 weights * response
             )
             yield frozenset(formula.response_sources), whole
+
+    def _counted(
+        self, formula: ModelFormula, table: CheckedTable
+    ) -> tuple[Array[Any], Array[Any]]:
+        """Return design and response with the steps that few bits make."""
+        bits = self.bits or BITS
+        return formula.counted(*formula.design(table, bits), bits)
 
     def _weights(self, table: CheckedTable) -> Any:
         """Return the weights of rows."""
@@ -487,7 +497,7 @@ class TableQuestion(Section, frozen=True, kw_only=True):
         self, text: str, table: CheckedTable
     ) -> Iterator[tuple[frozenset[str], Any]]:
         formula = ModelFormula.of(text, table.schema, levels="any")
-        design, response = formula.design(table)
+        design, response = self._counted(formula, table)
         weights = self._weights(table)
         if (weighing := self._weighing(table)) is not None:
             yield frozenset(weighing.formula.variables), weights

@@ -211,6 +211,33 @@ class ModelFormula:
         design = self._evaluated(table)
         return self._refined(table, design, bits), self._responses(table, bits)
 
+    def counted(
+        self, design: Array[Any], response: Array[Any], bits: int = BITS
+    ) -> tuple[Array[Any], Array[Any]]:
+        """Return what is computed as it is counted: rounded to units.
+
+        Rounding makes steps, and whoever chose the unit chose where they lie.
+
+        Args:
+            design: of some rows.
+            response: of the same rows.
+            bits: what a term without a unit of its own keeps of its range.
+        """
+        try:
+            measures, target = self.measures(bits), self.response_measure(bits)
+        except InvalidInputError:
+            return design, response  # ranges alone do not say how it is counted
+        rounded = {k for k, one in enumerate(measures) if one.rounds}
+        computed = rounded - {*self.unchanged(bits).values()}
+        if computed and design.dtype == np.float64:
+            design = design.copy()
+            for k in computed:
+                design[:, k] = measures[k].rounded(design[:, k])
+        is_plain = self.response in self.schema.names
+        if target.rounds and not is_plain and response.dtype == np.float64:
+            response = target.rounded(response)
+        return design, response
+
     @property
     def predictors(self) -> tuple[str, ...]:
         """The schema's columns that the right side names, in the schema's order."""
