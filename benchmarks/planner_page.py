@@ -30,8 +30,9 @@ import numpy as np
 
 from clocks import sized
 from veilsum.consortium.consortium import Address
+from veilsum.scale import ONE_THREAD
 from veilsum.web.planner import serve_planner
-from veilsum.web.planning import THREADS, planner_reply
+from veilsum.web.planning import planner_reply
 
 PARTIES = 20
 
@@ -184,7 +185,7 @@ def main() -> None:
     chosen = parser.parse_args()
     paths = map(shutil.which, ("chromium", "chromium-browser"))
     chromium = None if chosen.no_browser else next(filter(None, paths), None)
-    for name in THREADS:  # as in the processes that answer
+    for name in ONE_THREAD:  # as in the processes that answer
         if os.environ.get(name) != "1":
             print(f"set {name}=1 to measure as the processes do")
     with served() as url:

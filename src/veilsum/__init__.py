@@ -28,7 +28,7 @@ Checking
 Errors
     VeilsumError, InvalidInputError, SchemaError, ConsentError, GivenUpError
 Packages
-    audit       play attacks on masks, read records of audits
+    audit       play attacks on masks
     consortium  addresses, agreed studies and scenarios after parsing
     errors      all other errors
     files       read scenarios, agreed studies and graphs
@@ -36,7 +36,7 @@ Packages
     masks       laws of masks
     minimise    costs, domains and methods for `solve`; sweeps, large graphs
     net         transcripts and evidence
-    party       studies, own rules and events of a party
+    party       studies, own rules and events of a party, records of audits
     privacy     divergences, coalitions, allocation of noise, budgets
 
 Example:

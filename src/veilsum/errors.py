@@ -31,8 +31,10 @@ Anything else that escapes is a bug in this package.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 # Letters to Unicode, and nothing on a screen: fillers, joiners, selectors of variants.
@@ -181,6 +183,19 @@ class LedgerError(VeilsumError):
 
 class MissingExtraError(VeilsumError, ImportError):
     """An optional dependency is needed and not installed."""
+
+
+def load_extra_package(package: str, *, extra: str, what: str) -> Any:
+    """Return an optional package; without it say which extra has it."""
+    if (loaded := sys.modules.get(package)) is not None:
+        return loaded
+    try:
+        return import_module(package)
+    except ImportError:
+        raise MissingExtraError(
+            f"{what} need the package {package}: {install_advice(extra)}",
+            code="missing-extra",
+        ) from None
 
 
 class ProtocolError(VeilsumError):

@@ -12,9 +12,9 @@ FILES = [
     for path in sorted((SOURCE / part).glob("*.py"))
 ]
 MAKERS = {"__init__", "__post_init__"}
-# Attributes of others: of the process, of an archive's entry, of simulated machines,
-# whose state is what a simulation is about.
-NOT_OURS = {"sys", "entry", "node"}
+# Attributes of others: of the process, of an archive's entry, of a library's formatter,
+# of simulated machines, whose state is what a simulation is about.
+NOT_OURS = {"sys", "entry", "SHOWN", "node"}
 
 
 def targets(node):

@@ -1,7 +1,7 @@
 """Audits: attacks on masks and messages, counted against the promised bound.
 
-Use it to play attacks on the masks of a planned network before a run, or to read the
-record of an earlier audit. The command `veilsum audit` reads files and run folders.
+Use it to play attacks on the masks of a planned network before a run. The command
+`veilsum audit` reads files and run folders; `veilsum.party` reads records of audits.
 
 Example:
     >>> from veilsum import Topology

@@ -27,7 +27,7 @@ from datetime import datetime, time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, load_extra_package
 from veilsum.files.safe_read import read_file_contents
 from veilsum.tables.cleaning import column_value_counts, value_counts_words
 from veilsum.tables.columns import (
@@ -43,7 +43,6 @@ from veilsum.tables.frames import (
     as_frame,
     check_column_names,
     load_pandas,
-    load_table_package,
 )
 from veilsum.tables.schema import Schema
 
@@ -105,7 +104,7 @@ def select_from_database_file(path: Path, query: str) -> Frame:
 
 
 def _query_file_by_duckdb(path: Path, query: str, *, parquet: bool) -> Frame:
-    duckdb = load_table_package("duckdb", extra="duckdb", what="queries")
+    duckdb = load_extra_package("duckdb", extra="duckdb", what="queries")
     try:
         with _open_duckdb_file(duckdb, path, parquet=parquet) as database:
             statements = database.extract_statements(query)
@@ -687,7 +686,7 @@ def _unreadable_table_file(path: Path, error: Exception) -> str:
 
 
 def _read_parquet_file(path: Path) -> Frame:
-    parquet = load_table_package(
+    parquet = load_extra_package(
         "pyarrow.parquet", extra="parquet", what="Parquet files"
     )
     try:
@@ -713,7 +712,7 @@ def _unpack_parquet_file(file: Any, path: Path) -> Any:
             f"and {MOST_CELLS:,} cells are the most",
             code="too-many-cells",
         )
-    arrow = load_table_package("pyarrow", extra="parquet", what="Parquet files")
+    arrow = load_extra_package("pyarrow", extra="parquet", what="Parquet files")
     # A cell of eight bytes is no surprise; a long text that stands there often is.
     left = _most_bytes_of_table_file(path) + 16 * rows * columns
     batches = []

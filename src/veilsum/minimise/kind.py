@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from veilsum.consortium.consortium import AgreedMinimisation, Consortium
 from veilsum.consortium.kinds import QuestionSpec
-from veilsum.errors import InvalidInputError
 from veilsum.sums.kinds import Asked, QuestionKind
 from veilsum.sums.running import SumJobResult, run_sum_job
 from veilsum.sums.wording import PageRoom
-from veilsum.tables.frames import Frame
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,14 +54,6 @@ class MinimiseKind(QuestionKind[AgreedMinimisation]):
         recipe = cast("Minimise", asked.recipe)
         released = run_sum_job(recipe, {}, asked.terms, agreed=recipe.agreed)
         return Minimised(terms=asked.terms, recipe=recipe, released=released)
-
-    def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> NoReturn:
-        """Refuse: parties bring costs, and no tables."""
-        del spec, data, how
-        raise InvalidInputError(
-            "a [cost] is not run on tables: use veilsum.solve",
-            code="cost-not-on-tables",
-        )
 
     def describe(self, asked: Asked, room: PageRoom) -> Iterator[str]:
         question = self.section(asked.consortium)

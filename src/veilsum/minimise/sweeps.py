@@ -34,6 +34,7 @@ from veilsum.errors import (
     OutputError,
     SecretError,
     VeilsumError,
+    load_extra_package,
     printable,
 )
 from veilsum.files.output import prepare_output_folder, write_files
@@ -59,7 +60,6 @@ from veilsum.progress import Progress, Report, staged_progress, watch_progress
 from veilsum.scale.pieces import map_pieces
 from veilsum.scale.workers import workers_on
 from veilsum.showing import Renderable, Rendering, ShownTable, counted_words
-from veilsum.tables.frames import load_pandas
 
 Problem: TypeAlias = str | Path | Scenario | Sequence[Cost] | Mapping[str, Cost]
 Row = dict[str, Any]
@@ -233,7 +233,8 @@ class Sweep(Renderable):
 
     def to_frame(self) -> Any:
         """Return the lines as a table of pandas."""
-        return load_pandas().DataFrame(list(self.rows), columns=list(COLUMNS))
+        pandas = load_extra_package("pandas", extra="data", what="tables")
+        return pandas.DataFrame(list(self.rows), columns=list(COLUMNS))
 
     def to_csv(self, path: str | Path) -> None:
         """Write the lines to a file, whole or not at all."""

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, load_extra_package
 from veilsum.fits.fitted import INTERCEPT
 from veilsum.models.inference import Inference, coefficient_table
 from veilsum.models.moments import Moments
@@ -32,7 +32,7 @@ from veilsum.numbers.arrays import (
     listed_names,
 )
 from veilsum.showing import Cell, Renderable, Rendering, ShownTable, counted_words
-from veilsum.tables.frames import load_pandas, load_table_package
+from veilsum.tables.frames import load_pandas
 
 # Directions in which columns vary by less than this much of their sizes are none.
 NEGLIGIBLE = 1e-12
@@ -166,7 +166,7 @@ def elastic_net(
             f"l1_ratio must be from 0 (ridge) to 1 (lasso), found {l1_ratio!r}",
             code="ratio-out-of-range",
         )
-    linear = load_table_package(
+    linear = load_extra_package(
         "sklearn.linear_model", extra="sklearn", what="elastic nets"
     )
     names, cross, along, square = _parts_of_moment_question(found, response, on)

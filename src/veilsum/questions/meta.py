@@ -284,8 +284,26 @@ class MetaJob(FormulaRowsJob[MetaStudy]):
             f"regression of {model.response} on {', '.join(model.names)}"
         )
 
+    @property
+    def subject(self) -> str:
+        """The numbers that every study has two of: an estimate and its error.
+
+        In another unit, and for the other of two levels, they are the same numbers.
+        """
+        schema, formula = self.base.schema, self.base.formula
+        scaled = {
+            k: v.source.name
+            for k, v in schema.derived_by_name.items()
+            if v.form == "scale"
+        }
+        name = ":".join(scaled.get(k, k) for k in self.coefficient.split(":"))
+        sources = formula.sources[formula.columns.index(self.coefficient)]
+        if len(sources) == 1 and len(schema.column(*sources).categories) == 2:
+            (name,) = sources
+        return f"estimates of {name} for {self.base.model.response}"
+
     def recipe(self, limit: SumReleaseLimit | None = None) -> MetaRecipe:
-        subject = f"estimates of {self.coefficient} for {self.base.model.response}"
+        subject = self.subject
         return MetaRecipe(self.agreed_ranges, self.words, limit, subject=subject)
 
     def bring(self, table: CheckedTable) -> MetaStudy:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from veilsum.consortium import kinds
 from veilsum.consortium.consortium import Consortium, Question
-from veilsum.consortium.kinds import QuestionSpec
+from veilsum.consortium.kinds import QuestionSpec, command_of_question_heading
 from veilsum.consortium.sections import PolicySection
 from veilsum.errors import InvalidInputError
 from veilsum.locale import phrase
@@ -127,7 +127,6 @@ class QuestionKind(ABC, Generic[Q]):
         """Refuse a question that every member would refuse."""
         asked.recipe.request(())
 
-    @abstractmethod
     def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> SumJobResult:
         """Return the result for some parties' tables.
 
@@ -135,7 +134,16 @@ class QuestionKind(ABC, Generic[Q]):
             spec: the section.
             data: by party, the tables that are here.
             how: `schema`, `rules`, `compare`, and the fields of `SumOptions`.
+
+        Raises:
+            InvalidInputError: parties bring no tables to this kind of question.
         """
+        heading = self.spec.heading
+        raise InvalidInputError(
+            f"[{heading}] is not a question to tables: use veilsum "
+            f"{command_of_question_heading(heading)}",
+            code="not-on-tables",
+        )
 
     def run_without_data(self, asked: Asked) -> SumJobResult:
         """Return the result of sums that the driver of the terms knows already."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
 from veilsum.consortium.consortium import Consortium
-from veilsum.errors import InvalidInputError
 from veilsum.reading import about_read_section
 from veilsum.sums.kinds import Asked, QuestionKind, agreed_sum_options
 from veilsum.sums.running import SumJobResult
 from veilsum.sums.wording import PageRoom
 from veilsum.surveys.terms import SurveySpec, SurveyTerms, survey_terms
-from veilsum.tables.frames import Frame
 
 if TYPE_CHECKING:
     from veilsum.surveys.question import SurveyRecipe
@@ -44,14 +42,6 @@ class SurveyKind(QuestionKind[SurveySpec]):
             "minimum_guests": survey.minimum_guests,
             "drop": consortium.rules.policy.drop,
         }
-
-    def run(self, spec: Any, data: Mapping[str, Frame], **how: Any) -> NoReturn:
-        """Refuse: guests give numbers in a visit, and members bring no tables."""
-        raise InvalidInputError(
-            "a survey is not run on tables: collect guests' numbers with veilsum "
-            "collect, or simulate one with veilsum.survey",
-            code="survey-not-on-tables",
-        )
 
     def run_without_data(self, asked: Asked) -> SumJobResult:
         return cast("SurveyRecipe", asked.recipe).run({}, asked.terms)

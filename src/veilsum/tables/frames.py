@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from veilsum.errors import (
     InvalidInputError,
-    MissingExtraError,
-    install_advice,
+    load_extra_package,
     printable,
 )
 from veilsum.numbers.arrays import listed_names
@@ -23,22 +21,9 @@ Frame: TypeAlias = Any
 Series: TypeAlias = Any
 
 
-def load_table_package(package: str, *, extra: str, what: str) -> Any:
-    """Return an optional package; without it say which extra has it."""
-    if (loaded := sys.modules.get(package)) is not None:
-        return loaded
-    try:
-        return import_module(package)
-    except ImportError:
-        raise MissingExtraError(
-            f"{what} need the package {package}: {install_advice(extra)}",
-            code="missing-extra",
-        ) from None
-
-
 def load_pandas() -> Any:
     """Return pandas, or say how to get it."""
-    return load_table_package("pandas", extra="data", what="tables")
+    return load_extra_package("pandas", extra="data", what="tables")
 
 
 def load_pandas_alone() -> None:

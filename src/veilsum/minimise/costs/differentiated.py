@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError, install_advice
+from veilsum.errors import InvalidInputError, load_extra_package
 from veilsum.minimise.costs.bases import check_cost_dimension
 from veilsum.numbers.arrays import Vector
 
@@ -68,14 +68,8 @@ def _check_scalar_cost_function(
 
 def load_jax() -> Any:
     """Return the package; refuse in words where it is not installed."""
-    try:
-        return import_module("jax")
-    except ImportError:
-        raise MissingExtraError(
-            "costs that are differentiated automatically need the package jax: "
-            f"{install_advice('jax')}",
-            code="missing-extra",
-        ) from None
+    what = "costs that are differentiated automatically"
+    return load_extra_package("jax", extra="jax", what=what)
 
 
 def in_64_bits(jax: Any) -> AbstractContextManager[Any]:

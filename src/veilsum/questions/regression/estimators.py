@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, load_extra_package
 from veilsum.fits.fitted import INTERCEPT
 from veilsum.graphs.topology import GraphLike
 from veilsum.masks.laws import LawName
@@ -29,11 +29,10 @@ from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.questions.regression import fit_arrays
 from veilsum.questions.regression.result import FitResult
 from veilsum.sums.terms import SumOptions
-from veilsum.tables.frames import load_table_package
 from veilsum.tables.rules import Rules
 
 # Who imports this module wants scikit-learn: classes cannot wait for their bases.
-load_table_package("sklearn", extra="sklearn", what="estimators")
+load_extra_package("sklearn", extra="sklearn", what="estimators")
 _base: Any = import_module("sklearn.base")
 _metrics: Any = import_module("sklearn.metrics")
 _multiclass: Any = import_module("sklearn.utils.multiclass")

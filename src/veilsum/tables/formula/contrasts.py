@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from veilsum.errors import load_extra_package
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.units import BLOCK_ROWS
 from veilsum.tables.formula.checks import (
@@ -32,7 +33,7 @@ from veilsum.tables.formula.syntax import (
     columns_named_in,
     formula_text,
 )
-from veilsum.tables.frames import Frame, load_table_package
+from veilsum.tables.frames import Frame
 from veilsum.tables.schema import Schema
 
 T = TypeVar("T")
@@ -240,7 +241,7 @@ class _ContrastCoding:
                 if number != base:
                     yield ContrastPiece(place, level=number), f"{known}[{mark}{level}]"
             return
-        contrasts = load_table_package(
+        contrasts = load_extra_package(
             "formulaic.transforms.contrasts", extra="data", what="contrasts"
         )
         assert isinstance(node, Coded)
