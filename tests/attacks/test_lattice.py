@@ -9,8 +9,11 @@ Responses are in one exact sum, and are not rebuilt. The covariates are, whereve
 released numbers together have more bits than these columns hold: that is open, and
 every such fit says so. Twelve digits release twice as much as 300 rows of 78 ages hold.
 Four digits release less, and another table has the same sums; but they are more than
-150 rows of 40 ages hold, or 300 rows of 40 ages and two sexes. Twins have the exact sum
-over responses that every round had once.
+300 rows of 40 ages hold, or of 40 ages and two sexes. Twins have the exact sum over
+responses that every round had once.
+
+Probit and ordinal fits sum over responses in every round: small ones give these as
+well. A Cox regression over agreed times gives ages and times, and no events.
 """
 
 import sys
@@ -279,6 +282,21 @@ def test_twelve_digits_give_the_covariates(drawn, times):
     """The twin of the next test. Open: the fit says so."""
     for seed in range(times):
         study = drawn(seed, 12)
+        assert (covariates(study) == study.counts(0, 1)).all()
+
+
+FEW_AGES = [(120, 20, 2, 2)] + [
+    pytest.param(*case, 20, marks=pytest.mark.slow)
+    for case in [(120, 20, 2), (120, 20, 4), (150, 40, 4), (300, 40, 4)]
+]
+
+
+@pytest.mark.parametrize(("n_rows", "n_ages", "digits", "times"), FEW_AGES)
+def test_open_digits_do_not_hide_a_column_of_few_ages(n_rows, n_ages, digits, times):
+    """Of one column; the twins are 78 ages, of which another table has the sums."""
+    for seed in range(times):
+        ages = range(70 - n_ages, 70)
+        study = Study.drawn(seed, n_rows, ages, digits=digits)
         assert (covariates(study) == study.counts(0, 1)).all()
 
 
