@@ -9,21 +9,27 @@ Responses are in one exact sum, and are not rebuilt. The covariates are, whereve
 released numbers together have more bits than these columns hold: that is open, and
 every such fit says so. Twelve digits release twice as much as 300 rows of 78 ages hold.
 Four digits release less, and another table has the same sums; but they are more than
-150 rows of 40 ages hold, or 300 rows of 40 ages and two sexes. Twins have the exact sum
-over responses that every round had once.
+300 rows of 40 ages hold, or of 40 ages and two sexes. Twins have the exact sum over
+responses that every round had once.
+
+Probit and ordinal fits sum over responses in every round: small ones give these as
+well. A Cox regression over agreed times gives ages and times, and no events.
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from flint import fmpq_mat, fmpz_mat
+from scipy.special import ndtr
 
 import veilsum as vs
+from veilsum.consortium.kinds import BUILT_IN
 from veilsum.models.rows import Rows
+from veilsum.sums.table_job import SchemaTableJob
 
 FINE = 52
 SEX = "female"
@@ -55,6 +61,7 @@ class Study:
         own: rows of the curious one.
         result: of the fit.
         sexes: values of a further column, if there is one.
+        family: binomial or probit.
     """
 
     ages: range
@@ -62,13 +69,14 @@ class Study:
     own: pd.DataFrame
     result: vs.FitResult
     sexes: tuple[int, ...] = ()
+    family: str = "binomial"
 
     @classmethod
     def drawn(cls, seed, n_rows, ages, sexes=(), **options):
         return cls.of(*patients(seed, n_rows, ages, sexes), ages, sexes, **options)
 
     @classmethod
-    def of(cls, rows, own, ages, sexes=(), **options):
+    def of(cls, rows, own, ages, sexes=(), family="binomial", **options):
         """Return the study of some honest rows, and the curious party's own."""
         tables = {f"clinic-{k}": rows.iloc[k::CLINICS] for k in range(CLINICS)}
         columns = [vs.Column("age", "integer", ages[0], ages[-1])]
@@ -77,11 +85,11 @@ class Study:
         result = vs.fit(
             f"hiv ~ age + {SEX}" if sexes else "hiv ~ age",
             {**tables, CURIOUS: own},
-            family="binomial",
+            family=family,
             schema=vs.Schema(tuple(columns), minimum_rows=40),
             **options,
         )
-        return cls(ages, rows, own, result, sexes)
+        return cls(ages, rows, own, result, sexes, family)
 
     @property
     def cells(self):
@@ -99,12 +107,12 @@ class Study:
         keys = [one if self.sexes else one[0] for one in self.cells]
         return np.array([int(known.get(key, 0)) for key in keys], dtype=object)
 
-    def system(self):
+    def system(self, n_sums=None):
         """Return what a row of each cell adds to each sum, and the honest totals."""
         recipe, sums = self.result.inner
         newton = recipe.newton
         effects, totals = {0: [], 1: []}, []
-        for k, total in enumerate(sums):
+        for k, total in enumerate(sums[:n_sums]):
             request = newton.propose(recipe.state(sums[:k]))
             for hiv, known in effects.items():
                 known.append(effects_of(newton, request, self.cells, hiv))
@@ -277,6 +285,21 @@ def test_twelve_digits_give_the_covariates(drawn, times):
         assert (covariates(study) == study.counts(0, 1)).all()
 
 
+FEW_AGES = [(120, 20, 2, 2)] + [
+    pytest.param(*case, 20, marks=pytest.mark.slow)
+    for case in [(120, 20, 2), (120, 20, 4), (150, 40, 4), (300, 40, 4)]
+]
+
+
+@pytest.mark.parametrize(("n_rows", "n_ages", "digits", "times"), FEW_AGES)
+def test_open_digits_do_not_hide_a_column_of_few_ages(n_rows, n_ages, digits, times):
+    """Of one column; the twins are 78 ages, of which another table has the sums."""
+    for seed in range(times):
+        ages = range(70 - n_ages, 70)
+        study = Study.drawn(seed, n_rows, ages, digits=digits)
+        assert (covariates(study) == study.counts(0, 1)).all()
+
+
 def same_sums_as(study):
     """Return other honest rows of which all sums that no answer moves are the same."""
     without, with_hiv, _ = study.system()
@@ -376,6 +399,181 @@ def test_twelve_ages_are_the_only_ones_with_their_sums(digits):
     The first sum alone, the twin, leaves nine of twelve counts open.
     """
     assert ranks(digits, 12) == [3, 12]
+
+
+# Other families
+
+
+def answers_rebuilt(study, n_sums=None):
+    """Say whether ages and answers were rebuilt together, from all sums or the first.
+
+    For links that are not canonical: every round's sums change with answers.
+    """
+    without, with_hiv, totals = study.system(n_sums)
+    chance = ndtr(study.predictors.astype(float))
+    size = len(study.rows) / len(study.cells)
+    means = size * np.concatenate([1 - chance, chance])
+    effects, spread = np.vstack([without, with_hiv]), np.sqrt(np.maximum(means, 0.05))
+    truth = np.concatenate([study.counts(0), study.counts(1)])
+    found = nearest(effects, totals, means, spread)
+    return found is not None and bool((found == truth).all())
+
+
+def probit(seed, n_rows, n_ages, digits=4):
+    """A probit fit; 20 ages and 120 rows are six rows of each age."""
+    ages = range(40, 40 + n_ages)
+    return Study.drawn(seed, n_rows, ages, family="probit", digits=digits)
+
+
+@pytest.mark.parametrize("times", [SOME, ALL])
+def test_open_small_probit_fits_give_every_age_and_answer(times):
+    """The twin: the first sum alone, which has few numbers."""
+    studies = [probit(seed, 120, 20) for seed in range(times)]
+    assert sum(map(answers_rebuilt, studies)) == times
+    assert not any(answers_rebuilt(study, 1) for study in studies)
+
+
+@pytest.mark.parametrize("times", [SOME, ALL])
+def test_open_two_digits_give_small_probit_fits_too(times):
+    studies = [probit(seed, 120, 20, digits=2) for seed in range(times)]
+    assert sum(map(answers_rebuilt, studies)) == times
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_rows", "n_ages", "times"), [(150, 40, 20), (300, 78, 4)])
+def test_probit_fits_of_more_ages_are_not_rebuilt(n_rows, n_ages, times):
+    assert not any(
+        answers_rebuilt(probit(seed, n_rows, n_ages)) for seed in range(times)
+    )
+
+
+@dataclass
+class Job:
+    """A fit of any kind, by what its job answers for single rows.
+
+    Attributes:
+        job: whose schema admits a table of one row.
+        result: of the fit.
+        rows: of all honest parties.
+        own: rows of the curious one.
+        cells: rows that there may be, in columns that are looked for.
+        others: values of the remaining columns, which may change no sum that is used.
+    """
+
+    job: SchemaTableJob
+    result: object
+    rows: pd.DataFrame
+    own: pd.DataFrame
+    cells: pd.DataFrame
+    others: tuple[dict[str, int], ...] = ({},)
+
+    def answers(self, table, requests):
+        rows = self.job.bring(self.job.schema.check(CURIOUS, table))
+        return np.concatenate([self.job.answer(rows, one) for one in requests])
+
+    def system(self, n_sums):
+        """Return what a row of each cell adds, and totals that others do not move."""
+        recipe, sums = self.result.inner
+        sums = sums[:n_sums]
+        requests = [recipe.request(sums[:k]) for k in range(len(sums))]
+        cells = self.cells.to_dict("records")
+        either = [
+            np.array(
+                [self.answers(pd.DataFrame([cell | other]), requests) for cell in cells]
+            )
+            for other in self.others
+        ]
+        whole = []
+        for total, request in zip(sums, requests, strict=True):
+            numbers = np.array([int(one) for one in total], dtype=object)
+            fineness = getattr(getattr(request, "inner", None), "fineness", None)
+            whole.append(numbers if fineness is None else fineness.decoded(numbers))
+        totals = np.concatenate(whole) - self.answers(self.own, requests)
+        alike = (either[0] == either[-1]).all(axis=0)
+        return either[0][:, alike], totals[alike]
+
+    def rebuilt(self, n_sums=None):
+        """Say whether the number of honest rows of each cell was rebuilt."""
+        names = [*self.cells.columns]
+        known = self.rows.groupby(names).size()
+        keys = self.cells.itertuples(index=False, name=None)
+        truth = [int(known.get(key, 0)) for key in keys]
+        found = rebuilt_cells(len(self.rows), *self.system(n_sums))
+        return found is not None and found.tolist() == truth
+
+
+def job_of(kind, rows, own, schema, cells, others=({},), **keys):
+    tables = {f"clinic-{k}": rows.iloc[k::CLINICS] for k in range(CLINICS)}
+    asked = {"model": vs.fit, "cox": vs.cox}[kind]
+    result = asked(**keys, data={**tables, CURIOUS: own}, schema=schema)
+    job = BUILT_IN[kind].load().make_job(replace(schema, minimum_rows=1), **keys)
+    cells = pd.DataFrame([*product(*cells.values())], columns=[*cells])
+    return Job(job, result, rows, own, cells, others)
+
+
+SIZES = (2, 8), pytest.param(20, 20, marks=pytest.mark.slow, id="twenty")
+STAGES = ("I", "II", "III")
+
+
+def ordinal(seed, n_ages=20, n_rows=120):
+    """An ordinal fit of three stages on age."""
+    draw, ages = np.random.default_rng(seed), range(40, 40 + n_ages)
+
+    def table(n):
+        age = draw.choice(np.array(ages), n)
+        level = 5 * (age - 40 - n_ages / 2) / n_ages + draw.logistic(size=n)
+        return pd.DataFrame(
+            {"age": age, "stage": np.array(STAGES)[np.digitize(level, [-1, 1])]}
+        )
+
+    columns = (
+        vs.Column("age", "integer", ages[0], ages[-1]),
+        vs.Column("stage", "category", categories=STAGES),
+    )
+    schema = vs.Schema(columns, minimum_rows=40)
+    cells = {"age": ages, "stage": STAGES}
+    keys = {"formula": "stage ~ age", "family": "ordinal"}
+    return job_of("model", table(n_rows), table(OWN), schema, cells, **keys)
+
+
+QUARTERS = range(1, 4)
+
+
+def timed(seed, n_ages=20, n_rows=300):
+    """A Cox regression over three agreed quarters, in which rows are counted."""
+    draw, ages = np.random.default_rng(seed), range(40, 40 + n_ages)
+
+    def table(n):
+        age = draw.choice(np.array(ages), n)
+        died = draw.random(n) < 0.3 + 0.4 * (age - 40) / n_ages
+        quarter = draw.choice(np.array(QUARTERS), n)
+        return pd.DataFrame({"age": age, "quarter": quarter, "died": died * 1})
+
+    columns = (
+        vs.Column("age", "integer", ages[0], ages[-1]),
+        vs.Column("quarter", "integer", 1, QUARTERS[-1]),
+        vs.Column("died", "integer", 0, 1),
+    )
+    schema = vs.Schema(columns, minimum_rows=100)
+    cells, others = {"age": ages, "quarter": QUARTERS}, ({"died": 0}, {"died": 1})
+    keys = {"times": [*QUARTERS], "strata": "none"}
+    keys["formula"] = "Surv(quarter, died) ~ age"
+    return job_of("cox", table(n_rows), table(100), schema, cells, others, **keys)
+
+
+@pytest.mark.parametrize(("times", "n_ages"), SIZES)
+def test_open_ordinal_fits_give_every_age_and_stage(times, n_ages):
+    studies = [ordinal(seed, n_ages) for seed in range(times)]
+    assert sum(study.rebuilt() for study in studies) >= 0.9 * times
+    assert not any(study.rebuilt(1) for study in studies)
+
+
+@pytest.mark.parametrize(("times", "n_ages"), SIZES)
+def test_open_cox_fits_over_agreed_times_give_ages_and_times(times, n_ages):
+    """Events are in one exact sum, and are not rebuilt."""
+    studies = [timed(seed, n_ages) for seed in range(times)]
+    assert sum(study.rebuilt() for study in studies) == times
+    assert not any(study.rebuilt(1) for study in studies)
 
 
 # What the price takes the honest rows to hold

@@ -130,3 +130,10 @@ def test_a_person_reads_that_it_is_not_signed_yet(folders):
     assert found.exit_code == 3
     assert "unsigned answer" in found.stdout
     assert not (folders.folder("a") / "out" / "result.json").exists()
+
+
+def test_check_says_how_often_letters_are_carried(folders):
+    """Four for one sum: the answer is there at the fifth visit."""
+    file = folders.folder("a") / "consortium.toml"
+    words = " ".join(run("check", file).stdout.split())
+    assert "the answer takes 4 carries, and 2 more until all have signed it" in words

@@ -1,6 +1,7 @@
 """A question that points at a few rows, or at one party, is refused at home."""
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import veilsum as vs
 from veilsum.models.leverage import LeverageColumns
 from veilsum.models.rows import Rows
 from veilsum.tables.rules import (
+    RANGES,
     DisclosureError,
     Rules,
     TableRulesAtHome,
@@ -527,3 +529,11 @@ def test_rows_with_the_same_flags_are_counted(seed, n_rows, n_flags):
     flags[:, -1] ^= stream.random(n_rows) < 0.01
     _, counts = np.unique(flags, axis=0, return_counts=True)
     assert _fewest_alike_table_rows(flags) == counts.min()
+
+
+def test_there_are_at_most_eight_limits_and_their_page_is_one_screen():
+    page = Path(__file__).parents[2] / "docs" / "guides" / "rules.md"
+    text = page.read_text("utf-8")
+    assert len(RANGES) <= 8
+    assert len(text.splitlines()) <= 60
+    assert [name for name in RANGES if f"| `{name}` |" not in text] == []

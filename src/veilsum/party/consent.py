@@ -537,13 +537,23 @@ def _consent_check_lines(found: Asked) -> Iterator[str]:
 # What is left open
 
 
-def _consent_between_lines(consortium: Consortium, *, drawn: bool) -> Iterator[str]:
-    """Say what whoever is between members sees, if the file puts somebody there."""
+def _consent_between_lines(found: Asked, *, drawn: bool) -> Iterator[str]:
+    """Describe a relay or letters between members, if the file has either."""
+    consortium = found.consortium
     if consortium.relays is not None:
         places = ", ".join(map(str, consortium.relays.places))
         yield _say("open.relay", places=places)
     elif consortium.by_files and drawn:
-        yield _say("open.letters")
+        yield _say("open.letters", carries=_carries_to_answer(_consent_rounds(found)))
+
+
+def _carries_to_answer(rounds: ConsentAmount) -> str:
+    """Return how often letters are carried on a complete graph before the answer.
+
+    Keys and shares once; confirmations and masked numbers for each sum.
+    """
+    least, most = 2 + 2 * rounds.least, 2 + 2 * rounds.most
+    return f"{least}" if least == most else f"{least}-{most}"
 
 
 def _consent_open_lines(found: Asked, *, drawn: bool) -> Iterator[str]:
@@ -559,7 +569,7 @@ def _consent_open_lines(found: Asked, *, drawn: bool) -> Iterator[str]:
         yield _say("open.passes")
     yield _say("open.here")
     yield _say("open.connected")
-    yield from _consent_between_lines(found.consortium, drawn=drawn)
+    yield from _consent_between_lines(found, drawn=drawn)
     yield _say("open.false_numbers")
     yield _say("open.computer")
     yield _say("open.members")
