@@ -322,6 +322,14 @@ class FormulaJob(SchemaTableJob[FormulaRows]):
         }
 
     @property
+    def absorbing_parties(self) -> FormulaJob | None:
+        """The question with an intercept for every party; None if not allowed."""
+        usual = self.formula.intercept is not None and not self.stratified
+        if self.absorb or not usual or self.family.name != "gaussian":
+            return None
+        return replace(self, absorb=True)
+
+    @property
     def question(self) -> TableQuestion:
         return TableQuestion(
             schema=self.asked_about,
