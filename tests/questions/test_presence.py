@@ -131,7 +131,7 @@ def test_the_same_question_runs_where_site_terms_are_allowed(which):
         options = {**options, "ridge": 1.0}
     found = ask(*given, **options, rules=replace(ASKED, site_terms=True), **QUICK)
     assert not isinstance(found.recipe, PresenceScreenedRecipe)
-    (said,) = Rules(site_terms=True).open
+    (said,) = open_limits_of_rules(Rules(site_terms=True))
     assert said in found.guarantee.limits
 
 

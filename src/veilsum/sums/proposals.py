@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from veilsum.errors import InvalidInputError, VeilsumError
+from veilsum.errors import InvalidInputError, VeilsumError, printable
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.rules import (
     RANGES,
@@ -64,6 +64,7 @@ def propose_changes(
     changes = first = _changes_of(refusal, fewest_rows)
     if not first:
         return
+    problem = ""
     for k in range(TRIES + len(RANGES)):
         try:
             check(changes)
@@ -72,6 +73,7 @@ def propose_changes(
             if k >= TRIES:
                 more = {name: RANGES[name].weakest for name in more}
             if not more or {**changes, **more} == changes:
+                problem = printable(str(error))
                 break
             changes = {**changes, **more}
         except VeilsumError:
@@ -79,6 +81,8 @@ def propose_changes(
         else:
             break
     message = str(refusal)
+    if problem:
+        message = f"{message}. No change of rules is enough, since then: {problem}"
     if isinstance(refusal, DisclosureError):
         rows, refusal.changes = refusal.rows, changes
         if rows is not None and rows > fewest_rows:
@@ -90,9 +94,20 @@ def propose_changes(
     refusal.args = (message.replace(*phrases), *refusal.args[1:])
 
 
+def propose_budget(refusal: DisclosureError) -> None:
+    """Let a refusal add that a ledger's own budget has to allow as many numbers."""
+    part = refusal.changes.get("release_fraction")
+    if part is not None:
+        _append(refusal, f"A ledger's budget needs release_fraction = {part:g} as well")
+
+
 def propose_absorbing(refusal: DisclosureError) -> None:
     """Let a refusal of a column that tells parties apart propose to absorb parties."""
-    refusal.args = (f"{refusal}. {ABSORB}", *refusal.args[1:])
+    _append(refusal, ABSORB)
+
+
+def _append(refusal: DisclosureError, sentence: str) -> None:
+    refusal.args = (f"{refusal}. {sentence}", *refusal.args[1:])
 
 
 def _changes_of(error: InvalidInputError, fewest_rows: int) -> Changes:

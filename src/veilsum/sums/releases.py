@@ -255,8 +255,11 @@ class SumReleaseLimit:
         if self.allows(numbers * rounds):
             return
         enough = self.rows_for(numbers * rounds)
+        # Nobody knows how many rounds a fit takes: there must be room for all of them.
+        most = max(rounds, self.most_rounds) if rounds > 1 else 1
+        room = self.before + numbers * most + self.after
         # The next of two digits: a total at the limit is refused.
-        part = (100 * total // self.held + 1) / 100
+        part = (100 * room // self.held + 1) / 100
         parts = [f"{self.before} counts of parties"] if self.before else []
         parts += [
             f"{numbers} in each of {rounds} rounds" if rounds > 1 else f"{numbers}"

@@ -40,7 +40,12 @@ from veilsum.sums.presence import (
     presence_sum_size,
 )
 from veilsum.sums.prices import ReleasePrice
-from veilsum.sums.proposals import Changes, propose_absorbing, propose_changes
+from veilsum.sums.proposals import (
+    Changes,
+    propose_absorbing,
+    propose_budget,
+    propose_changes,
+)
 from veilsum.sums.recipes import (
     GuardedRecipe,
     Recipe,
@@ -663,9 +668,13 @@ def _propose(
                 for one in own.values()
             )
             recipe.check(np.sum([*parts], axis=0))
+        if simulated:
+            _check_weights_of_rounds(job, own, changed)
 
     fewest = _fewest_rows_to_use(job_of, frames, agreed)
     propose_changes(refusal, check, fewest)
+    if isinstance(refusal, DisclosureError) and options.get("ledgers"):
+        propose_budget(refusal)
     if isinstance(refusal, DisclosureError) and refusal.rule == "site_terms":
         absorbing = job_of(agreed).absorbing_parties
         if absorbing is None:
@@ -675,6 +684,21 @@ def _propose(
         except InvalidInputError:
             return
         propose_absorbing(refusal)
+
+
+def _check_weights_of_rounds(
+    job: TableJob[Own], own: Mapping[str, Own], rules: Rules
+) -> None:
+    """Refuse a simulated question of which a round rests on few rows of a party."""
+    homes = {party: TableRulesAtHome(party, rules) for party in own}
+    recipe, sums = job.recipe(), list[Integers]()
+    while (request := recipe.request(sums)) is not None:
+        parts = [
+            homes[party].weighed(partial(job.answer, part), request)
+            for party, part in own.items()
+        ]
+        sums.append(np.sum(parts, axis=0))
+    recipe.answer(sums)
 
 
 def _fewest_rows_to_use(
