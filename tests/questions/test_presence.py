@@ -28,6 +28,7 @@ from veilsum.sums.presence import (
 )
 from veilsum.sums.recipes import SumContribution
 from veilsum.sums.running import run_sum_job
+from veilsum.sums.table_job import open_limits_of_rules
 from veilsum.sums.terms import SumTerms
 from veilsum.tables.rules import DisclosureError, Rules
 
