@@ -84,7 +84,7 @@ def propose_changes(
     if problem:
         message = f"{message}. No change of rules is enough, since then: {problem}"
     if isinstance(refusal, DisclosureError):
-        rows, refusal.changes = refusal.rows, changes
+        rows, refusal.changes = refusal.rows, dict(changes)
         if rows is not None and rows > fewest_rows:
             message = message.replace(or_more_table_rows(rows), "")
     before = first

@@ -657,7 +657,8 @@ def _propose(
     def check(changes: Changes) -> None:
         rows = int(changes.get("minimum_rows", agreed.minimum_rows))
         schema = replace(agreed, minimum_rows=rows)
-        others = {k: one for k, one in changes.items() if k != "minimum_rows"}
+        others: dict[str, Any] = dict(changes)
+        others.pop("minimum_rows", None)
         changed = schema.rules(replace(rules, **others))
         job, own, looked_at = _prepare_tables(job_of, frames, options, schema, changed)
         found, _ = check_before_sending(job, own, changed, terms_of, looked_at)
