@@ -28,6 +28,7 @@ from veilsum.sums.presence import (
 )
 from veilsum.sums.recipes import SumContribution
 from veilsum.sums.running import run_sum_job
+from veilsum.sums.table_job import open_limits_of_rules
 from veilsum.sums.terms import SumTerms
 from veilsum.tables.rules import DisclosureError, Rules
 
@@ -131,7 +132,7 @@ def test_the_same_question_runs_where_site_terms_are_allowed(which):
         options = {**options, "ridge": 1.0}
     found = ask(*given, **options, rules=replace(ASKED, site_terms=True), **QUICK)
     assert not isinstance(found.recipe, PresenceScreenedRecipe)
-    (said,) = Rules(site_terms=True).open
+    (said,) = open_limits_of_rules(Rules(site_terms=True))
     assert said in found.guarantee.limits
 
 

@@ -247,7 +247,7 @@ def test_a_limit_counts_what_honest_rows_hold():
     assert told.value.rule == "release_fraction"
     assert "[policy] release_fraction" in str(told.value)
     # Whoever called from Python has no file with sections.
-    assert "vs.Rules(release_fraction=...)" in str(told.value)
+    assert "vs.Rules(release_fraction=0.51)" in str(told.value)
     assert "vs.Schema(..., minimum_rows=" in str(told.value)
 
 

@@ -44,13 +44,15 @@ from veilsum.sums.recipes import (
 from veilsum.sums.releases import BY_PARTY, PossibleRound, SumRelease, SumReleaseLimit
 from veilsum.sums.running import SAME_ROUNDS
 from veilsum.sums.terms import SumTerms
-from veilsum.tables.rules import MORE_SUMS, Rules, how_table_rows_are_agreed
+from veilsum.tables.rules import MORE_SUMS, Rules
 
 # The last number of a sum.
 LEFT_OUT = NumberLayout((layout_number("left_out"),))
 # The part of the first information in some direction below which an objection to the
 # next sum is likely to come from columns that separate responses.
 SUSPECT = 0.1
+# Larger tables are not proposed.
+MOST_ROWS_PROPOSED = 1_000_000
 
 
 class FitStrategy(SumRecipe):
@@ -530,11 +532,14 @@ class AbsorbedFitRecipe(SolvedOnceFit):
 
     def check_parties(self, rules: Rules, terms: SumTerms) -> None:
         """Refuse few parties, of which columns with few values tell each one's rows."""
+        least, rows = self.absorbing.least_honest, rules.minimum_rows
+        while rows < MOST_ROWS_PROPOSED and least(rows) > terms.honest:
+            rows *= 2
         rules.check_honest(
-            self.absorbing.least_honest(rules.minimum_rows),
+            least(rules.minimum_rows),
             terms.honest,
-            "leave out columns with few values, such as 0 and 1, agree on more "
-            + how_table_rows_are_agreed(),
+            "leave out columns with few values, such as 0 and 1",
+            rows if rows < MOST_ROWS_PROPOSED else None,
         )
 
     def notes(self, fit: Any) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -322,6 +323,14 @@ class FormulaJob(SchemaTableJob[FormulaRows]):
         }
 
     @property
+    def absorbing_parties(self) -> FormulaJob | None:
+        """The question with an intercept for every party; None if not allowed."""
+        usual = self.formula.intercept is not None and not self.stratified
+        if self.absorb or not usual or self.family.name != "gaussian":
+            return None
+        return replace(self, absorb=True)
+
+    @property
     def question(self) -> TableQuestion:
         return TableQuestion(
             schema=self.asked_about,
@@ -539,6 +548,7 @@ class FormulaJob(SchemaTableJob[FormulaRows]):
                 values,
                 two_valued=partial(formula.is_two_valued, node),
                 agreed=None if isinstance(node, Named) else partial(formula.span, node),
+                unit=self._exact_unit(node),
             )
             found = np.unique(values[:1000])
             if len(found) <= 2 and np.isin(values, found).all():
@@ -549,6 +559,16 @@ class FormulaJob(SchemaTableJob[FormulaRows]):
                 home.cells(*(list(one) for one in zip(*cells, strict=True)))
         for name, flags in formula.summed_with(table):
             home.summed(name, flags)
+
+    def _exact_unit(self, node: Node) -> Fraction | None:
+        """Return the unit of a column that least squares sum exactly; None if not."""
+        if self.family.name != "gaussian" or not isinstance(node, Named):
+            return None
+        known = {one.name: one for one in self.schema.columns}
+        column = known.get(node.name)
+        if column is None or column.is_category or not column.is_measured:
+            return None
+        return Fraction(column.measure.unit)
 
     def bring(self, table: CheckedTable) -> FormulaRows:
         """Return a party's table with the rows that the formula makes of it.

@@ -56,7 +56,7 @@ from veilsum.sums.releases import (
     with_releases,
 )
 from veilsum.tables.axes import TableAxis, rows_per_cell
-from veilsum.tables.rules import ABSORB, DisclosureError, how_rules_are_loosened
+from veilsum.tables.rules import DisclosureError, how_rules_are_loosened
 
 # What is asked for: the groups follow from the agreement.
 PRESENCE = "presence"
@@ -502,6 +502,7 @@ class PresenceScreenedRecipe(SumRecipe):
             f"{how_rules_are_loosened(site_terms=True)}. Nothing but such counts of "
             "parties was shown",
             code="tells-parties-apart",
+            changes={"site_terms": True},
         )
 
     def _check_room(self, total: Array[Any], taken: int) -> None:
@@ -528,17 +529,20 @@ class PresenceScreenedRecipe(SumRecipe):
                     "parties alone: leave out columns that are constant at some "
                     f"parties. Otherwise {error}",
                     code="differing-parties",
+                    changes=error.changes,
+                    rows=error.rows,
                 ) from None
 
     def _refuse(self, found: str) -> None:
         raise DisclosureError(
             "site_terms",
             f"{found}, and at least {self.least} parties must, so that no sum is about "
-            f"a few of them: merge levels or bins, leave the column out ({ABSORB}), or "
+            "a few of them: merge levels or bins, leave the column out, or "
             f"allow it openly with {how_rules_are_loosened(site_terms=True)}. Nothing "
             "but such "
             "counts of parties was shown",
             code="tells-parties-apart",
+            changes={"site_terms": True},
         )
 
     def answer(self, sums: Sums) -> Vector:

@@ -37,7 +37,7 @@ from veilsum.tables.rules import (
     DisclosureError,
     Rules,
     how_rules_are_loosened,
-    how_table_rows_are_agreed,
+    or_more_table_rows,
 )
 
 IDENTICAL = limit_phrase("identical")
@@ -255,6 +255,11 @@ class SumReleaseLimit:
         if self.allows(numbers * rounds):
             return
         enough = self.rows_for(numbers * rounds)
+        # Nobody knows how many rounds a fit takes: there must be room for all of them.
+        most = max(rounds, self.most_rounds) if rounds > 1 else 1
+        room = self.before + numbers * most + self.after
+        # The next of two digits: a total at the limit is refused.
+        part = (100 * room // self.held + 1) / 100
         parts = [f"{self.before} counts of parties"] if self.before else []
         parts += [
             f"{numbers} in each of {rounds} rounds" if rounds > 1 else f"{numbers}"
@@ -266,11 +271,12 @@ class SumReleaseLimit:
             f"{total} numbers{each} would be released about honest parties' rows, "
             f"which hold {self.held} at least ({self.honest} parties of "
             f"{self.minimum_rows} rows of {self.columns} numbers), and "
-            f"{self.fraction:g} of these is the limit: use fewer columns, agree on "
-            f"{how_table_rows_are_agreed(enough)} or more, or raise the limit openly "
-            "with "
-            f"{how_rules_are_loosened(release_fraction=None)}",
+            f"{self.fraction:g} of these is the limit: use fewer columns, "
+            f"{or_more_table_rows(enough)}or raise the limit openly with "
+            f"{how_rules_are_loosened(release_fraction=part)}",
             code="releases-too-much",
+            changes={"release_fraction": part},
+            rows=enough,
         )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from veilsum.disclosure.merging import Merging
 from veilsum.drivers.driver import DriverOutput
+from veilsum.errors import InvalidInputError
 from veilsum.locale import limit_phrase
 from veilsum.numbers.arrays import Array, FloatArray, listed_names
 from veilsum.numbers.units import Integers, UnitCounts
@@ -34,10 +35,17 @@ from veilsum.sums.presence import (
     PresenceGroup,
     PresenceScreenedRecipe,
     contribution_to_recipe,
+    places_with_rows,
     presence_screened_recipe,
     presence_sum_size,
 )
 from veilsum.sums.prices import ReleasePrice
+from veilsum.sums.proposals import (
+    Changes,
+    propose_absorbing,
+    propose_budget,
+    propose_changes,
+)
 from veilsum.sums.recipes import (
     GuardedRecipe,
     Recipe,
@@ -48,9 +56,10 @@ from veilsum.sums.releases import REBUILT, SumReleaseLimit
 from veilsum.sums.running import ComparedSumResult, run_sum_job
 from veilsum.sums.terms import SumOptions, SumTerms, parties_data_by_name
 from veilsum.tables.asked import TableAsking, TableQuestion
+from veilsum.tables.columns import SchemaError
 from veilsum.tables.fingerprints import FingerprintSource
 from veilsum.tables.frames import Frame, as_frame
-from veilsum.tables.rules import Rules, TableRulesAtHome
+from veilsum.tables.rules import DisclosureError, Rules, TableRulesAtHome
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Rows times released numbers up to which a result shows influence unasked.
@@ -179,6 +188,11 @@ class SchemaTableJob(TableJob[Own]):
     def bring(self, table: CheckedTable) -> Own:
         """Return what a checked table comes to."""
 
+    @property
+    def absorbing_parties(self) -> SchemaTableJob[Any] | None:
+        """The question with an intercept for every party; None if not allowed."""
+        return None
+
     def published(self, rules: Rules) -> tuple[tuple[str, ...], ...]:
         """Return column sets of which tables of large cells are all that is released.
 
@@ -290,6 +304,49 @@ class TableAnswer(ResolvedQuestion):
         )
 
 
+def check_before_sending(
+    job: TableJob[Own],
+    own: Mapping[str, Own],
+    rules: Rules,
+    terms_of: Callable[[UnitCounts], SumTerms],
+    looked_at: Mapping[str, LookedAtRows] | None = None,
+) -> tuple[ResolvedQuestion, dict[str, InfluenceOnRequests]]:
+    """Return how a question is asked, and the influence of rows, if all rules allow it.
+
+    Args:
+        job: what is asked.
+        own: by party, as far as they are here, what its table comes to.
+        rules: what every party keeps to.
+        terms_of: returns the terms of a sum.
+        looked_at: each party's rows that must not stand out.
+
+    Raises:
+        InvalidInputError: somebody must not answer.
+    """
+    found = resolve_table_job_question(job, rules, terms_of)
+    # What all can know comes first: such a refusal says nothing about a table.
+    found.recipe.request(())
+    for party, part in own.items():
+        rules.check_rows(party, job.n_rows(part))
+        job.check(party, part)
+        job.check_at_home(TableRulesAtHome(party, rules), part)
+    influences = dict[str, InfluenceOnRequests]()
+    if isinstance(job, SchemaTableJob) and looked_at is not None:
+        for party, one in looked_at.items():
+            influences[party] = partial(influence_on_sums_of_job, job, one, found)
+    if rules.maximum_influence < 1.0:
+        for party, influence in influences.items():
+            first = influence([job.recipe().request(())])
+            TableRulesAtHome(party, rules).influence(first.by_column)
+    return found, influences
+
+
+def _terms_of_parties(
+    parties: Sequence[str], options: SumOptions, counts: UnitCounts
+) -> SumTerms:
+    return SumTerms.of(list(parties), counts=counts, options=options)
+
+
 def run_on_rows(
     job: TableJob[Own],
     own: Mapping[str, Own],
@@ -312,26 +369,9 @@ def run_on_rows(
     Raises:
         InvalidInputError: somebody must not answer; nothing was sent.
     """
-
-    def terms_of(counts: UnitCounts) -> SumTerms:
-        return SumTerms.of(list(own), counts=counts, options=options)
-
-    found = resolve_table_job_question(job, rules, terms_of)
-    # What all can know comes first: such a refusal says nothing about a table.
-    found.recipe.request(())
-    for party, part in own.items():
-        rules.check_rows(party, job.n_rows(part))
-        job.check(party, part)
-        job.check_at_home(TableRulesAtHome(party, rules), part)
+    terms_of = partial(_terms_of_parties, list(own), options)
+    found, influences = check_before_sending(job, own, rules, terms_of, looked_at)
     question = job.question
-    influences = dict[str, InfluenceOnRequests]()
-    if isinstance(job, SchemaTableJob) and looked_at is not None:
-        for party, one in looked_at.items():
-            influences[party] = partial(influence_on_sums_of_job, job, one, found)
-    if rules.maximum_influence < 1.0:
-        for party, influence in influences.items():
-            first = influence([job.recipe().request(())])
-            TableRulesAtHome(party, rules).influence(first.by_column)
 
     def contribution(party: str, part: Own) -> SumContribution:
         source, asking, home = sources[party], None, TableRulesAtHome(party, rules)
@@ -557,30 +597,124 @@ def run_on_frames(
     )
     if schema is not None:
         agreed = agreed.with_derived(derived)
-    job, kept = job_of(agreed), agreed.rules(rules or Rules())
+    prepare = partial(_prepare_tables, job_of, frames, options)
+    try:
+        kept = agreed.rules(rules or Rules())
+        job, own, looked_at = prepare(agreed, kept)
+        sources = {
+            p: FingerprintSource(frame, job.schema.names) for p, frame in frames.items()
+        }
+        asked = run_on_rows(
+            job,
+            own,
+            sources=sources,
+            rules=kept,
+            options=options,
+            looked_at=looked_at,
+        )
+    except (DisclosureError, SchemaError) as refusal:
+        _propose(refusal, job_of, frames, options, agreed, rules or Rules())
+        raise
+    found = asked.made(result, job, own if compare else None)
+    return replace(found, read_off=schema is None)
+
+
+def _prepare_tables(
+    job_of: Callable[[Schema], SchemaTableJob[Any]],
+    frames: Mapping[str, Frame],
+    options: SumOptions,
+    agreed: Schema,
+    rules: Rules,
+) -> tuple[SchemaTableJob[Any], dict[str, Any], dict[str, LookedAtRows]]:
+    """Return a question, what each table comes to, and rows that must not stand out."""
+    job = job_of(agreed)
     if simulated := is_simulated_sum(options):
-        check_table_job_width(job, kept, len(frames) - options.get("tolerate", 1))
+        check_table_job_width(job, rules, len(frames) - options.get("tolerate", 1))
     # One party after another: a checked table is a copy, which `bring` may shorten.
     own, looked_at = dict[str, Any](), dict[str, LookedAtRows]()
     for party, frame in frames.items():
         table = job.schema.check(party, frame)
         looked_at[party] = LookedAtRows.of(table)
         own[party] = job.bring(table)
-    if simulated:
-        job = job.read_off(own)
-    sources = {
-        p: FingerprintSource(frame, job.schema.names) for p, frame in frames.items()
-    }
-    asked = run_on_rows(
-        job,
-        own,
-        sources=sources,
-        rules=kept,
-        options=options,
-        looked_at=looked_at,
-    )
-    found = asked.made(result, job, own if compare else None)
-    return replace(found, read_off=schema is None)
+    return job.read_off(own) if simulated else job, own, looked_at
+
+
+def _propose(
+    refusal: DisclosureError | SchemaError,
+    job_of: Callable[[Schema], SchemaTableJob[Any]],
+    frames: Mapping[str, Frame],
+    options: SumOptions,
+    agreed: Schema,
+    rules: Rules,
+) -> None:
+    """Let a refusal propose all changes that would lift it, as far as tables are here.
+
+    A simulation has all tables, and also counts the parties that hold each level.
+    """
+    terms_of = partial(_terms_of_parties, [*frames], options)
+    simulated = is_simulated_sum(options)
+
+    def check(changes: Changes) -> None:
+        rows = int(changes.get("minimum_rows", agreed.minimum_rows))
+        schema = replace(agreed, minimum_rows=rows)
+        others: dict[str, Any] = dict(changes)
+        others.pop("minimum_rows", None)
+        changed = schema.rules(replace(rules, **others))
+        job, own, looked_at = _prepare_tables(job_of, frames, options, schema, changed)
+        found, _ = check_before_sending(job, own, changed, terms_of, looked_at)
+        if simulated and isinstance(found.recipe, PresenceScreenedRecipe):
+            recipe = found.recipe
+            parts = (
+                places_with_rows(recipe.groups, partial(job.look, one), recipe.enough)
+                for one in own.values()
+            )
+            recipe.check(np.sum([*parts], axis=0))
+        if simulated:
+            _check_weights_of_rounds(job, own, changed)
+
+    fewest = _fewest_rows_to_use(job_of, frames, agreed)
+    propose_changes(refusal, check, fewest)
+    if isinstance(refusal, DisclosureError) and options.get("ledgers"):
+        propose_budget(refusal)
+    if isinstance(refusal, DisclosureError) and refusal.rule == "site_terms":
+        absorbing = job_of(agreed).absorbing_parties
+        if absorbing is None:
+            return
+        try:
+            resolve_table_job_question(absorbing, agreed.rules(rules), terms_of)
+        except InvalidInputError:
+            return
+        propose_absorbing(refusal)
+
+
+def _check_weights_of_rounds(
+    job: TableJob[Own], own: Mapping[str, Own], rules: Rules
+) -> None:
+    """Refuse a simulated question of which a round rests on few rows of a party."""
+    homes = {party: TableRulesAtHome(party, rules) for party in own}
+    recipe, sums = job.recipe(), list[Integers]()
+    while (request := recipe.request(sums)) is not None:
+        parts = [
+            homes[party].weighed(partial(job.answer, part), request)
+            for party, part in own.items()
+        ]
+        sums.append(np.sum(parts, axis=0))
+    recipe.answer(sums)
+
+
+def _fewest_rows_to_use(
+    job_of: Callable[[Schema], SchemaTableJob[Any]],
+    frames: Mapping[str, Frame],
+    agreed: Schema,
+) -> int:
+    """Return the number of rows of the shortest table, as a question uses it."""
+    rows = [len(frame) for frame in frames.values()]
+    schema = replace(agreed, minimum_rows=1)
+    try:
+        schema = job_of(schema).schema
+        return min(schema.check(party, one).n_rows for party, one in frames.items())
+    except InvalidInputError:
+        return min(rows)
 
 
 def is_simulated_sum(options: SumOptions) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from math import ceil, floor, inf, isfinite, sqrt
 from typing import Any, Literal, NamedTuple, NoReturn
@@ -31,10 +32,6 @@ MINIMUM_ROWS = 5
 # Of the leverage that combinations may have, what one column may have: whoever asks
 # chooses it freely, and ordinary columns of twenty rows and more stay well below.
 ALONE = 0.9
-# What to do instead of a column that tells parties apart.
-ABSORB = (
-    "for a gaussian fit, [model] absorb = true takes off what differs between parties"
-)
 # A term that varies less at a party, as a part of what was agreed, is constant there.
 STEADY = 0.01
 
@@ -44,26 +41,43 @@ class DisclosureError(InvalidInputError):
 
     Attributes:
         rule: which one of `Rules` refuses.
+        changes: values of rules that lift this refusal; the message names them.
+        rows: minimum number of rows of every party that would lift it as well; None if
+            the message does not propose one.
     """
 
-    def __init__(self, rule: str, message: str, *, code: str = "") -> None:
+    def __init__(
+        self,
+        rule: str,
+        message: str,
+        *,
+        code: str = "",
+        changes: Mapping[str, float] | None = None,
+        rows: int | None = None,
+    ) -> None:
         super().__init__(message, plain=f"refused by {rule}", code=code)
         self.rule = rule
+        self.changes = dict(changes or {})
+        self.rows = rows
 
 
 def how_rules_are_loosened(**loosened: float | None) -> str:
-    """Return how one rule is loosened: in the file that all agree on, and in Python.
+    """Return how rules are loosened: in the file that all agree on, and in Python.
 
     >>> how_rules_are_loosened(site_terms=True)
     '[policy] site_terms = true (in Python rules=vs.Rules(site_terms=True))'
     >>> how_rules_are_loosened(release_fraction=None)
     '[policy] release_fraction (in Python rules=vs.Rules(release_fraction=...))'
+    >>> how_rules_are_loosened(minimum_count=1, effective_count=1)  # doctest: +ELLIPSIS
+    '[policy] minimum_count = 1 and effective_count = 1 (in Python rules=vs.Rules(...'
     """
-    ((name, value),) = loosened.items()
-    if value is None:
-        return f"[policy] {name} (in Python rules=vs.Rules({name}=...))"
-    said = str(value) if isinstance(value, bool) else f"{value:g}"
-    return f"[policy] {name} = {said.lower()} (in Python rules=vs.Rules({name}={said}))"
+    lines, arguments = list[str](), list[str]()
+    for name, value in loosened.items():
+        said = str(value) if isinstance(value, bool) else f"{value or 0:g}"
+        lines.append(name if value is None else f"{name} = {said.lower()}")
+        arguments.append(f"{name}={'...' if value is None else said}")
+    listed = " and ".join(lines)
+    return f"[policy] {listed} (in Python rules=vs.Rules({', '.join(arguments)}))"
 
 
 def how_table_rows_are_agreed(least: int | None = None) -> str:
@@ -76,6 +90,13 @@ def how_table_rows_are_agreed(least: int | None = None) -> str:
     return (
         f"[schema] minimum_rows{said} (in Python vs.Schema(..., minimum_rows={given}))"
     )
+
+
+def or_more_table_rows(least: int | None) -> str:
+    """Return the proposal of larger tables, as one item of a list; empty for None."""
+    if least is None:
+        return ""
+    return f"agree on {how_table_rows_are_agreed(least)} or more, "
 
 
 # What to agree on where a fit needs more sums than there is room for.
@@ -186,33 +207,45 @@ class Rules:
         fewest = f"{rows} rows at least ({honest} parties, minimum_rows = "
         fewest += f"{self.minimum_rows})"
         if n_columns > self.maximum_columns * rows:
+            part = ceil(100 * n_columns / rows) / 100
+            if n_columns > part * rows:  # floating-point rounding
+                part = round(part + 0.01, 2)
+            enough = None
+            if self.maximum_columns > 0:
+                enough = ceil(n_columns / (self.maximum_columns * honest)) + 1
             raise DisclosureError(
                 "maximum_columns",
                 f"the design has {n_columns} columns, and honest parties {fewest}, "
                 f"which carry {floor(self.maximum_columns * rows)}: leave out terms, "
-                f"agree on more {how_table_rows_are_agreed()}, or openly on "
-                + how_rules_are_loosened(
-                    maximum_columns=ceil(100 * n_columns / rows) / 100
-                ),
+                f"{or_more_table_rows(enough)}or openly agree on "
+                + how_rules_are_loosened(maximum_columns=part),
                 code="too-many-columns",
+                changes={"maximum_columns": part},
+                rows=enough,
             )
 
-    def check_honest(self, least: int, honest: int, or_else: str = "") -> None:
+    def check_honest(
+        self, least: int, honest: int, or_else: str = "", rows: int | None = None
+    ) -> None:
         """Refuse a question whose sums would tell so few honest parties apart.
 
         Args:
             least: how many of them would do.
             honest: how many there are at least.
             or_else: what else would help.
+            rows: minimum number of rows of every party that would help.
         """
         if honest < least and not self.site_terms:
             raise DisclosureError(
                 "site_terms",
                 f"{honest} parties are honest at least, and with fewer than {least} "
                 "the sums of this question would tell one party from another: ask "
-                f"more parties, {or_else and or_else + ', '}or agree openly on "
+                f"more parties, {or_else and or_else + ', '}{or_more_table_rows(rows)}"
+                "or agree openly on "
                 f"{how_rules_are_loosened(site_terms=True)}",
                 code="too-few-honest",
+                changes={"site_terms": True},
+                rows=rows,
             )
 
     @property
@@ -260,6 +293,12 @@ _ROWS_FOR_SEVERAL = 10
 # least half, and their sum of squares at most double.
 _SURELY = 8.0
 _BLOCK = 4096
+# Heaps that are closer leave few digits to a value between them. With 100 units in
+# place of 256, 7 columns of plans that run in tests/plans would be refused, such as blood
+# pressures of which some are means of three.
+LEAST_HEAP = 256
+# A column has so many heaps at least.
+FEWEST_HEAPS = 5
 # Columns that differ by less than this part of themselves are the same.
 _DIGITS = 1e-12
 
@@ -283,6 +322,7 @@ class TableRulesAtHome:
         *,
         two_valued: Callable[[], bool] | None = None,
         agreed: Callable[[], float] | None = None,
+        unit: Fraction | None = None,
     ) -> None:
         """Refuse numbers that point at few rows, or at this party.
 
@@ -293,6 +333,8 @@ class TableRulesAtHome:
                 then that all rows have one of them is no matter of this party alone.
             agreed: of a derived column, how far apart its values may be by
                 agreement: a step between parties is flat within each.
+            unit: of a column of the table that is summed exactly: then few values
+                between heaps are refused as well.
         """
         found = np.ascontiguousarray(values, dtype=np.float64)
         if not found.size:
@@ -309,13 +351,61 @@ class TableRulesAtHome:
             self._refuse(
                 "site_terms",
                 f"{what!r} {varies} here",
-                f"it tells this party from the others: leave it out ({ABSORB}), or "
-                "agree on closer ranges",
+                "it tells this party from the others: leave it out, or agree on closer "
+                "ranges",
             )
         if low == high:
             return
         self._few(what, found, low, high)
         self._spread(what, found, low, high)
+        if unit is not None:
+            self._heaped(what, found, unit)
+
+    def _heaped(self, what: str, found: PerRow, unit: Fraction) -> None:
+        """Refuse few values between heaps: the last digits of a sum are theirs.
+
+        Of incomes in thousands but for 41,237 the sum ends in 237, and the sum of the
+        products with ages in the last digits of 237 ages. Heaps are multiples of powers
+        of 2, 5 or 10, `LEAST_HEAP` units or more apart; there are several of them, or
+        the values between are a tail of a column that is mostly 0.
+        """
+        least = 2 * self.rules.minimum_count
+        counts = np.rint(found * (unit.denominator / unit.numerator))
+        if self.rules.minimum_count < 2 or float(np.abs(counts).max()) > 2.0**53:
+            return
+        # The unit may be finer than all of these values, which says nothing of one.
+        finest = int(np.gcd.reduce(counts.astype(np.int64)))
+        counts /= max(finest, 1)
+        furthest = float(np.abs(counts).max())
+        for base in (2, 5, 10):
+            heap, problem = base, 0
+            while heap < LEAST_HEAP:
+                heap *= base
+            few = 0
+            while heap <= furthest:
+                between = np.fmod(counts[:1000], heap) != 0.0
+                # Multiples of a higher power are multiples of this one.
+                if np.count_nonzero(between) >= least:
+                    break
+                between = np.fmod(counts, heap) != 0.0
+                if (number := int(np.count_nonzero(between))) >= least:
+                    break
+                if number and len(np.unique(counts[~between])) >= FEWEST_HEAPS:
+                    problem, few = heap, number
+                heap *= base
+            if problem:
+                wider = float(unit * finest * problem)
+                self._refuse(
+                    "minimum_count",
+                    f"{_rule_row_words(few)} of {what!r} here lie between multiples "
+                    f"of {wider:g}, and all others are such multiples, so that the "
+                    "last digits of a sum are about these rows (fewer than 2 x "
+                    "minimum_count)",
+                    f'agree on [schema.columns] kind = "number" and unit = {wider:g} '
+                    "for this column",
+                    few // 2,
+                    code="few-between-heaps",
+                )
 
     def _few(self, what: str, found: PerRow, low: float, high: float) -> None:
         """Refuse two values, one of which few rows have."""
@@ -397,8 +487,8 @@ class TableRulesAtHome:
             self._refuse(
                 "site_terms",
                 f"all rows here have {name} = {labels[int(codes[0])]}",
-                f"it tells this party from the others: leave it out ({ABSORB}), or "
-                "merge levels so that every party has several",
+                "it tells this party from the others: leave it out, or merge levels so "
+                "that every party has several",
             )
 
     def value_sum(self, what: str, values: Array[Any]) -> None:
@@ -635,7 +725,15 @@ class TableRulesAtHome:
             "with more rows"
         )
         self._pointing(what, one, largest, way_out)
-        self._pointing(what, several, 1.0 - FEW_ROWS_SHARE * (1.0 - largest), way_out)
+        self._several(what, several, way_out)
+
+    def _several(
+        self, what: str, found: LeverageConcentration, way_out: str | None = None
+    ) -> None:
+        """Refuse a combination of columns that lies on several rows."""
+        left = 1.0 - self.rules.maximum_influence
+        needed = 1.0 - (1.0 - found.largest) / FEW_ROWS_SHARE
+        self._pointing(what, found, 1.0 - FEW_ROWS_SHARE * left, way_out, needed=needed)
 
     def _alone(self, what: str, values: PerRow, roots: PerRow) -> None:
         """Refuse a column that, less its mean, is mostly one row's.
@@ -655,7 +753,10 @@ class TableRulesAtHome:
             return
         leverage = ones**2 + off**2 / square
         found = LeverageConcentration(float(leverage.max()), (int(leverage.argmax()),))
-        self._pointing(f"{what!r} alone", found, self.rules.influence_alone)
+        needed = found.largest / ALONE
+        self._pointing(
+            f"{what!r} alone", found, self.rules.influence_alone, needed=needed
+        )
 
     def _doubtful(self, rows: Rows) -> list[int]:
         """Return the columns that must be looked at one by one: of others, all is sure.
@@ -696,9 +797,7 @@ class TableRulesAtHome:
         most = min(self.rules.minimum_count - 1, n_rows // _ROWS_FOR_SEVERAL)
         one, several = columns.concentration(max(most, 1))
         self._pointing("the columns together", one, largest)
-        self._pointing(
-            "the columns together", several, 1.0 - FEW_ROWS_SHARE * (1.0 - largest)
-        )
+        self._several("the columns together", several)
         if not columns.is_wide(len(names) + columns.response):
             return
         for variables, group in groups.items():
@@ -714,19 +813,30 @@ class TableRulesAtHome:
         what: str,
         found: LeverageConcentration,
         largest: float,
-        way_out: str = "use fewer or other terms, such as logarithms of columns with "
-        "long tails, or a party with more rows",
+        way_out: str | None = None,
+        *,
+        needed: float | None = None,
     ) -> None:
+        """Refuse a combination of columns of which a few rows are the most.
+
+        Args:
+            what: the columns in words.
+            found: the rows, and their part of the combination.
+            largest: the largest part that is allowed.
+            way_out: what to ask instead.
+            needed: value of `maximum_influence` that allows it, if not that part.
+        """
         if found.largest > largest:
             number = len(found.rows) or 1
+            needed = ceil(100 * (found.largest if needed is None else needed)) / 100
             self._refuse(
                 "maximum_influence",
                 f"{what} can be combined so that {min(found.largest, 1.0):.1%} of the "
                 f"result lies on {_rule_row_words(number)} of {self.party}'s",
-                way_out,
-                1.0
-                if found.largest >= 0.995
-                else float(f"{found.largest + 0.005:.2f}"),
+                way_out
+                or "use fewer or other terms, such as logarithms of columns with long "
+                "tails, or a party with more rows",
+                min(1.0, needed),
             )
 
     def influence(self, by_column: Mapping[str, float]) -> None:
@@ -775,6 +885,7 @@ class TableRulesAtHome:
                     "column that sets these rows apart; only if all parties want "
                     f"that, {how_rules_are_loosened(minimum_count=0)} allows it",
                     code="too-few-weighed-rows",
+                    changes={"minimum_count": 0},
                 )
         return vector
 
@@ -797,13 +908,15 @@ class TableRulesAtHome:
         code: str = "group-too-small",
     ) -> NoReturn:
         limit = getattr(self.rules, rule)
-        agree = how_rules_are_loosened(**{rule: True if value is None else value})
+        changes = {rule: True if value is None else value}
+        agree = how_rules_are_loosened(**changes)
         stated = "" if value is None else f", and {rule} is {limit:g}"
         raise DisclosureError(
             rule,
             f"{self.party}: {found}{stated}. Not sent: {way_out}; only if all parties "
             f"want that, {agree} allows it",
             code=code,
+            changes=changes,
         )
 
 

@@ -449,7 +449,7 @@ class StatisticsWishes:
     ) -> None:
         measure = self.measures[self.columns.index(name)]
         two_valued = partial(operator.le, measure.most - measure.least, 1)
-        home.column(label, values, two_valued=two_valued)
+        home.column(label, values, two_valued=two_valued, unit=measure.unit)
         home.value_sum(label, values)
 
     def _check_numbers(
