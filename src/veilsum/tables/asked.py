@@ -190,6 +190,19 @@ class TableQuestion(Section, frozen=True, kw_only=True):
         """Whether all of it but numbers are counts whose small cells merge."""
         return self.formula is None and self.predicted is None
 
+    def compares_rows_of(self, other: TableQuestion) -> bool:
+        """Whether complete rows are those of another question, groups apart."""
+        return self._needed(None) == other._needed(None) or (
+            self._needed(self.by) == other._needed(other.by)
+        )
+
+    def _needed(self, without: str | None) -> str:
+        """Return the lines of the columns that complete rows have."""
+        lines = dict(self.schema)
+        columns = lines.pop("columns")
+        kept = {name: line for name, line in columns.items() if name != without}
+        return json.dumps([kept, lines], sort_keys=True)
+
     def small(
         self, party: str, frame: Frame, fewest: int
     ) -> Iterator[tuple[str, float, float]]:
@@ -653,6 +666,7 @@ class TableAsking(Secret):
         self._check_rows(known, own_rows=False)
         if any(one.by is not None for one in (*known, self.question)):
             self._check_rows(known, own_rows=True)
+            self._check_own_and_complete(known)
 
     def _check_rows(self, known: Sequence[TableQuestion], *, own_rows: bool) -> None:
         """Refuse columns of all questions that point at few rows together."""
@@ -741,6 +755,63 @@ class TableAsking(Secret):
                 size = len(rows)
                 parts = [[*range(size), size], [*range(size), size + 1]]
                 self.home.responses(columns[:, few], parts, what, way_out)
+
+    def _check_own_and_complete(self, known: Sequence[TableQuestion]) -> None:
+        """Refuse a variable on its own rows beside another question's complete rows.
+
+        All parties decide for each variable of a table by group which rows it is on.
+        They compare own rows with the complete rows of that question, by counts of
+        parties, and so other questions with the same columns need no look.
+        """
+        if self.home.rules.maximum_influence >= 1.0:
+            return
+        now = self.question
+        earlier = [one for one in known if not one.compares_rows_of(now)]
+        pooling = self._pooling(known)
+        ways = [
+            own_rows
+            for own_rows, some in ((False, earlier), (True, [now]))
+            if any(one.by is not None for one in some)
+        ]
+        for own_rows in ways if earlier else ():
+            stack = _ColumnStack()
+            for one in earlier:
+                with suppress(SchemaError):
+                    self._stack_all(stack, one, pooling, own_rows=not own_rows)
+            n_before = len(stack.columns)
+            self._stack_all(stack, now, pooling, own_rows=own_rows)
+            if not n_before or n_before == len(stack.columns):
+                continue
+            columns = np.column_stack(stack.columns)
+            rows = Rows(columns, columns[:, 0])
+            if LeverageColumns(rows, None).is_wide(columns.shape[1]):
+                continue  # combinations of so many columns single out any row
+            last = len(stack.merging) - 1
+            self.home.responses(
+                columns,
+                [
+                    range(n_before),
+                    [k for k, own in enumerate(stack.owners) if last in own],
+                ],
+                "sums over the rows that have a column and over complete rows",
+                "ask for the columns of before, or leave out a column that few rows "
+                "lack",
+            )
+
+    def _stack_all(
+        self,
+        stack: _ColumnStack,
+        one: TableQuestion,
+        pooling: TableCellPooling,
+        *,
+        own_rows: bool,
+    ) -> None:
+        """Add a question's columns and its responses."""
+        party, number = self.home.party, len(stack.merging)
+        stack.add(one, one.made(party, self.frame, own_rows=own_rows, pooling=pooling))
+        for variables, values in one.responses(party, self.frame):
+            if values.any():
+                stack.place(number, variables, values)
 
     def _pooling(self, known: Sequence[TableQuestion]) -> TableCellPooling:
         """Return the cells of all questions that are small at this party."""
