@@ -61,7 +61,7 @@ class DisclosureError(InvalidInputError):
         self.rows = rows
 
 
-def how_rules_are_loosened(**loosened: float | None) -> str:
+def how_rules_are_loosened(**loosened: bool | float | None) -> str:
     """Return how rules are loosened: in the file that all agree on, and in Python.
 
     >>> how_rules_are_loosened(site_terms=True)
@@ -294,8 +294,8 @@ _ROWS_FOR_SEVERAL = 10
 _SURELY = 8.0
 _BLOCK = 4096
 # Heaps that are closer leave few digits to a value between them. With 100 units in
-# place of 256, 7 columns of plans that run in tests/plans would be refused, such as blood
-# pressures of which some are means of three.
+# place of 256, 7 columns of plans that run in tests/plans would be refused, such as
+# blood pressures of which some are means of three.
 LEAST_HEAP = 256
 # A column has so many heaps at least.
 FEWEST_HEAPS = 5
