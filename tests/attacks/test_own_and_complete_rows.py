@@ -72,7 +72,9 @@ def a_table_and_a_fit(organiser, seed, lacking=1):
     """The same, where the second question is a fit with weights."""
     tables = patients(seed, lacking)
     own = described(organiser, tables, "sbp", "hb")
-    schema = replace(SCHEMA, columns=[SCHEMA.column(one) for one in ("bmi", "ill", "sbp")])
+    schema = replace(
+        SCHEMA, columns=[SCHEMA.column(one) for one in ("bmi", "ill", "sbp")]
+    )
     options = organiser._options(tables, {"schema": schema})
     _, products = moments_of(vs.fit("sbp ~ bmi + ill", tables, **options))
     found = sum_of(own, "sbp") - products[0]
