@@ -38,7 +38,7 @@ def patients(seed, lacking=1):
     tables = {}
     for site in SITES:
         hb = np.round(chance.normal(13.0, 1.5, 160), 1)
-        hb[chance.random(160) < 0.15] = np.nan
+        hb[chance.random(160) < 0.3] = np.nan
         tables[site] = {
             "ill": np.where(chance.random(160) < 0.3, "yes", "no"),
             "sbp": chance.integers(90, 200, 160),
@@ -72,7 +72,9 @@ def a_table_and_a_fit(organiser, seed, lacking=1):
     """The same, where the second question is a fit with weights."""
     tables = patients(seed, lacking)
     own = described(organiser, tables, "sbp", "hb")
-    schema = replace(SCHEMA, columns=SCHEMA.columns[:3])
+    schema = replace(
+        SCHEMA, columns=[SCHEMA.column(one) for one in ("bmi", "ill", "sbp")]
+    )
     options = organiser._options(tables, {"schema": schema})
     _, products = moments_of(vs.fit("sbp ~ bmi + ill", tables, **options))
     found = sum_of(own, "sbp") - products[0]

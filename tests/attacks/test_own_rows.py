@@ -234,3 +234,25 @@ def test_without_any_coalition_enough_rows_differ(lacking, tolerate, least):
                     assert sum(rows) >= least
                     assert sum(one > 0 for one in rows) >= 2
     assert chosen.own or chosen.reasons
+
+
+def group_counts(result):
+    """For each pair of variables: parties with rows that differ, by group."""
+    sums = zip(result.released.sums, result.releases, strict=True)
+    (counts,) = [one for one, release in sums if "lack another" in release.words]
+    words = result.releases[1].words.split("lack another (")[1]
+    size = int(words.split(")")[0])
+    return np.array([int(one) for one in counts[:size]]).reshape(-1, 2)
+
+
+def test_open_first_counts_show_the_group_of_one_person_without_a_weight():
+    """The counts that choose rows are by group. With many people they show nobody's."""
+    tables = patients()
+    tables[AIM].loc[ROW, "bmi"] = np.nan
+    truth = int(tables[AIM].loc[ROW, "hiv"])
+    counts = group_counts(described(tables, "age", "bmi", by="hiv"))
+    assert np.flatnonzero(counts.any(axis=0)).tolist() == [truth]
+    for table in tables.values():
+        table.loc[:20, "bmi"] = np.nan
+    counts = group_counts(described(tables, "age", "bmi", by="hiv"))
+    assert counts.any(axis=0).all()

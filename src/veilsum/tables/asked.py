@@ -663,6 +663,7 @@ class TableAsking(Secret):
 
     def _look(self, known: Sequence[TableQuestion]) -> None:
         self._check_units(known)
+        self._check_orders(known)
         self._check_rows(known, own_rows=False)
         if any(one.by is not None for one in (*known, self.question)):
             self._check_rows(known, own_rows=True)
@@ -865,6 +866,27 @@ class TableAsking(Secret):
                     numbers, _ = clean_numbers(self.home.party, column, values)
                     rounded[column_unit_words(unit)] = numbers
             self.home.units(new.name, rounded)
+
+    def _check_orders(self, known: Sequence[TableQuestion]) -> None:
+        """Refuse levels in another order than in an earlier table, whatever rows have.
+
+        A small level merges with the next one: two orders show it with two others.
+        """
+        if not self.question.merges:
+            return
+        for earlier in known:
+            if not earlier.merges:
+                continue
+            old = Schema.from_table(earlier.schema)
+            for column in Schema.from_table(self.question.schema).columns:
+                if column.name not in old:
+                    continue
+                before = old.column(column.name).categories or ()
+                now = column.categories or ()
+                if [one for one in before if one in now] != [
+                    one for one in now if one in before
+                ]:
+                    self.home.order(column.name, before)
 
     def _refuses(self, one: TableQuestion) -> bool:
         try:

@@ -8,6 +8,7 @@ own table, before anything is shown.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -661,6 +662,23 @@ class TableRulesAtHome:
                 1.0
                 if found.largest >= 0.995
                 else float(f"{found.largest + 0.005:.2f}"),
+            )
+
+    def order(self, name: str, levels: Sequence[Any]) -> None:
+        """Refuse levels in another order than before, if small levels merge.
+
+        Args:
+            name: the column.
+            levels: in the order of an earlier question.
+        """
+        if self.rules.minimum_count >= 2:
+            self._refuse(
+                "minimum_count",
+                f"the levels of {name!r} are listed in another order than in an "
+                "earlier question, and a small level merges with the next one",
+                "list them in the order of before: categories = "
+                + json.dumps([*levels], ensure_ascii=False),
+                0,
             )
 
     def units(self, name: str, rounded: Mapping[str, PerRow]) -> None:
