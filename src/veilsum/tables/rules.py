@@ -74,7 +74,7 @@ def how_rules_are_loosened(**loosened: bool | float | None) -> str:
     """
     lines, arguments = list[str](), list[str]()
     for name, value in loosened.items():
-        said = str(value) if isinstance(value, bool) else f"{value or 0:g}"
+        said = str(bool(value)) if name == "site_terms" else f"{value or 0:g}"
         lines.append(name if value is None else f"{name} = {said.lower()}")
         arguments.append(f"{name}={'...' if value is None else said}")
     listed = " and ".join(lines)
@@ -295,8 +295,8 @@ _ROWS_FOR_SEVERAL = 10
 _SURELY = 8.0
 _BLOCK = 4096
 # Heaps that are closer leave few digits to a value between them. With 100 units in
-# place of 256, 7 columns of plans that run in tests/plans would be refused, such as
-# blood pressures of which some are means of three.
+# place of 256, three of the plans that run in tests/plans would be refused for blood
+# pressures of which some are means of three readings.
 LEAST_HEAP = 256
 # A column has so many heaps at least.
 FEWEST_HEAPS = 5
