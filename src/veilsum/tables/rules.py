@@ -903,8 +903,8 @@ def _decimals_of_values(found: PerRow, unit: Fraction) -> Fraction:
         for some in (found[:1000], found):
             scaled = some * 10.0**digits
             off = np.abs(scaled - np.rint(scaled))
-            rounding = 1e-9 * np.abs(scaled) + float(unit) * 10.0**digits
-            if (off > np.clip(rounding, 1e-9, 1e-3)).any():
+            rounding = 1e-9 * np.abs(scaled) + float(unit / 2) * 10.0**digits
+            if (off > np.clip(rounding, 1e-9, 6e-4)).any():
                 break
         else:
             return Fraction(1, 10**digits)
