@@ -117,6 +117,18 @@ def test_ordinary_columns_raise_no_alarm():
     assert checked > 500
 
 
+def test_a_unit_that_was_not_agreed_on_raises_no_alarm():
+    """Its 40 bits are finer than pressures of which five are means of three."""
+    home = TableRulesAtHome("here", Rules())
+    unit = vs.Column("bp", "number", 0, 200).measure.unit
+    pressures = np.random.default_rng(1).integers(60, 140, 88) * 1.0
+    pressures[:5] += np.array([0.33, 0.67, 0.33, 0.67, 0.33])
+    home._heaped("bp", pressures, unit)
+    pressures[0] += 0.001
+    with refused("few-between-heaps", DisclosureError, mentions=("unit = 1 ",)):
+        home._heaped("bp", pressures, unit)
+
+
 def test_what_is_no_heap():
     """Two values, a column that is mostly 0, halves, and one value off one heap."""
     home, chance = TableRulesAtHome("here", Rules()), np.random.default_rng(1)

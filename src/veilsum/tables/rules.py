@@ -298,6 +298,8 @@ _BLOCK = 4096
 # place of 256, three of the plans that run in tests/plans would be refused for blood
 # pressures of which some are means of three readings.
 LEAST_HEAP = 256
+# Values have so many decimals at most, if they were written down in decimals.
+MOST_DECIMALS = 9
 # A column has so many heaps at least.
 FEWEST_HEAPS = 5
 # Columns that differ by less than this part of themselves are the same.
@@ -371,6 +373,8 @@ class TableRulesAtHome:
         the values between are a tail of a column that is mostly 0.
         """
         least = 2 * self.rules.minimum_count
+        # A unit of 40 bits is finer than the decimals that people wrote down.
+        unit = max(unit, _decimals_of_values(found, unit))
         counts = np.rint(found * (unit.denominator / unit.numerator))
         if self.rules.minimum_count < 2 or float(np.abs(counts).max()) > 2.0**53:
             return
@@ -936,6 +940,25 @@ class TableRulesAtHome:
             code=code,
             changes=changes,
         )
+
+
+def _decimals_of_values(found: PerRow, unit: Fraction) -> Fraction:
+    """Return the power of ten of which all values are multiples; 0 if there is none.
+
+    Args:
+        found: the values, which may have been rounded to the unit.
+        unit: of the column.
+    """
+    for digits in range(MOST_DECIMALS + 1):
+        for some in (found[:1000], found):
+            scaled = some * 10.0**digits
+            off = np.abs(scaled - np.rint(scaled))
+            rounding = 1e-9 * np.abs(scaled) + float(unit / 2) * 10.0**digits
+            if (off > np.clip(rounding, 1e-9, 6e-4)).any():
+                break
+        else:
+            return Fraction(1, 10**digits)
+    return Fraction(0)
 
 
 def _fewest_alike_table_rows(flags: Array[Any]) -> int:
