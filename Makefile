@@ -33,7 +33,8 @@ test: $(DEV)  ## the tests to run while you work; all of one folder: make test A
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(or $(AT),--quick)
 
 test-shapes: $(DEV)  ## the tests that every change must pass; shapes and types are checked at every call
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" --jaxtyping-packages=$(SHAPES)
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" --jaxtyping-packages=$(SHAPES) \
+	  --durations=50 --junitxml=out/tests.xml
 
 test-all: $(DEV)  ## every test, the slow and statistical ones too
 	$(BIN)/python -m pytest -n $(JOBS) --hypothesis-profile=all
