@@ -77,7 +77,7 @@ SHARE = 1e-3
 
 @dataclass(frozen=True)
 class AbsorbedCounting:
-    """How parties count what is left of their rows without their own effects."""
+    """Counting of the rows of parties after subtracting their own effects."""
 
     measures: RowMeasures
     intercept: int
@@ -89,7 +89,7 @@ class AbsorbedCounting:
 
     @cached_property
     def counting(self) -> LeastSquaresCounting:
-        """How rows are counted before anything is taken off."""
+        """Counting of the rows before effects are subtracted."""
         return LeastSquaresCounting(self.measures)
 
     @cached_property
@@ -223,7 +223,7 @@ class AbsorbedFit(LeastSquaresFit):
 
     @property
     def about(self) -> str:
-        """What the total sum of squares is about."""
+        """Reference of the total sum of squares: the means within parties."""
         return " (within)"
 
     @property

@@ -97,13 +97,13 @@ LOSS, LOSS_ABOVE = 44, FAR_BITS + 2
 
 @dataclass(frozen=True)
 class ChoiceTerms:
-    """What rows contribute at their predictors; K - 1 numbers a row, but for the loss.
+    """Contributions of rows at their predictors: K - 1 numbers per row, except `loss`.
 
     Attributes:
-        pulls: the slope of the log-likelihood in each predictor; of a canonical link
-            the part without responses, which is a chance, its sign changed.
+        pulls: the slope of the log-likelihood in each predictor; with a canonical link
+            the part without responses, a negated probability.
         roots: arrays r, one after the other; the information is the sum of r r'.
-        loss: the log-likelihood, its sign changed; of a canonical link its cumulant.
+        loss: the negated log-likelihood; with a canonical link its cumulant.
     """
 
     pulls: FloatArray
@@ -386,14 +386,14 @@ def _other_choice_levels(place: int, n: int) -> list[int]:
 
 @dataclass(frozen=True)
 class ChoiceSums:
-    """What rows add up to at a point.
+    """Sums over rows at a point.
 
     Attributes:
-        information: V'V, in V's coordinates: those of coefficients over 2^s.
-        score: for coefficients of whole numbers.
-        loss: the log-likelihood, its sign changed, without what follows from counts.
+        information: V'V, in the coordinates of V: coefficients divided by 2^s.
+        score: for coefficients of columns counted in whole numbers.
+        loss: the negated log-likelihood, without terms that follow from counts.
 
-    Of a canonical link score and loss are without responses, until `with_responses`.
+    With a canonical link `with_responses` adds the responses to score and loss.
     """
 
     information: Integers
@@ -660,7 +660,7 @@ class ChoiceState:
 
 @dataclass(frozen=True)
 class ChoiceSearch:
-    """What all parties agree on before the first round."""
+    """Public terms of a choice model's search, fixed before the first round."""
 
     family: ChoiceModel
     measures: RowMeasures

@@ -147,14 +147,14 @@ class CoxScales:
 
 @dataclass(frozen=True)
 class CoxSums:
-    """What parties' terms add up to at a point.
+    """Totals of the parties' terms at a point.
 
     Attributes:
-        information: whole numbers, of coefficients times 2^b.
-        score: for coefficients of whole numbers.
-        log_likelihood: Cox's partial one.
-        n_rows: only in the first round, else 0.
-        n_events: too.
+        information: whole numbers, for coefficients times 2^b.
+        score: for coefficients of columns counted in whole numbers.
+        log_likelihood: Cox's partial log-likelihood.
+        n_rows: number of rows in the first round, else 0.
+        n_events: number of events in the first round, else 0.
     """
 
     information: Integers
@@ -464,7 +464,7 @@ class CoxFit(Inference):
 
     @property
     def degrees(self) -> int:
-        """Of the three tests: as many as there are coefficients."""
+        """Degrees of freedom of the three tests: the number of coefficients."""
         return len(self.names)
 
     @property
@@ -498,7 +498,7 @@ class CoxState:
 
 @dataclass(frozen=True)
 class CoxSearch:
-    """What all parties agree on before the first round."""
+    """Public terms of a Cox regression, fixed before the first round."""
 
     measures: RowMeasures
     names: tuple[str, ...]

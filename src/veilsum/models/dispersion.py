@@ -80,12 +80,12 @@ FARTHEST = 2.0
 
 @dataclass(frozen=True)
 class ScatterTerms:
-    """What rows contribute to the estimate of theta, before weights.
+    """Contributions of rows to the estimate of theta, before weights.
 
     Attributes:
-        slope: of the log-likelihood in log theta.
-        curvature: minus its second derivative.
-        cross: minus its derivative in log theta and eta.
+        slope: derivative of the log-likelihood in log theta.
+        curvature: its negated second derivative.
+        cross: its negated mixed derivative in log theta and eta.
     """
 
     slope: FloatArray
@@ -158,10 +158,10 @@ class ScatterStatistics(RoundStatistics):
 
 @dataclass(frozen=True)
 class DispersionEvaluation:
-    """What the rows add up to at a trial of coefficients and log theta.
+    """Totals at a trial of the coefficients and log theta.
 
     Attributes:
-        model: what is about coefficients.
+        model: the evaluation in the coefficients.
         sums: the totals.
     """
 
@@ -207,7 +207,7 @@ def _exact_model_dot(exact: tuple[Fraction, ...], by: Vector) -> Fraction:
 
 @dataclass(frozen=True)
 class DispersedOutcome(GlmOutcome):
-    """What the rounds ended with."""
+    """Outcome of the rounds, with theta and its standard error."""
 
     theta: float
     theta_error: float
@@ -237,7 +237,7 @@ class DispersedFit(GlmFit):
 
 @dataclass(frozen=True)
 class DispersedNewton(Newton):
-    """What all parties agree on before the first round."""
+    """Public terms of a fit that estimates theta, fixed before the first round."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

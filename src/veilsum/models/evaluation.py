@@ -1,12 +1,12 @@
-"""How well a known model predicts rows that it has never seen, from sums over them.
+"""Predictive accuracy of a known model on new rows, from sums over them.
 
-Coefficients are public, so every row has a prediction at home: one function of the row,
-in the same bits on every machine (`ModelPredictor`). Predictions fall into agreed bins,
-and counts by bin say how well yes is told from no (`Discrimination`), and how long rows
-go on (`Concordance`). What a bin leaves open is said: each number has the least and the
-largest that rows in such bins can have.
+Coefficients are public, so each party predicts its own rows: one function of the row,
+in the same bits on every machine (`ModelPredictor`). Predictions fall into agreed bins.
+Counts by bin measure how well predictions separate yes from no (`Discrimination`) and
+order survival times (`Concordance`). Bins lose detail: each number comes with the least
+and the largest value that rows in such bins can have.
 
-Folds for cross-validation are dealt by a public rule on a row's own numbers (`folds`).
+A public rule on a row's own numbers assigns folds for cross-validation (`folds`).
 """
 
 from __future__ import annotations
@@ -468,7 +468,7 @@ class ModelErrors:
 
     @property
     def bias(self) -> float:
-        """How far predictions are above responses, in the mean."""
+        """Mean of predictions less responses."""
         return float((self.predicted - self.response) / self.n_rows)
 
     @property
@@ -492,7 +492,7 @@ class ModelErrorSums:
 
     @cached_property
     def _reach(self) -> tuple[float, float]:
-        """What no response, and no prediction, is beyond."""
+        """Largest absolute response, and largest absolute prediction."""
         low, high = self.predictor.ends
         limits = self.predictor.family.limits(self.predictor._scales.agreed)  # noqa: SLF001
         inside = np.array([max(low, limits.low), min(high, limits.high)])
@@ -502,7 +502,7 @@ class ModelErrorSums:
 
     @cached_property
     def units(self) -> tuple[Fraction, ...]:
-        """Of y, y^2, predictions, their squares, squared errors and absolute ones."""
+        """Units of y, y^2, predictions, their squares, squared and absolute errors."""
         y, m = self._reach
         sizes = (y, y * y, m, m * m, (y + m) ** 2, y + m)
         return tuple(power_of_two_unit(max(one, 1e-300), CHANCE_BITS) for one in sizes)

@@ -66,7 +66,7 @@ _LOG_2_PI = float(log(2.0 * np.pi))
 
 @dataclass(frozen=True)
 class RowTerms:
-    """What rows contribute at their etas, before weights.
+    """Contributions of rows at their etas, before weights.
 
     Attributes:
         pull: (y - mu) d mu / d eta / variance: the slope of the log-likelihood in eta.
@@ -83,19 +83,19 @@ class RowTerms:
 
 @dataclass(frozen=True)
 class RowBounds:
-    """What no row exceeds, as follows from agreed ranges; weights are left out.
+    """Bounds that no row exceeds, from agreed ranges; weights are left out.
 
     Attributes:
-        low: rows with an eta below are outside.
-        high: and rows with an eta above.
-        margin: by how much a row is asked to be inside, so that the next points, which
-            are near, need not be asked for again.
-        root: of the square root of any information.
-        pull: of a score, and of information times a working response.
-        saturated: of a log-likelihood at mu = y, weights included.
-        expected: of any expected information.
-        usual_root: about what a root is as a rule.
-        usual_pull: about what a score is as a rule.
+        low: rows with a smaller eta are outside.
+        high: rows with a larger eta are outside.
+        margin: required distance of a row from both, so that the next points, which are
+            near, need no new check.
+        root: bound on the square root of an information.
+        pull: bound on a score, and on information times a working response.
+        saturated: bound on a log-likelihood at mu = y, weights included.
+        expected: bound on an expected information.
+        usual_root: typical size of a root.
+        usual_pull: typical size of a score.
     """
 
     low: float
@@ -156,30 +156,30 @@ class LikelihoodSums:
 
 @dataclass(frozen=True)
 class Family:
-    """What a law and its link provide; a subclass per family.
+    """Distribution of a response and its link; a subclass per family.
 
     Attributes:
         estimates_dispersion: False where the law fixes phi = 1.
         closes: whether standard errors or the log-likelihood may need one more sum at
             the end: the expected information, or `saturated` at the estimated phi.
-        levels: all responses that there are, where they are few.
-        limbs: in how many limbs the root of a row's information is held.
+        levels: all possible responses, where they are few.
+        limbs: number of limbs of the root of a row's information.
         has_digits: whether rounds may be as coarse as agreed digits allow. An inverse
             Gaussian search needs a start near the responses (20 sums instead of 14
             without it), and all such starts are in agreed units.
         slope: the canonical parameter is slope * eta, and responses enter the first sum
             alone. It is 0 if the link is not canonical, and if least squares or a
             start near the responses fit the family.
-        constants: sums over responses, beside those of w y, that results need once:
+        constants: sums over responses, besides those of w y, that results need once:
             `saturated`, `peak`.
         cumulants_are_means: whether a row's cumulant is its mean.
         largest_slope: the largest observed information of a row; infinite if it has
             none. With a canonical link it is the slope of the mean.
-        largest_bend: of that slope in eta, with a canonical link.
+        largest_bend: largest derivative of that slope in eta, with a canonical link.
         exponential: whether weights of rows are in proportion to exp(eta), so that long
             steps of a search are halved.
-        endless: what the data look like when a coefficient grows without end, in the
-            words of an error; empty where that cannot happen.
+        endless: description, for an error, of data in which a coefficient grows without
+            end; empty where that cannot happen.
         fitted_by: the strategy of a fit: "least squares", "newton" or "choice".
         grows_with_offset: whether a row counts in proportion to exp(offset).
         ratio: meaning of exp(coefficient), in words; empty where it has none.
@@ -870,7 +870,7 @@ class NegativeBinomial(Poisson):
 
     @cached_property
     def _start(self) -> float:
-        """What does not depend on y: log(n) / 2 - rest(n), by way of n + few."""
+        """The term without y: log(n) / 2 - rest(n), by way of n + few."""
         size, few = self._size, self._few
         later = np.array(size + few)
         found = -float(stirling_rest(later))

@@ -49,17 +49,17 @@ MOST_PERIODS = 366
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fleet(Secret):
-    """What one party holds over all periods.
+    """Demands, generators and stores of one party over all periods.
 
     Attributes:
         demands: one row for each demand, with a number for every period.
         generators: one row for each: a and b of its cost a p^2 + b p in a period, its
-            limits low and high, and by how much it may change from one to the next.
-        stores: one row for each: its wear, which costs wear d^2 where d goes in or out,
-            the energy that it holds, how much goes in or out in a period, which part
-            comes through on either way, and what it holds at the start and at the end.
-        rows: of a table that generators and then stores are from, counted from 1;
-            nothing without one.
+            limits low and high, and its largest change from one period to the next.
+        stores: one row for each: its wear, which costs wear d^2 for a flow d in or out,
+            its energy capacity, its largest flow in or out in a period, its efficiency
+            each way, and its content at the start and at the end.
+        rows: table rows of the generators and then of the stores, counted from 1; empty
+            without a table.
     """
 
     demands: FloatArray
@@ -335,16 +335,16 @@ class FleetCleared:
 
 @dataclass(frozen=True)
 class FleetPeriodSearch:
-    """What all parties agree on before the first round.
+    """Public terms of a search for period prices, fixed before the first round.
 
-    Prices go down the gradient, bent by what earlier totals say about how surpluses
-    move with prices (Broyden, Fletcher, Goldfarb and Shanno's rule).
+    Prices descend along the gradient, corrected by the response of surpluses to prices
+    in earlier totals (Broyden, Fletcher, Goldfarb and Shanno's rule).
 
     Attributes:
         low: the lowest price of any period; at least 0.
-        tolerance: how far output may be from demand in each period.
-        rise: by how much offers at one price are made to rise, see `Fleet.bent`; with
-            0, linear costs are refused.
+        tolerance: largest difference of output and demand in a period.
+        rise: price increase given to offers at one price, see `Fleet.bent`; with 0,
+            linear costs are rejected.
     """
 
     periods: int

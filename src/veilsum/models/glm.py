@@ -146,14 +146,14 @@ SumStage = Stage | Literal["losses"]
 
 @dataclass(frozen=True)
 class GlmRequest:
-    """What all parties are asked for next: public numbers and what to do with them.
+    """Next public request to all parties: a point, and the statistics to sum at it.
 
     Attributes:
-        stage: which statistics.
-        point: nothing at first; in a round, when asking for rows outside, and for
-            Pearson's sum, the coefficients and the null model's intercept; when closing
-            the coefficients and the dispersion. Columns are counted in their units,
-            centres taken off.
+        stage: selects the statistics.
+        point: empty at first; in a round, in a count of rows outside, and for Pearson's
+            sum, the coefficients and the null model's intercept; when closing, the
+            coefficients and the dispersion. Columns are counted in their units, after
+            subtracting centres.
         fineness: units and residues of a round; None where they are agreed.
     """
 
@@ -264,7 +264,7 @@ class ClosingStatistics:
 
 @dataclass(frozen=True)
 class GlmOutsideRows:
-    """How many rows a point leaves without a mean that the family allows."""
+    """Numbers of rows whose mean at a point the family does not allow."""
 
     model: int
     null: int
@@ -404,7 +404,7 @@ class GlmScales:
 
     @cached_property
     def root_bits(self) -> int:
-        """Of V: two limbs, or what columns and the largest root need."""
+        """Bits of V: two limbs, or enough for columns and the largest root."""
         if self.family.limbs == 2:
             return 39
         usual = glm_bits_below(
@@ -427,7 +427,7 @@ class GlmScales:
 
     @cached_property
     def pull_bits(self) -> int:
-        """Of the numbers whose products with the design are summed."""
+        """Bits of the numbers whose products with the design are summed."""
         widest = max(one.bits for one in self.measures.design)
         usual = glm_bits_below(self.limits.usual_pull * min(1.0, self.agreed.weight))
         return min(PULL + max(self._pull - usual, 0), self._room(widest))
@@ -480,7 +480,7 @@ class GlmScales:
 
     @cached_property
     def response_unit(self) -> Fraction:
-        """What weighted responses are whole numbers of, before they are multiplied."""
+        """Unit of weighted responses, before they are multiplied."""
         of, kept = self.measures.response, self._cross_bits
         if self.measures.weights is not None:
             return _glm_power_of_two(
@@ -1968,7 +1968,7 @@ class GlmFit(Inference):
 
 @dataclass(frozen=True)
 class GlmOutcome:
-    """What the rounds ended with."""
+    """Outcome of the rounds of a fit."""
 
     first: FirstStatistics
     sums: RoundStatistics

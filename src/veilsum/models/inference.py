@@ -1,4 +1,4 @@
-"""What every table of coefficients shows beside them: errors, tests and intervals."""
+"""Standard errors, tests and intervals of every table of coefficients."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ DIFFERENCE_BITS = 50
 
 @dataclass(frozen=True)
 class LeastSquaresCounting:
-    """How the rows of a fit are counted; it follows from what all agreed on.
+    """Counting of the rows of a fit; it follows from the agreement.
 
     A counted number v stands for v times its unit, plus the shift of its column.
     """
@@ -133,7 +133,7 @@ class LeastSquaresCounting:
 
     @cached_property
     def shifts(self) -> tuple[Fraction, ...]:
-        """What was taken off each column, and off the target last."""
+        """Value subtracted from each column, and from the target last."""
         measures = (*self.measures.design, self.measures.response)
         shifts = [one.centre * one.unit for one in measures]
         if self.measures.offset is not None:
@@ -315,14 +315,14 @@ def _weighed_least_squares_column(
 
 @dataclass(frozen=True)
 class LeastSquaresStatistics:
-    """What the rows of one party, or of all of them, add up to, in counts.
+    """Sums over the rows of one party, or of all parties, in counts.
 
     Attributes:
         gram: X'WX.
         cross: X'Wy.
         square: y'Wy.
         response_sum: the sum of w y.
-        weight_sum: the sum of the weights; of ones without weights.
+        weight_sum: the sum of the weights; without weights, of ones.
         log_weight_sum: the sum of log w, a constant of the log-likelihood.
     """
 
@@ -423,7 +423,7 @@ class LeastSquaresFit(Inference):
 
     @property
     def about(self) -> str:
-        """What the total sum of squares is about, where that is not the mean."""
+        """Reference of the total sum of squares, where it is not the mean."""
         return "" if self.has_intercept else " (about 0)"
 
     @property
@@ -600,12 +600,12 @@ class ExactLeastSquares:
 
 @dataclass(frozen=True)
 class LeastSquaresRounding:
-    """What counting may have changed, in norms over all rows and in real units.
+    """Bounds on changes by counting, as norms over all rows in real units.
 
     Attributes:
-        columns: how far each column is at most from its numbers before.
-        target: the same of the response less the offset.
-        weights: how far the root of a weight is from what it was, relatively.
+        columns: largest distance of each column from its original numbers.
+        target: the same for the response less the offset.
+        weights: relative change of the root of a weight.
     """
 
     columns: Vector

@@ -1,9 +1,9 @@
-"""How nearly some column that follows from a design points at a few rows.
+"""Leverage: concentration of combinations of a design's columns on a few rows.
 
-Whoever knows X'X and X'y knows them for every combination Xc of columns. The part of
-its square that lies on row i is at most the leverage h_i = x_i'(X'X)^-1 x_i, and some c
-reaches it: a leverage of 1 says that a combination is 0 everywhere but in row i. More
-rows only lower it, so what a party finds among its own rows bounds the pooled one.
+X'X and X'y determine the same sums for every combination Xc of columns. The part of its
+square that lies on row i is at most the leverage h_i = x_i'(X'X)^-1 x_i, and some c
+reaches it. A leverage of 1 means that a combination is 0 everywhere but in row i. More
+rows only lower it, so the leverage among a party's own rows bounds the pooled one.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class MetaRanges:
 
     @property
     def unit(self) -> Fraction:
-        """What weights are counted in."""
+        """Unit of weights."""
         return power_of_two_unit(1 / Fraction(self.errors[1]) ** 2, META_BITS)
 
     @cached_property

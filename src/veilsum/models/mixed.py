@@ -73,15 +73,15 @@ SINGULAR = 1e-4
 
 @dataclass(frozen=True)
 class MixedModelRequest:
-    """What all parties are asked for next.
+    """Next public request to all parties.
 
     Attributes:
         theta: in whole numbers of its unit.
-        bits: to how many behind the point numbers are rounded.
+        bits: number of bits behind the point to which numbers are rounded.
         root: a lower triangle R, in whole numbers of a unit: derivatives are by S with
-            T = R S R', where R is such that their sizes are alike.
-        weights: of A's columns in second derivatives, a lower triangle in whole numbers
-            of a unit; none in the first sum.
+            T = R S R', and R makes their sizes alike.
+        weights: weights of A's columns in second derivatives, a lower triangle in whole
+            numbers of a unit; empty in the first sum.
     """
 
     theta: Theta
@@ -96,10 +96,10 @@ class MixedModelRequest:
 
 @dataclass(frozen=True)
 class MixedModelCounting:
-    """How parties count what they give; it follows from what all agreed on.
+    """Counting of the numbers of parties; it follows from the agreement.
 
-    Columns are taken about the middle of their ranges, if there is an intercept, and
-    divided by a power of two, so that no number is beyond 1.
+    Columns are centred at the middle of their ranges, if there is an intercept, and
+    divided by a power of two, so that no absolute value exceeds 1.
 
     Attributes:
         random: the columns whose coefficients differ between parties.
@@ -119,7 +119,7 @@ class MixedModelCounting:
 
     @property
     def n_theta(self) -> int:
-        """How many numbers theta has: a triangle."""
+        """Number of entries of theta, a triangle."""
         return len(self.random) * (len(self.random) + 1) // 2
 
     @cached_property
@@ -741,7 +741,7 @@ class MixedFit(Inference):
 
     @property
     def correlations(self) -> FloatArray:
-        """Of random effects; nan where one of two does not vary."""
+        """Correlations of random effects; nan where one of two does not vary."""
         roots = np.sqrt(np.diag(self.random_covariance))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.random_covariance / np.outer(roots, roots))

@@ -133,7 +133,7 @@ class MarginalMoments:
 
 @dataclass(frozen=True)
 class Moments(MarginalMoments):
-    """What rows of k columns add up to, products of two columns too.
+    """Sums over rows of k columns, and of products of two columns.
 
     Attributes:
         cross: the sums of products of columns' counts.

@@ -141,15 +141,15 @@ POWER_STEPS = 12
 
 @dataclass(frozen=True)
 class NewtonEvaluation:
-    """What the rows add up to at the trial point, penalties included.
+    """Totals at the trial point, penalties included.
 
     Attributes:
-        system: the information A, in coordinates that are coefficients over 2^s.
+        system: the information A, for coefficients divided by 2^s.
         powers: s of each coefficient.
         score: the uphill direction; the Newton step is A^-1 score.
-        objective: the penalised deviance, to be made small.
+        objective: the penalised deviance, to be minimised.
         dispersion: the unit of the objective.
-        noise: a change of the objective that means nothing.
+        noise: a negligible change of the objective.
     """
 
     system: InformationSystem
@@ -315,21 +315,20 @@ class NewtonRunning:
 
 @dataclass(frozen=True, eq=False)
 class NewtonCourse:
-    """How a search from the null model goes on.
+    """Course of a search that starts at the null model.
 
     Attributes:
-        planner: of units and windows.
+        planner: chooses units and windows.
         origin: coefficients of the null model, where its information is known.
-        known: totals that the next ones are predicted from.
-        information: the last that was summed, if any was.
-        matrix: the information that steps are taken with.
-        blurred: how many informations in turn were too coarse.
-        coarse: how many were, in all.
-        score: the uphill direction where the search is, penalties included.
+        known: totals from which the next ones are predicted.
+        information: the last information that was summed, if any.
+        matrix: the information used for steps.
+        blurred: number of consecutive informations that were too coarse.
+        coarse: number of informations that were too coarse, in all.
+        score: the uphill direction at the current point, penalties included.
         slack: largest error of each part of the score.
-        fineness: of the next round.
-        judged: whether the information at `NewtonRunning.sums` was summed, and is no
-            guess.
+        fineness: units and residues of the next round.
+        judged: whether the information at `NewtonRunning.sums` was summed, not guessed.
         last: whether the totals at `known.point` are fine enough for the answer.
     """
 
@@ -392,7 +391,7 @@ State: TypeAlias = NewtonOpening | NewtonRunning | NewtonClosing | NewtonDone
 
 @dataclass(frozen=True)
 class Newton:
-    """What all parties agree on before the first round."""
+    """Public terms of a fit by Newton's method, fixed before the first round."""
 
     family: Family
     measures: RowMeasures

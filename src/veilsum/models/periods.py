@@ -99,7 +99,7 @@ class BaselinePeriods:
 
     @cached_property
     def log_exposure(self) -> UnitMeasure:
-        """How logarithms of exposures are counted: from one unit to the widest bin."""
+        """Measure of log exposures, which range from one unit to the widest bin."""
         unit, most = self.measure.unit, max(b - a for a, b in pairwise((0, *self.ends)))
         low, high = (float(log(float(unit * one))) for one in (1, most))
         return UnitMeasure.of(low, high if high > low else low + 1.0)

@@ -86,25 +86,25 @@ class TriedPrice:
 
 @dataclass(frozen=True)
 class CostAt:
-    """What is asked last, if at all: what everybody's outputs at a price cost."""
+    """Last request, made only on demand: the cost of all outputs at a price."""
 
     price: TriedPrice
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Site(Secret):
-    """What one party holds: demands, and generators that cost a p^2 + b p.
+    """Demands of one party, and its generators that cost a p^2 + b p.
 
     A bid to buy up to q at a price v is a generator that runs between -q and 0, with a
     = 0 and b = v; with an a above zero the bid falls by 2a for each unit bought.
 
     Attributes:
-        demands: that are met at any price; together at least zero.
+        demands: amounts that are met at any price; their sum is at least zero.
         a: at least zero, one number for each generator; there may be none.
         b: one number for each generator; without an a, the price of all its output.
         low: the least output of each.
         high: the greatest output of each.
-        rows: of a table that generators are from, counted from 1; nothing without one.
+        rows: table rows of the generators, counted from 1; empty without a table.
     """
 
     demands: Float[FloatArray, " d"]
@@ -331,7 +331,7 @@ State: TypeAlias = PriceSearching | PriceWidening | PriceSettled
 
 @dataclass(frozen=True)
 class PriceSearch:
-    """What all parties agree on before the first round."""
+    """Public terms of a search for a price, fixed before the first round."""
 
     low: float
     high: float

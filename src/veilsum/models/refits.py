@@ -53,13 +53,13 @@ _IN_ORDER: tuple[Stage, ...] = ("first", "outside", "round", "means", "last")
 
 @dataclass(frozen=True)
 class FoldsRequest:
-    """What all parties are asked for next.
+    """Next public request to all parties, for each fold.
 
     Attributes:
         stage: as in a fit; "beyond" and "losses" are about the rows of each fold.
         points: for each fold the coefficients without it and the null model's
-            intercept, as in a fit; None where nothing is asked.
-        fineness: of each fold's sums, in rounds with a canonical link.
+            intercept, as in a fit; None for a fold without a request.
+        fineness: units and residues of each fold, in rounds with a canonical link.
     """
 
     stage: Stage
@@ -68,7 +68,7 @@ class FoldsRequest:
 
 
 class RefitLosses(NamedTuple):
-    """How far a fit without a fold is from the rows of that fold."""
+    """Losses of a fit without a fold on the rows of that fold."""
 
     n_rows: int
     deviance: Fraction
@@ -91,14 +91,14 @@ class RefitsState:
 
 @dataclass(frozen=True)
 class Refits:
-    """What all parties agree on: a fit, and how many folds there are."""
+    """Public terms of a cross-validation: a fit and the number of folds."""
 
     newton: Newton
     n_folds: int
 
     @cached_property
     def square_unit(self) -> Fraction:
-        """What squared errors are whole numbers of, each of them rounded by itself."""
+        """Unit of squared errors, each of them rounded separately."""
         scales = self.newton.scales
         ends = np.array([scales.limits.low, scales.limits.high])
         means = np.abs(self.newton.family.inverse_link(ends))

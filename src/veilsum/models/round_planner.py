@@ -1,6 +1,6 @@
-"""How finely a round of a canonical fit is summed, and how much of a total is released.
+"""Units of a round of a canonical fit, and the released bits of its totals.
 
-With a canonical link the first sum has all about the responses, and a later round sums
+With a canonical link the first sum contains all about the responses. A later round sums
 fitted means m_j = sum w mu z_j, cumulants, and sometimes the information
 I_jk = sum w mu' z_j z_k. Exact sums of these would be equations on the rows that are 40
 bits deep. A round needs far less: units as coarse as its step allows, and of each total
@@ -27,9 +27,9 @@ of a point that is s away,
 with |d|^2 = d'Gd. Where mu = exp(eta), and no predictor moves by more than t,
 |m_j(b + d) - m_j(b)| <= (e^t - 1) M max |z_j|, M being the sum of fitted means. In the
 same way cumulants are at least what their slope says, and at most |d|^2 / 8, or
-(e^t - 1 - t) M, more. So the next total lies in a window around a number that everybody
-knows, and its residue modulo a power of two beyond the window determines it: no more is
-released. The bounds hold for all rows within the agreed ranges; nothing is guessed.
+(e^t - 1 - t) M, more. So the next total lies in a window around a public number, and
+its residue modulo a power of two larger than the window determines it. Only the residue
+is released. The bounds hold for all rows within the agreed ranges; nothing is guessed.
 """
 
 from __future__ import annotations

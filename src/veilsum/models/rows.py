@@ -163,11 +163,11 @@ class WholeBlock:
 
 @dataclass(frozen=True)
 class RowMeasures:
-    """How all parties count the numbers of a row; it follows from what they agreed on.
+    """Measures of the numbers of a row; they follow from the agreement.
 
     Attributes:
-        design: of each column. With an intercept, which counts 1, other columns and the
-            response are centred if they have fewer limbs so; without one none is.
+        design: measure of each column. With an intercept, which counts 1, other columns
+            and the response are centred if that saves limbs; without one none is.
         row_bits: all parties together have at most 2^row_bits rows.
     """
 
@@ -281,7 +281,7 @@ class RowMeasures:
 
     @property
     def terms(self) -> dict[str, Any]:
-        """What parties compare before they start, in plain values."""
+        """Terms that parties compare before they start, in plain values."""
         further = (self.response, self.weights, self.offset)
         return {
             "columns": [
@@ -392,7 +392,7 @@ class RowMeasures:
 
     @cached_property
     def _rule(self) -> tuple[Vector, Vector | None, Vector]:
-        """What to multiply each column by, to divide it by, and to take off."""
+        """Factor, divisor and centre of each column."""
         p = len(self.design)
         factors, divisors = np.empty(p), np.ones(p)
         for k, unit in enumerate(one.unit for one in self.design):

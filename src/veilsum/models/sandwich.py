@@ -83,11 +83,11 @@ def robust_errors_named(name: str | None) -> Errors | None:
 
 @dataclass(frozen=True)
 class MeatRequest:
-    """What all parties are asked for at the answer.
+    """Public request to all parties at the answer.
 
     Attributes:
-        point: the coefficients, of whole numbers with centres taken off.
-        bread: B in the same coordinates, where leverages are needed; else nothing.
+        point: the coefficients of columns in whole numbers, after subtracting centres.
+        bread: B in the same coordinates, where leverages are needed; else empty.
     """
 
     errors: Errors
@@ -160,7 +160,7 @@ class SandwichMeat:
 
     @cached_property
     def _to_whole(self) -> list[list[Fraction]]:
-        """What real coefficients are taken times, for those of whole numbers."""
+        """Matrix from real coefficients to those of columns in whole numbers."""
         design, place = self.scales.measures.design, self.scales.intercept
         p = len(design)
         lines = [

@@ -85,7 +85,7 @@ class SurvivalTimeGrid:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """What the intervals are called, and what comes after them."""
+        """Names of the intervals, and of the time after them."""
         names = [f"{one:g}" for one in self.times.tolist()]
         between = (f"{a} to {b}" for a, b in pairwise(names))
         return f"up to {names[0]}", *between, f"after {names[-1]}"
