@@ -41,7 +41,7 @@ class Fitted(TableJobResult, Generic[F]):
 
     @property
     def further_limits(self) -> tuple[str, ...]:
-        """What the rules about rows leave open."""
+        """Limits that the rules about rows leave open."""
         free = self.sums_rows and self.rules.release_fraction >= 1.0
         return (*super().further_limits, *((UNLIMITED,) if free else ()))
 

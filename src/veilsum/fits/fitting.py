@@ -180,7 +180,7 @@ class SolvedOnceFit(FitStrategy, OneRoundRecipe):
 
         @property
         def names(self) -> tuple[str, ...]:
-            """Of the columns that have a coefficient."""
+            """Names of the columns that have a coefficient."""
 
     @property
     def answer_size(self) -> int:
@@ -435,7 +435,7 @@ class NewtonFitRecipe(FitStrategy, FitInRounds[State]):
 
     @property
     def foreseen(self) -> tuple[PossibleRound, ...]:
-        """What a first, a further, a closing round shows; and one that only asks."""
+        """Possible rounds: first, further and closing ones, and one for checks only."""
         most = self.most_rounds
         scales = self.newton.scales
         closing = int(scales.closes)

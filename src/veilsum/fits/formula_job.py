@@ -218,7 +218,7 @@ class FormulaJob(SchemaTableJob[FormulaRows]):
 
     @property
     def schema(self) -> Schema:
-        """What the tables were agreed to look like, as far as it matters here."""
+        """Agreed schema of the tables, restricted to the columns in use."""
         return self.formula.schema
 
     @cached_property
@@ -241,7 +241,7 @@ class FormulaJob(SchemaTableJob[FormulaRows]):
 
     @cached_property
     def model(self) -> FitModel:
-        """What is fitted; measures follow from the schema, unless they are given."""
+        """The model to fit; its measures follow from the schema, unless given."""
         if self.measures is not None:
             return self.counted(self._named(self.measures))
         weights, offset = (
@@ -298,7 +298,7 @@ class FormulaJob(SchemaTableJob[FormulaRows]):
 
     @property
     def n_columns(self) -> int:
-        """How wide the design is: a few letters can stand for thousands of columns.
+        """Width of the design: a short formula can stand for thousands of columns.
 
         In a choice every level but the first may have coefficients of its own.
         """
@@ -347,7 +347,7 @@ class FormulaJob(SchemaTableJob[FormulaRows]):
 
     @property
     def _propensity(self) -> dict[str, Any]:
-        """How rows are weighted, in the order of the columns."""
+        """Terms of propensity weights; coefficients in the order of the columns."""
         if self.weighing is None:
             return {}
         known = self.weighing.known.coefficients
@@ -630,7 +630,7 @@ class FormulaRowsJob(SchemaTableJob[B]):
 
     @property
     def schema(self) -> Schema:
-        """What the tables were agreed to look like, as far as it matters here."""
+        """Agreed schema of the tables, restricted to the columns in use."""
         return self.base.schema
 
     @property

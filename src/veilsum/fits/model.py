@@ -130,13 +130,13 @@ class FitModel:
 
     @property
     def absorbing(self) -> AbsorbedCounting:
-        """How parties take off their own effects."""
+        """Counting of rows after parties subtract their own effects."""
         assert self.intercept is not None
         return AbsorbedCounting(self.measures, self.intercept)
 
     @property
     def numbers_in_a_row(self) -> int:
-        """What a row holds at most: columns but the ones, response, weight, offset."""
+        """Largest row width: columns but the ones, response, weight, offset."""
         columns = len(self.names) - (self.intercept is not None)
         further = self.measures.weights, self.measures.offset
         most = columns + 1 + sum(one is not None for one in further)
@@ -149,7 +149,7 @@ class FitModel:
 
     @property
     def words(self) -> str:
-        """What is released belongs to this statistic, whatever the round."""
+        """Name of the statistic to which the numbers of every round belong."""
         weighed = "" if self.weighed_by is None else f", weighted by {self.weighed_by}"
         return (
             f"{self.family.name} regression of {self.response} on "
@@ -158,7 +158,7 @@ class FitModel:
 
     @property
     def terms(self) -> dict[str, Any]:
-        """What parties compare before they start."""
+        """Terms that parties compare before they start."""
         given = {} if self.family.estimates_alpha else asdict(self.family)
         return {
             "response": self.response,
@@ -219,7 +219,7 @@ class FitModel:
 
     @cached_property
     def strategy(self) -> FitStrategy:
-        """How it is fitted, without a limit."""
+        """Strategy of the fit, without a release limit."""
         return self.recipe()
 
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:

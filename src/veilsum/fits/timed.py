@@ -106,7 +106,7 @@ class TimedFitJob(FormulaRowsJob[T], Generic[T]):
 
     @property
     def measures(self) -> RowMeasures:
-        """How numbers of a row are counted, without the ones."""
+        """Measures of the numbers of a row, without the ones."""
         found = self.base.model.measures
         kept = (one for k, one in enumerate(found.design) if k != self.ones)
         return replace(found, design=tuple(kept))
