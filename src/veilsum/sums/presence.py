@@ -1,12 +1,12 @@
-"""Who holds what, asked before anything else: no sum may be about one party alone.
+"""First sum, over holders of places: no later sum may be about one party alone.
 
-A level of a category that one party has, a cell of a table, or a column that says where
-a row is from turns a sum over all parties into one over a few. No party can see that in
-its own table. So a first sum counts the *parties* that hold each place: a level, a cell
-or a bin, or one of a column's few values. Each is held by nobody, or by at least
-`tolerate + 2` parties, three without `tolerate`, which leaves two honest ones whoever
-colludes; and as many hold several places of each group. Otherwise everybody ends the
-run, and all that was shown are these counts.
+A level of a category that one party has, a cell of a table, or a column that identifies
+the party of a row turns a sum over all parties into one over a few. No party can detect
+that in its own table. So a first sum counts the *parties* that hold each place: a
+level, a cell or a bin, or one of a column's few values. A place must have no holder, or
+at least `tolerate + 2` of them (three without `tolerate`), so that two are honest
+against any coalition. As many must hold several places of each group. Otherwise all
+parties end the run, and these counts are all that was released.
 
 Tables of counts merge their small cells instead (`veilsum.disclosure.merging`). For
 them the first sum counts the parties with at least `minimum_count` rows in a cell. A
@@ -73,12 +73,12 @@ class PresenceGroup(Protocol):
 
     @property
     def name(self) -> str:
-        """What they are, such as "levels of sex"."""
+        """Description of the places, such as "levels of sex"."""
         ...
 
     @property
     def places(self) -> tuple[str, ...]:
-        """What each of them is called."""
+        """Name of each place."""
         ...
 
     def count(self, look: Look) -> Array[Any]:
@@ -305,7 +305,7 @@ class PresenceScreenedRecipe(SumRecipe):
 
     @cached_property
     def counts(self) -> UnitCounts:
-        """What the numbers are whole numbers of, after the first sum; filled up."""
+        """Counts of the sums after the first one, padded to its length."""
         found: UnitCounts = self.inner.counts
         more = max(0, presence_sum_size(self.groups) - len(found.units))
         return replace(found, units=(*found.units, *(Fraction(1),) * more))
@@ -350,7 +350,7 @@ class PresenceScreenedRecipe(SumRecipe):
 
     @property
     def limit(self) -> SumReleaseLimit | None:
-        """How many numbers there is room for, those of the first sum too."""
+        """Release limit, which includes the numbers of the first sum."""
         return self.inner.limit
 
     @property

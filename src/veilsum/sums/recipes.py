@@ -1,7 +1,7 @@
-"""What parties do together, as public recipes: a request, a sum, the next request.
+"""Public recipes of joint computations: a request, a sum, the next request.
 
-A recipe knows no party's data. From the sums so far it says what is asked next, and at
-the end what the answer is, so that every party arrives at the same place.
+A recipe knows no party's data. It derives the next request, and at the end the answer,
+from the sums so far, so that every party arrives at the same result.
 `SumPartyWork` joins a recipe with one party's private way to answer a request.
 """
 
@@ -82,12 +82,12 @@ class Recipe(Protocol):
 
     @property
     def most_numbers(self) -> int:
-        """How many numbers all its sums may show: reserved before the first."""
+        """Largest number of values in all its sums, reserved before the first."""
         ...
 
     @property
     def most_rounds(self) -> int:
-        """How many sums there may be."""
+        """Largest number of sums."""
         ...
 
     def request(self, sums: Sums) -> Any | None:
@@ -125,12 +125,12 @@ class Recipe(Protocol):
 
     @property
     def round_size(self) -> int:
-        """How many numbers are told in a round of an iterative method; 0 without."""
+        """Number of values sent in a round of an iterative method; 0 without one."""
         ...
 
     @property
     def tolerance(self) -> float:
-        """How far two parties' answers may be apart; see `Plan`."""
+        """Largest allowed difference of two parties' answers; see `Plan`."""
         ...
 
     @property
@@ -145,7 +145,7 @@ class Recipe(Protocol):
 
 
 class SumRecipe:
-    """What all recipes have alike that ask for sums, and mask all that they use."""
+    """Base of the recipes that ask for sums, and mask all that they use."""
 
     round_size: ClassVar[int] = 0
     tolerance: ClassVar[float] = 1e-9
@@ -249,11 +249,11 @@ class OneRoundRecipe(SumRecipe):
 
         @property
         def what(self) -> str:
-            """What is released belongs to this statistic."""
+            """Name of the statistic to which the released numbers belong."""
 
         @property
         def limit(self) -> SumReleaseLimit | None:
-            """How many numbers may be released."""
+            """Limit on the number of released values; None without one."""
 
     @property
     def answer_size(self) -> int:
@@ -261,7 +261,7 @@ class OneRoundRecipe(SumRecipe):
 
     @property
     def asked(self) -> str:
-        """What parties are asked for, in words that they compare."""
+        """Request in words, which parties compare."""
         return self.what
 
     def request(self, sums: Sums) -> Any | None:
@@ -352,15 +352,15 @@ class IterativeRecipe(SumRecipe, Generic[S]):
 
         @property
         def limit(self) -> SumReleaseLimit | None:
-            """How many numbers may be released."""
+            """Limit on the number of released values; None without one."""
 
         @property
         def search(self) -> Any:
-            """Who knows the next place."""
+            """The search, which proposes the next point."""
 
         @property
         def most(self) -> int:
-            """How many sums a search takes at most."""
+            """Largest number of sums of a search."""
 
     @property
     def most_rounds(self) -> int:
@@ -419,7 +419,7 @@ class FinalRoundRecipe(SumRecipe):
 
         @property
         def last_shown(self) -> dict[str, int]:
-            """What the last sum shows, and how many numbers of each kind."""
+            """Number of released values of each kind in the last sum."""
 
     @property
     def first_layout(self) -> NumberLayout:
@@ -688,12 +688,12 @@ def open_limits_of_recipe(recipe: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SumContribution(Secret):
-    """What only one party has.
+    """Private contribution of one party.
 
     Attributes:
         answer: its vector for a request.
-        data: the table, or arrays that are none: what its ledger knows the data by.
-        rounds: how it goes on from its first masked vector, in an iterative method.
+        data: the table, or separate arrays, by which its ledger identifies the data.
+        rounds: its steps after the first masked vector, in an iterative method.
         asking: the question to its table, where others may add up with it.
     """
 

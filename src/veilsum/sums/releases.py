@@ -1,8 +1,8 @@
-"""What a job shows to everybody: written down, limited, and put into the guarantee.
+"""Releases of a job to all parties: their record, limits, and part in the guarantee.
 
 Sums are exact. Enough of them over the same rows are equations that can be solved for
-the rows: six rounds of a logistic regression with four rows give all four away. So the
-numbers released stay below a fraction of the numbers that honest rows hold at least.
+the rows: six rounds of a logistic regression with four rows determine all four. So the
+number of released values stays below a fraction of the least number in honest rows.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class SumRelease:
 
     @property
     def numbers(self) -> int:
-        """How many numbers become known about rows: objections are not."""
+        """Number of released values about rows; objections do not count."""
         return released_row_numbers(self.statistics)
 
     @property
@@ -132,7 +132,7 @@ class PossibleRound:
 
     @property
     def numbers(self) -> int:
-        """How many numbers such a round shows about rows."""
+        """Number of values about rows that such a round releases."""
         return released_row_numbers(self.statistics)
 
 
@@ -181,20 +181,20 @@ class OfParties:
 
 @dataclass(frozen=True, kw_only=True)
 class SumReleaseLimit:
-    """How many numbers may be released about rows, as agreed numbers alone tell.
+    """Limit on the number of released values about rows, from agreed numbers alone.
 
     Attributes:
-        honest: how many parties are honest at least.
+        honest: the least number of honest parties.
         columns: numbers in a row.
-        minimum_rows: every party has at least as many.
-        fraction: of the numbers in honest rows.
-        most_rounds: sums that a fit may take.
-        before: numbers that are released before the first of these.
-        after: and after the last of them.
+        minimum_rows: the least number of rows of a party.
+        fraction: largest released fraction of the numbers in honest rows.
+        most_rounds: largest number of sums of a fit.
+        before: numbers that are released before the first of these sums.
+        after: numbers that are released after the last of these sums.
         parties: the number of all parties; None if it is not known.
-        most_rows: the number of rows of all parties at most; None if not agreed.
+        most_rows: the largest number of rows of all parties; None if not agreed.
         tolerate: the number of parties that may collude.
-        rules: of all parties; None if they are not known.
+        rules: rules of all parties; None if they are not known.
     """
 
     honest: int
@@ -230,7 +230,7 @@ class SumReleaseLimit:
 
     @property
     def held(self) -> int:
-        """How many numbers honest parties hold at least."""
+        """Least number of values that honest parties hold."""
         return self.honest * self.minimum_rows * self.columns
 
     def rounds(self, size: int) -> int:

@@ -58,11 +58,11 @@ LOOSENED = "But rules were switched off, and sums may tell more than that of a p
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SumJobResult(Renderable):
-    """What a job released, whatever it was for.
+    """Result of a job of any kind: its released numbers and their guarantee.
 
     Attributes:
-        terms: what the parties had agreed on.
-        released: what everybody knows now.
+        terms: agreed terms of the parties.
+        released: output that is known to all parties.
     """
 
     terms: SumTerms
@@ -74,14 +74,14 @@ class SumJobResult(Renderable):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What the sums hide, and from whom."""
+        """Guarantee of the released sums: what they hide from which coalitions."""
         promise = self.terms.promise(self.released.members)
         whole = self.recipe.stated(promise, self.releases)
         return replace(whole, limits=(*whole.limits, *self.further_limits))
 
     @property
     def further_limits(self) -> tuple[str, ...]:
-        """What these terms, and this kind of job, do not hide either."""
+        """Further limits of the guarantee, from the terms and the kind of job."""
         return (*self.terms.caveats, *open_limits_of_recipe(self.recipe))
 
     @property
@@ -120,7 +120,7 @@ class SumJobResult(Renderable):
 
     @property
     def shown(self) -> tuple[LocaleLine, ...]:
-        """What everybody learned, in words; the guarantee has the coalition's side."""
+        """Public releases in words; the guarantee has the coalition's side."""
         return self.recipe.shown(self.released.members, self.releases)
 
     @cached_property
@@ -140,17 +140,17 @@ class SumJobResult(Renderable):
 
     @property
     def difference(self) -> str:
-        """How far the answer is from another road's; nothing if not compared."""
+        """Difference from a reference answer, in words; empty if not compared."""
         return ""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else has to be known before others are asked the same."""
+        """Notes to read before other parties get the same question."""
         return ()
 
     @property
     def price_lines(self) -> tuple[str, ...]:
-        """What the sums cost, and how far one person stands out, in words."""
+        """Price of the sums, and influence of one person, in words."""
         return ()
 
     def answered(self) -> Rendering:
@@ -232,7 +232,7 @@ class ComparedSumResult(SumJobResult):
 
     @property
     def compared(self) -> Vector:
-        """What is held against the reference."""
+        """Value that is compared with the reference."""
         return self.answer
 
     @property
@@ -241,7 +241,7 @@ class ComparedSumResult(SumJobResult):
 
     @property
     def max_error(self) -> float | None:
-        """How far the answer is from that without masks; None if not compared."""
+        """Distance of the answer from that without masks; None if not compared."""
         if self.reference is None:
             return None
         return float(np.linalg.norm(self.compared - self.expected))

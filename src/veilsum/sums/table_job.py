@@ -87,21 +87,21 @@ class TableJob(ABC, Generic[Own]):
     @property
     @abstractmethod
     def groups(self) -> tuple[PresenceGroup, ...]:
-        """What few parties might hold: it is asked first who does."""
+        """Groups of places with possibly few holders, which the first sum counts."""
 
     @property
     @abstractmethod
     def numbers_in_a_row(self) -> int:
-        """What one row holds, of which a fraction may become known."""
+        """Row width, of which a fraction may become known."""
 
     @property
     @abstractmethod
     def agreed(self) -> Mapping[str, Any]:
-        """What parties compare beside how they sum."""
+        """Terms that parties compare, besides those of the sum."""
 
     @property
     def n_columns(self) -> int:
-        """How wide its design is, which honest rows have to carry; 0 without one."""
+        """Width of its design, which honest rows have to support; 0 without one."""
         return 0
 
     @property
@@ -172,7 +172,7 @@ class SchemaTableJob(TableJob[Own]):
     @property
     @abstractmethod
     def schema(self) -> Schema:
-        """What tables look like, as far as it matters: other columns may be missing."""
+        """Schema of the columns in use; tables may lack other columns."""
 
     @property
     def asked_about(self) -> dict[str, Any]:
@@ -276,10 +276,10 @@ def resolve_table_job_question(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableAnswer(ResolvedQuestion):
-    """What parties released, and how it was asked.
+    """Released output of a question, and the question as resolved.
 
     Attributes:
-        influences: by party that is here, finds the influence of its rows on sums.
+        influences: by local party, finds the influence of its rows on sums.
     """
 
     released: DriverOutput
@@ -444,11 +444,11 @@ def open_limits_of_rules(rules: Rules) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TableJobResult(ComparedSumResult):
-    """What follows from a question to tables.
+    """Result of a question to tables.
 
     Attributes:
-        rules: what every party kept to.
-        read_off: whether nobody had agreed on a schema.
+        rules: rules that every party applied.
+        read_off: whether there was no agreed schema.
         influences: by party, finds the influence of its rows on sums; empty where
             parties are real.
     """
@@ -460,13 +460,13 @@ class TableJobResult(ComparedSumResult):
 
     @property
     def further_limits(self) -> tuple[str, ...]:
-        """What the rules leave open, and what was no agreement."""
+        """Limits that the rules leave open, and those of a schema without agreement."""
         read = (SCHEMA_READ,) if self.read_off else ()
         return (*super().further_limits, *open_limits_of_rules(self.rules), *read)
 
     @property
     def loosened(self) -> tuple[str, ...]:
-        """What rules would have refused; with site terms, what these sums tell."""
+        """Limits of loosened rules; with site terms, also those of these sums."""
         if not self.rules.site_terms:
             return open_limits_of_rules(self.rules)
         own = (line for line in open_limits_of_recipe(self.recipe) if line != REBUILT)
@@ -493,7 +493,7 @@ class TableJobResult(ComparedSumResult):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What real parties would have to allow, if this was a simulation."""
+        """Permissions that real parties would have to give, after a simulation."""
         asked: TableQuestion | None = self.job.question
         if asked is None or not asked.recodings or self.terms.is_real:
             return ()

@@ -1,7 +1,7 @@
-"""How parties agree to sum: their links, their masks, and who may collude.
+"""Terms of a joint sum: links, masks, and the number of colluding parties.
 
-That is public and the same for all of them, and so is what the masks promise to those
-who take part, be it everybody or who is left.
+They are public and the same for all parties. So is the guarantee of the masks, for all
+parties or for those that are left.
 """
 
 from __future__ import annotations
@@ -62,35 +62,34 @@ NOBODY_CURIOUS = limit_phrase("nobody_curious")
 
 
 class SumOptions(TypedDict, total=False):
-    """What every job takes; all of it has a default.
+    """Options of every job; each has a default.
 
     Attributes:
-        topology: who exchanges masks with whom: a graph, or the name of a family such
-            as "regular:18:4"; without one everybody with everybody.
-        law: how masks are drawn; `uniform` hides everything but the sums.
+        topology: the pairs that exchange masks: a graph, or the name of a family such
+            as "regular:18:4"; by default all pairs.
+        law: distribution of the masks; `uniform` hides everything but the sums.
         sigma: for `lattice`, the standard deviation of a share.
-        largest: of a sum or an average, the declared range of one party's numbers; all
-            else has the ranges of its columns.
-        tolerate: how many parties may pool what they saw.
-        minimum_honest: how many others there must be.
+        largest: for a sum or an average, the declared range of one party's numbers;
+            other jobs use the ranges of their columns.
+        tolerate: number of parties that may collude.
+        minimum_honest: least number of other parties.
         drop: whether the others may go on without a party that is lost before anything
-            was shown; by default nobody does, since it would be another question.
-        spread: how masked vectors reach everybody. `flooding`, the default, shows each
-            to everybody, so that nobody can choose the total after the others have
-            spoken; `tree` sends far fewer bytes and does not prevent that; `auto`
-            takes the tree where flooding loads a link with more than a megabyte.
-        driver: `loopback`, each party a machine of its own, or `vectorised`; or what
-            takes part for one real party, whose data alone are here then.
+            was released; by default they stop, since it would be another question.
+        spread: distribution of masked vectors. `flooding`, the default, sends each to
+            all parties, so that none can choose the total after the others have sent
+            theirs; `tree` sends far fewer bytes and does not prevent that; `auto` takes
+            the tree where flooding loads a link with more than a megabyte.
+        driver: `loopback`, with a machine for each party, or `vectorised`; or the
+            driver of one real party, whose data alone are local then.
         waits: `resend`, `meeting`, `deadline` and `patience`; see `ProtocolPolicy`.
         run: the run's name where parties have agreed on one.
         seed: repeats a simulation.
-        ledgers: by party; each is charged before the party shows anything.
-        new_data: whether the data are about other people than all that these ledgers
-            know; by default data that they do not know again count as the earlier ones.
+        ledgers: by party; each is charged before the party releases anything.
+        new_data: whether the data are about other people than all data in these
+            ledgers; by default unrecognised data count as the earlier ones.
         progress: None for a bar in a simulation that takes long, False for none, or a
-            function that is called with how many sums are done, and how many there
-            are at most.
-        title: of the run.
+            function of the number of sums done and of the largest possible number.
+        title: title of the run.
         derived: derived columns of tables that a formula names, by name; lines such as
             `{"log_cost": {"of": "cost", "as": "log"}}`.
     """
@@ -137,11 +136,11 @@ def driver_for_terms(given: str | Driver, *, seed: int | None) -> Driver:
 
 @dataclass(frozen=True)
 class SumPromises:
-    """What holds among whichever parties go through with it; worked out once each.
+    """Guarantee for each set of parties that complete a run; computed once each.
 
     Attributes:
-        tolerate: it holds against every coalition of so many.
-        corrupted: or against this one, where a simulation names it.
+        tolerate: size of the coalitions, all of which are covered.
+        corrupted: the only coalition covered, where a simulation names one.
     """
 
     topology: Topology
@@ -151,9 +150,9 @@ class SumPromises:
     _known: dict[tuple[str, ...], Guarantee] = field(default_factory=dict)
 
     def __call__(self, members: tuple[str, ...]) -> Guarantee:
-        """Return what holds among some of the parties.
+        """Return the guarantee among some of the parties.
 
-        Whoever was lost has taken its links along, and hides nobody any more.
+        A lost party's links are gone, and hide no other party any more.
         """
         if members not in self._known:
             self._known[members] = self._among(members)
@@ -184,18 +183,18 @@ _promises = lru_cache(16)(SumPromises)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SumTerms:
-    """How a set of parties sums: the options, checked, and who carries it out.
+    """Terms of a joint sum: its parties, checked options, and driver.
 
     Attributes:
-        policy: waits, losses, and who may collude.
-        spread: how masked vectors reach everybody.
-        driver: carries it out; None as long as nobody does.
-        ledgers: of those parties that keep one.
-        new_data: whether the data are about other people than these know.
-        progress: who is told how far it is; see `watching`.
-        run: its name; empty where nobody has to tell runs apart.
-        corrupted: the coalition that the promise is about, where a simulation names
-            one; None for every one that the policy tolerates.
+        policy: waits, losses, and number of colluding parties.
+        spread: distribution of masked vectors.
+        driver: carries out the run; None before one is known.
+        ledgers: ledgers of the parties that keep one.
+        new_data: whether the data are about other people than those in the ledgers.
+        progress: receives the progress of the run; see `watching`.
+        run: its name; empty where runs need no names.
+        corrupted: the coalition of the guarantee, where a simulation names one; None
+            for every one that the policy tolerates.
     """
 
     topology: Topology
@@ -281,29 +280,29 @@ class SumTerms:
 
     @property
     def tolerate(self) -> int:
-        """How many parties may pool what they saw."""
+        """Number of parties that may collude."""
         return self.policy.tolerate
 
     @property
     def honest(self) -> int:
-        """How many parties are honest at least, whoever may be dropped."""
+        """Least number of honest parties, after any drops that are allowed."""
         most = self.topology.n_parties
         left = self.policy.fewest(most) if self.policy.drop else most
         return left - self.tolerate
 
     @property
     def guarantee(self) -> Guarantee:
-        """What holds if nobody is dropped."""
+        """Guarantee if no party is dropped."""
         return self.promise(self.parties)
 
     @cached_property
     def promise(self) -> Promise:
-        """What holds among some parties, for each sum."""
+        """Guarantee of each sum among some parties."""
         return _promises(self.topology, self.law.masks, self.tolerate, self.corrupted)
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What these terms do not hide either."""
+        """Limits of the guarantee that follow from these terms."""
         named = self.tolerate or self.corrupted is not None
         return () if named else (NOBODY_CURIOUS,)
 
