@@ -18,7 +18,7 @@ WORTH_LOADING = 10_000_000
 
 
 class _CompiledSeen:
-    """How many numbers plain roads had before numba was loaded."""
+    """Count of numbers that plain code processed before numba was loaded."""
 
     numbers = 0
 

@@ -1,4 +1,4 @@
-"""What is private does not print, pickle or copy itself out of the process."""
+"""Private values, which are never printed, pickled or copied out of the process."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class UnitMeasure:
 
     @property
     def reach(self) -> int:
-        """What no count is beyond, the centre taken off."""
+        """Largest absolute count after subtracting `centre`."""
         return max(self.most - self.centre, self.centre - self.least)
 
     @property
@@ -667,13 +667,13 @@ def square_of_triangle(numbers: Integers, n: int) -> Integers:
 
 @dataclass(frozen=True)
 class UnitCounts:
-    """What the numbers of a vector count, known to all before anybody looks at data.
+    """Units of the numbers of a vector, public before any data are read.
 
     Attributes:
-        units: of each number.
-        bits: in how many bits every total of all rows fits, its sign included.
+        units: unit of each number.
+        bits: bits that hold every total of all rows, its sign included.
         fields: consecutive numbers that are released modulo a power of two of their
-            own: how many, and the bits of that. Without any, all are released whole.
+            own: their count and the bits of that. Without any, all are released whole.
     """
 
     units: tuple[Fraction, ...]
