@@ -497,7 +497,7 @@ class DiscreteGaussianStrips:
 
     @cached_property
     def slope(self) -> float:
-        """What turns a position into |y| / (S sqrt 2)."""
+        """Factor that turns a position into |y| / (S sqrt 2)."""
         return 2.0 ** (self.shift - self.top_bits) / (self.deviation * sqrt(2.0))
 
     def weight(self, strip: int) -> Fraction:

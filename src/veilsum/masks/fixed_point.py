@@ -87,7 +87,7 @@ class FixedPointGrid:
 
     @property
     def rounding(self) -> Fraction:
-        """How far apart the points are that private numbers are rounded to."""
+        """Distance of the points to which private numbers are rounded."""
         return self.exact_step if self.unit is None else self.unit
 
     @property

@@ -81,16 +81,16 @@ NumberRows = Shaped[Array[Any], "*batch p"]
 
 @dataclass(frozen=True, init=False)
 class Masks:
-    """What parties agree on about their masks; refuses a contradiction.
+    """Agreed options of the masks; contradictions are rejected.
 
     Attributes:
-        law: its name.
+        law: name of the law.
         sigma: standard deviation of one coordinate of one share, one number or one for
             each coefficient.
-        grid: bits q of the grid 2^-q; without them a law on a network chooses.
+        grid: bits q of the grid 2^-q; by default a law on a network chooses them.
         largest: the declared range of one party's numbers.
-        unit: what numbers are rounded to whole ones of, such as a cent; the grid is
-            2^-q of it then. Without one numbers are rounded to the grid itself.
+        unit: unit to whose multiples numbers are rounded, such as a cent; the grid is
+            then 2^-q of it. Without one numbers are rounded to the grid itself.
 
     >>> Masks("lattice", sigma=1.0, grid=40).on(Topology.family("complete:3")).dtype
     dtype('int64')
@@ -149,7 +149,7 @@ class Masks:
 
     @property
     def rounding(self) -> Fraction | None:
-        """What numbers are rounded to whole ones of, if that is known."""
+        """Unit to whose multiples numbers are rounded, if it is known."""
         if self.grid is None:
             return self.unit
         return FixedPointGrid(self.grid, self.unit).rounding
@@ -209,16 +209,16 @@ class Masks:
 
 
 class MaskLaw(ABC):
-    """How one share is drawn, what numbers it is made of, and what holds of it.
+    """Law of one share: its distribution, the type of its numbers, its properties.
 
     Class attributes:
-        name: in files and results.
-        keys: what of `Masks` it is made with.
-        no_sigma: why there is none, where there is none.
+        name: name in files and results.
+        keys: fields of `Masks` that it takes.
+        no_sigma: reason why sigma is not accepted, where it is not.
         hides: whether shares are more than zeros.
         exact: whether its numbers are integers, so that masks cancel to the last unit.
         sums_only: whether a masked number means nothing until all are summed.
-        deployable: whether it is made for real parties; their generators are used then.
+        deployable: whether it suits real parties, whose generators are used then.
     """
 
     name: ClassVar[LawName]
@@ -247,7 +247,7 @@ class MaskLaw(ABC):
     @property
     @abstractmethod
     def masks(self) -> Masks:
-        """What the law was made with, the grid it has chosen included."""
+        """Options of the law, including the grid that it has chosen."""
 
     @property
     @abstractmethod
@@ -257,7 +257,7 @@ class MaskLaw(ABC):
     @property
     @abstractmethod
     def number_bytes(self) -> int:
-        """How many bytes one number takes on a link."""
+        """Bytes of one number on a link."""
 
     @abstractmethod
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
@@ -307,7 +307,7 @@ class MaskLaw(ABC):
 
     @property
     def counted(self) -> UnitCounts | None:
-        """What its numbers count, if sums are of whole numbers."""
+        """Units of its numbers, if sums are of whole numbers."""
         return None
 
     def check_deployable(self, *, least_weight: float = 1.0) -> None:
@@ -393,7 +393,7 @@ class GaussianMasks(_FloatMasks):
 
     @property
     def masks(self) -> Masks:
-        """What it was made with."""
+        """Options of the law."""
         return Masks(self.name, self.sigma)
 
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
@@ -475,7 +475,7 @@ class LatticeMasks(MaskLaw):
 
     @property
     def masks(self) -> Masks:
-        """What it was made with, and the grid it has."""
+        """Options of the law, with its grid."""
         grid = self.grid
         return Masks(self.name, self.sigma, grid.bits, self.largest, grid.unit)
 
@@ -605,7 +605,7 @@ class UniformMasks(MaskLaw):
 
     @property
     def masks(self) -> Masks:
-        """What it was made with, and the grid it has."""
+        """Options of the law, with its grid."""
         grid = self.grid
         return Masks(self.name, None, grid.bits, self.largest, grid.unit)
 
@@ -674,7 +674,7 @@ class _CountMasks(MaskLaw):
     @property
     @abstractmethod
     def words(self) -> int:
-        """How many words of 64 bits a number has."""
+        """Number of 64-bit words of a number."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -724,7 +724,7 @@ class PlainCounts(_CountMasks):
 
     @property
     def words(self) -> int:
-        """As many as the largest total needs."""
+        """Number of words that the largest total needs."""
         return self.counts.words
 
     @property
@@ -765,7 +765,7 @@ class UniformCountMasks(_CountMasks):
 
     @property
     def words(self) -> int:
-        """As many as the largest modulus needs."""
+        """Number of words that the largest modulus needs."""
         return self.residues.words
 
     @property
@@ -852,7 +852,7 @@ class LatticeCountMasks(_CountMasks):
 
     @property
     def masks(self) -> Masks:
-        """What it was made with, on a grid that is nowhere finer than the units are."""
+        """Options of the law, on a grid that is nowhere finer than the units."""
         bits = ceil(-log2(max(self.counts.units)))
         while Fraction(2) ** -bits < max(self.counts.units):
             bits -= 1
@@ -860,7 +860,7 @@ class LatticeCountMasks(_CountMasks):
 
     @property
     def words(self) -> int:
-        """As many as the widest mask, or total, needs."""
+        """Number of words that the widest mask, or total, needs."""
         return self.n_words
 
     def deviations(self, weight: float = 1.0) -> tuple[int, ...]:

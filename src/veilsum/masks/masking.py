@@ -295,7 +295,7 @@ def exact_totals_of_masked_rows(numbers: Array[Any]) -> list[int]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _MaskDrawing(Secret):
-    """How the noise of some links is drawn."""
+    """Drawing of the noise of some links."""
 
     topology: Topology
     law: MaskLaw
