@@ -1,4 +1,4 @@
-"""How well a graph holds together: components, disjoint paths, cuts, mu2.
+"""Connectivity of a graph: components, disjoint paths, cuts, mu2.
 
 Whether a graph is connected is decided by search, never by an eigenvalue's tolerance.
 Directed graphs count by their links: privacy needs weak connectivity only.
@@ -10,11 +10,11 @@ its reverse, so pushing a unit is two assignments. By Menger's theorem the large
 between two non-adjacent vertices is their smallest separating set. A neighbour of both
 is in every such set, so it is counted and left out before anything is searched.
 
-Of a small graph the same is found without machine code, whose loading would take longer
-than the search: sets of parties are the bits of integers there.
+Small graphs are searched without machine code, whose loading would take longer than the
+search: sets of parties are the bits of integers there.
 
-A graph may come out of a file that somebody else wrote: the work is counted, and a
-search that takes too long is refused.
+A graph may come from an untrusted file: the work is counted, and a search that takes
+too long is refused.
 """
 
 from __future__ import annotations

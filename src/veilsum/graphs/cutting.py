@@ -48,7 +48,7 @@ class CutParts:
 
     @property
     def share(self) -> float:
-        """How much of the graph crosses between parts in a round, counted by party."""
+        """Parties that cross between parts in a round, relative to all parties."""
         return float(self.halo.sum() / self.ends[-1])
 
     def check(self) -> None:

@@ -1,6 +1,6 @@
-"""How masked vectors reach everybody: by flooding, or summed along a tree.
+"""Distribution of masked vectors: by flooding, or summed along a tree.
 
-Flooding shows each masked vector to each party, which the proof grants a coalition
+Flooding sends each masked vector to each party, which the proof grants a coalition
 anyway. Along a spanning tree a party forwards only the sum of its subtree's masked
 vectors, and then the total comes back down: far fewer bytes for long vectors.
 """

@@ -1,4 +1,4 @@
-"""Who talks to whom: the frozen graph that everything else is computed from.
+"""Frozen graph of the links of parties, from which all else is computed.
 
 Parties are strings outside and indices inside. An undirected edge is stored once, the
 smaller index first, and carries two shares, r_ij and r_ji; a directed edge is an arc
@@ -218,7 +218,7 @@ class Topology(Renderable):
 
     @property
     def shares_per_edge(self) -> int:
-        """How many independent vectors one edge carries: two, or one on an arc."""
+        """Number of independent vectors on one edge: two, or one on an arc."""
         return 1 if self.directed else 2
 
     @cached_property
@@ -311,9 +311,9 @@ class Topology(Renderable):
 
     @cached_property
     def pattern(self) -> tuple[Indices, Indices]:
-        """Who hears whom, as CSR has it: row starts, and neighbours in order.
+        """Adjacency in CSR form: row starts, and neighbours in order.
 
-        Of many links by one pass over them, in 32 bits: links are sorted, so every row
+        Many links take one pass over them, in 32 bits: links are sorted, so every row
         is filled in order.
         """
         fill = (
