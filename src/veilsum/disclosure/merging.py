@@ -101,7 +101,7 @@ def merge_axis_of(axis: TableAxis, *, alone: bool = False) -> MergeAxis:
 
 @dataclass(frozen=True)
 class OneEdge(TallyBins):
-    """What is left of bins of which one edge stays: what is below it, and above."""
+    """Merged bins with a single edge left: one bin below it, and one above."""
 
     def __post_init__(self) -> None:
         """Accept a single edge, which nobody asks for."""
