@@ -1,8 +1,8 @@
-"""Whoever carries out what parties do together, and what is handed over for that.
+"""Drivers of joint computations, with their input and output.
 
 There are three drivers. `arrays` holds all parties as rows of one array; `loopback`
 runs the machine of every party on a network in memory; a real party's driver, in
-`parties`, meets the others on the network. A job does not know which of them it has.
+`party`, meets the others on the network. A job does not know which of them it has.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ Transcribing = Callable[[Iterable[Hashable]], Transcript]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DriverAssignment(Secret):
-    """What is to be done together, as far as it is known here.
+    """Joint computation to carry out, as far as it is known here.
 
     Attributes:
-        works: the parts of those parties that are here: in a simulation all of them, on
-            a network one's own.
-        foresee: works out what holds for whoever takes part.
-        shown: what everybody learns, in words, as far as it is known by now.
-        charge: keeps the parties' books; None if nobody keeps any.
-        check: raises if a party's books would not allow it to begin.
-        reserve: sees to it that they allow it to the end, just before it begins.
-        wanted: what a party's books are asked for, where several assignments are to be
-            allowed together.
-        progress: told how far it is.
-        watched: whether a simulation is to keep what only it can see.
+        works: the parts of local parties: in a simulation all of them, on a network
+            one's own.
+        foresee: computes the guarantee for the parties that take part.
+        shown: public releases in words, as far as they are known by now.
+        charge: charges the parties' ledgers; None if no party keeps one.
+        check: raises if a party's ledger would not allow it to begin.
+        reserve: reserves in the ledger all that it may need, just before it begins.
+        wanted: request to a party's ledger, where several assignments are to be allowed
+            together.
+        progress: receives the progress of the run.
+        watched: whether a simulation is to keep its `DriverView`.
     """
 
     plan: ProtocolPlan
@@ -68,21 +68,22 @@ class DriverAssignment(Secret):
 
     @cached_property
     def promise(self) -> Guarantee:
-        """What holds if one takes part; a search, made only if somebody asks."""
+        """Guarantee for a party that takes part; a search, made only on access."""
         return self.foresee()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DriverView(Secret):
-    """What only a simulation can see of a run, with all parties in one place.
+    """View of a run that only a simulation has, with all parties in one place.
 
     Attributes:
-        shares: of the first epoch.
-        transcript: what a coalition stored, sent and received; called with its names.
+        shares: shares of the first epoch.
+        transcript: returns all data that a coalition stored, sent and received; called
+            with its names.
         times: the iterations at which estimates were kept; 0 if there were none.
-        estimates: every party's at those times, (times, n, m).
-        stopped: why an iterative method ended.
-        engine: what carried its iterations out; None if the parties did, one by one.
+        estimates: estimates of every party at those times, (times, n, m).
+        stopped: reason why an iterative method ended.
+        engine: engine of its iterations; None if the parties ran them, one by one.
         effective: the masked costs that it ran on, where all are rows of one array.
     """
 
@@ -97,19 +98,19 @@ class DriverView(Secret):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DriverOutput:
-    """What became known to everybody.
+    """Output of a run, which is known to all parties.
 
     Attributes:
         sums: one vector for each round of sums.
-        answer: what all parties agreed on; of a simulated iterative method the average
-            of what they found.
+        answer: the common answer of all parties; for a simulated iterative method the
+            average of their answers.
         rounds: message rounds: for sums shares, confirmations, commits, and masked
             vectors; of an iterative method its own.
-        bytes: what crossed all links together.
+        bytes: total traffic of all links.
         sum_of_masks: the largest coordinate of |sum_i u_i| over all rounds; None where
             only the parties know their masks.
-        seen: what a simulation kept, if it was asked to.
-        end: how the run ended for a real party, with its plan and evidence.
+        seen: view that a simulation kept, if it was asked to.
+        end: end of the run for a real party, with its plan and evidence.
     """
 
     sums: Sums
@@ -126,7 +127,7 @@ class DriverOutput:
 class Driver(Protocol):
     @property
     def party(self) -> str | None:
-        """Whose part it takes; None if everybody's is here."""
+        """Party whose part it takes; None if all parties are local."""
         ...
 
     def carry_out(self, assignment: DriverAssignment) -> DriverOutput:

@@ -312,7 +312,7 @@ class LoopbackWorld(Secret):
         return many_ended and self._idle()
 
     def _idle(self) -> bool:
-        """Whoever ended may still have to answer somebody who comes back."""
+        """Return whether no machine may still have to answer a returning party."""
         return all(
             node.machine is not None and node.machine.phase in CLOSED
             for node in self.nodes.values()

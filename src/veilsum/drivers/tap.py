@@ -141,7 +141,7 @@ class TappedWork(Secret):
 
 
 class _TappedEpochs:
-    """What a party's frames say, put in order by epoch; the first word counts."""
+    """Messages in a party's frames, ordered by epoch; the first of a kind counts."""
 
     def __init__(self, plan: ProtocolPlan, party: str) -> None:
         self._plan, self._me = plan, party
