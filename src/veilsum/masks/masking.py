@@ -295,8 +295,6 @@ def exact_totals_of_masked_rows(numbers: Array[Any]) -> list[int]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _MaskDrawing(Secret):
-    """Drawing of the noise of some links."""
-
     topology: Topology
     law: MaskLaw
     streams: CounterStreams

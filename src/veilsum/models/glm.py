@@ -1968,8 +1968,6 @@ class GlmFit(Inference):
 
 @dataclass(frozen=True)
 class GlmOutcome:
-    """Outcome of the rounds of a fit."""
-
     first: FirstStatistics
     sums: RoundStatistics
     here: Vector
