@@ -1,4 +1,4 @@
-"""Distribution of masked vectors: by flooding, or summed along a tree.
+"""Delivery of masked vectors to all parties: by flooding, or summed along a tree.
 
 Flooding sends each masked vector to each party, which the proof grants a coalition
 anyway. Along a spanning tree a party forwards only the sum of its subtree's masked

@@ -1,8 +1,8 @@
 """Releases of a job to all parties: their record, limits, and part in the guarantee.
 
 Sums are exact. Enough of them over the same rows are equations that can be solved for
-the rows: six rounds of a logistic regression with four rows determine all four. So the
-number of released values stays below a fraction of the least number in honest rows.
+the rows: six rounds of a logistic regression with four rows determine all four. So
+releases stay below a fraction of the least number of values in honest rows.
 """
 
 from __future__ import annotations

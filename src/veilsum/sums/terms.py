@@ -75,7 +75,7 @@ class SumOptions(TypedDict, total=False):
         minimum_honest: least number of other parties.
         drop: whether the others may go on without a party that is lost before anything
             was released; by default they stop, since it would be another question.
-        spread: distribution of masked vectors. `flooding`, the default, sends each to
+        spread: delivery of masked vectors. `flooding`, the default, sends each to
             all parties, so that none can choose the total after the others have sent
             theirs; `tree` sends far fewer bytes and does not prevent that; `auto` takes
             the tree where flooding loads a link with more than a megabyte.
@@ -187,7 +187,7 @@ class SumTerms:
 
     Attributes:
         policy: waits, losses, and number of colluding parties.
-        spread: distribution of masked vectors.
+        spread: delivery of masked vectors.
         driver: carries out the run; None before one is known.
         ledgers: ledgers of the parties that keep one.
         new_data: whether the data are about other people than those in the ledgers.
