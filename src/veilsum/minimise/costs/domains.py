@@ -64,7 +64,7 @@ class WholeSpace:
 
 
 class _BoundedDomain:
-    """What every compact set says of itself."""
+    """Base class of the compact sets."""
 
     @property
     def is_bounded(self) -> bool:
