@@ -64,8 +64,6 @@ class WholeSpace:
 
 
 class _BoundedDomain:
-    """Base class of the compact sets."""
-
     @property
     def is_bounded(self) -> bool:
         return True
