@@ -265,11 +265,11 @@ LOST = 1e30
 
 @dataclass(frozen=True, eq=False)
 class MinimisedArrays:
-    """What is left of a run.
+    """Estimates kept from a run.
 
     Attributes:
-        times: the iterations at which estimates were kept, the last included.
-        stopped: why it ended: "tolerance", "iterations" or "bytes".
+        times: iterations at which estimates were kept, including the last.
+        stopped: reason for the end: "tolerance", "iterations" or "bytes".
     """
 
     times: Times

@@ -1,7 +1,8 @@
-"""How far a long run has come, on disk: whole or absent, and only of the same run.
+"""Checkpoints of long runs on disk: whole or absent, and only of the same run.
 
-A state has estimates, and what else a method keeps: with the seed, which is easily
-guessed, they can tell everybody's private numbers. So only the owner may read the file.
+A state has the estimates and a method's other arrays. Together with the seed, which is
+easily guessed, they can reveal all private numbers. So only the owner may read the
+file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much costs bend: L, L_bar and mu_bar read off the costs, for simulations.
+"""Curvature of costs: L, L_bar and mu_bar read off the costs, for simulations.
 
 Every cost gets two matrices, one below and one above all its Hessians on the domain:
 

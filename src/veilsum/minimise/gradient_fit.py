@@ -87,7 +87,7 @@ class GradientFit(Renderable):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What masks hide of the regression, and from whom."""
+        """Guarantee of the masks for the regression."""
         promise = self.run.guarantee
         if not promise.kind.hides:
             return promise

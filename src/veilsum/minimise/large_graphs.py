@@ -100,13 +100,13 @@ SIMULATION = (
 
 @dataclass(frozen=True, slots=True)
 class LargeGraphPhase:
-    """What one part of the work took.
+    """Time and memory that one part of the work took.
 
     Attributes:
-        name: which.
-        seconds: on the clock.
-        processor_seconds: of all cores together.
-        peak_bytes: the most memory that the process had had by its end.
+        name: name of the part.
+        seconds: elapsed time.
+        processor_seconds: processor time of all cores together.
+        peak_bytes: peak memory of the process up to its end.
     """
 
     name: str
@@ -117,26 +117,26 @@ class LargeGraphPhase:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LargeRun(Renderable):
-    """What came of it, and what was measured on the way.
+    """Result of a run on a large graph, with its measurements.
 
     Attributes:
-        graph: what it was made from.
-        topology: who talked to whom.
-        method: its name.
-        iterations: how many there were.
-        resumed: after how many of them a checkpoint took over; 0 without one.
-        engine: what carried them out.
-        order: in which order parties were kept in memory, and why.
-        estimates: each party's own, by row.
+        graph: source of the graph.
+        topology: pairs of parties that exchanged messages.
+        method: name of the method.
+        iterations: number of iterations.
+        resumed: number of iterations in the checkpoint it resumed from; 0 without one.
+        engine: name of the engine.
+        order: order of the parties in memory, with the reason.
+        estimates: each party's own estimate, by row.
         answer: the exact minimiser, the mean of all targets.
-        sum_of_masks: of each coefficient, exactly; all zero, else there is no result.
-        guarantee: what masks promise; None if no certificate was asked for.
-        mu2: bounds on mu2 of the honest graph, and how the lower one is known; None
-            without a guarantee, or where the honest graph is in pieces.
-        sigma: of the masks.
+        sum_of_masks: exact sum for each coefficient; a result has only zeros.
+        guarantee: guarantee of the masks; None if no certificate was requested.
+        mu2: bounds on mu2 of the honest graph, with the certificate of the lower one;
+            None without a guarantee, or where the honest graph is in pieces.
+        sigma: sigma of the masks.
         grid: bits q of their grid 2^-q.
-        wanted_bytes: the memory that was estimated before.
-        phases: what each part took.
+        wanted_bytes: memory estimated beforehand.
+        phases: time and memory of each part.
     """
 
     graph: str
@@ -184,7 +184,7 @@ class LargeRun(Renderable):
 
     @property
     def failure_probability(self) -> float | None:
-        """How likely the certificate is wrong; 0 for one that involves no chance."""
+        """Probability that the certificate is wrong; 0 if it involves no chance."""
         if self.mu2 is None or self.mu2.lower is None:
             return None
         by_chance = self.mu2.certificate == "probabilistic"
@@ -643,8 +643,6 @@ def _guarantee_of_large_graph(
 
 @dataclass(eq=False)
 class _LargeGraphPhases:
-    """What each part of the work took, one after the other."""
-
     phases: list[LargeGraphPhase] = field(default_factory=list)
 
     @contextmanager

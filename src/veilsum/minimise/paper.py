@@ -115,7 +115,7 @@ class PaperReport(Renderable):
 
     @property
     def executions(self) -> int:
-        """How many executions under A, and as many under B."""
+        """Number of executions under A, equal to the number under B."""
         return len(self.under_a)
 
     @cached_property
@@ -150,7 +150,7 @@ class PaperReport(Renderable):
 
     @cached_property
     def empirical_success(self) -> float:
-        """How often the likelihood-ratio test told A from B."""
+        """Success rate of the likelihood-ratio test in telling A from B."""
         # On the triangle the test compares alpha_bar_1 with alpha_bar_2.
         right_a = (_paper_honest_pair(self.under_a) @ (A - B)[:2] > 0).mean()
         right_b = (_paper_honest_pair(self.under_b) @ (A - B)[:2] < 0).mean()
@@ -158,7 +158,7 @@ class PaperReport(Renderable):
 
     @property
     def nonconvex_agents(self) -> int:
-        """How many masked quartics are not convex on the domain."""
+        """Number of masked quartics that are not convex on the domain."""
         effective = self.quartic.effective
         assert effective is not None  # DGD runs on effective costs
         rows = effective.coefficients

@@ -94,9 +94,9 @@ class PartyCost(Secret):
 
     @property
     def rounded(self) -> str:
-        """How many coefficients were not whole, in words for their owner; or nothing.
+        """Number of rounded coefficients in words, for their owner; or empty.
 
-        That is never sent.
+        It is never sent.
         """
         if not self.cost.n_broken:
             return ""
@@ -111,7 +111,7 @@ class PartyCost(Secret):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What holds if nobody is dropped."""
+        """Guarantee that holds if no party is dropped."""
         found = self.recipe.stated(self.terms.guarantee, ())
         return replace(found, limits=(*found.limits, *self.terms.caveats))
 

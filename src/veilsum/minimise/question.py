@@ -88,17 +88,17 @@ class WithheldCost(AlikeRemainders):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Minimise:
-    """What all parties know of the costs, and what they do about them.
+    """Public facts about the costs, and the method to minimise their sum.
 
     Attributes:
         basis: phi, which all coefficients belong to.
-        remainders: by party, what of its cost is not masked; `WithheldCost` where only
+        remainders: by party, the unmasked part of its cost; `WithheldCost` where only
             its owner has it.
-        schedules: how an iterative method runs among whoever is in the epoch; None for
-            one sum.
+        schedules: schedule of an iterative method for the members of an epoch; None
+            for one sum.
         start: by party, x_i(0).
-        limits: what masks do not cover here.
-        tolerance_unused: why a tolerance that was asked for cannot end the method.
+        limits: facts that masks do not cover here.
+        tolerance_unused: reason why a requested tolerance cannot end the method.
     """
 
     objects: ClassVar[bool] = False
@@ -190,7 +190,7 @@ class Minimise:
 
     @property
     def round_size(self) -> int:
-        """What a message of the method holds; 0 for one sum."""
+        """Count of numbers in a message of the method; 0 for one sum."""
         if (plan := self.schedule) is None:
             return 0
         return plan.message_vectors * self.basis.dim + (plan.stopping is not None)
@@ -284,7 +284,7 @@ class Minimise:
 
     @property
     def most_numbers(self) -> int:
-        """Those of one sum: rounds lead to nothing beyond it."""
+        """Size of the one sum; rounds imply nothing beyond it."""
         return self.size
 
     def release(self, sums: Sums) -> SumRelease:
@@ -318,12 +318,12 @@ class Minimised(SumJobResult):
 
     @property
     def costs(self) -> Minimise:
-        """What was known of the costs, and what was done."""
+        """Public facts about the costs, and the method used."""
         return cast("Minimise", self.recipe)
 
     @cached_property
     def releases(self) -> tuple[SumRelease, ...]:
-        """What the one sum showed, or would show: rounds lead to nothing beyond it."""
+        """Release of the one sum, actual or implied; rounds lead to nothing more."""
         return (self.recipe.release(()),)
 
     @property
@@ -351,7 +351,7 @@ class Minimised(SumJobResult):
 
     @property
     def iterations(self) -> int:
-        """How many of them it took; 0 for one-shot."""
+        """Number of iterations; 0 for one-shot."""
         return self.costs.iterations(self.released.rounds)
 
     def to_dict(self) -> dict[str, Any]:

@@ -278,10 +278,10 @@ def engine_of_own_rank(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RanksFound:
-    """What ranks came to together; all but `own` is the same on every rank.
+    """Joint result of the ranks; all but `own` is the same on every rank.
 
     Attributes:
-        apart: the largest distance of an estimate from the mean.
+        apart: largest distance of an estimate from the mean.
     """
 
     own: Float[Array[np.float64], "own m"]
@@ -335,12 +335,12 @@ DRAWN = 1 << 16
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RanksRun(Renderable):
-    """What ranks came to; all but `own` is the same on every rank. See `LargeRun`.
+    """Result of a run on ranks; only `own` differs between ranks. See `LargeRun`.
 
     Attributes:
-        halo: how much of the graph crossed between ranks in a round.
+        halo: share of the graph that crossed between ranks in a round.
         own: this rank's estimates, by row.
-        first: the number of this rank's first party.
+        first: index of this rank's first party.
         minimiser: all parties' estimates, averaged.
     """
 

@@ -55,7 +55,7 @@ FAR = float(np.finfo(np.float64).max)
 
 @dataclass(frozen=True, eq=False)
 class MethodSchedules:
-    """How the method runs, for whoever is in the epoch; public, and worked out once."""
+    """Public schedules of the method, computed once for each epoch's members."""
 
     settings: Settings
     facts: ScheduleFacts

@@ -81,14 +81,14 @@ FEW_PARTIES = 6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SolveTrace(Renderable):
-    """What a figure needs: estimates and errors at some iterations.
+    """Estimates and errors at some iterations, as a figure needs them.
 
     Attributes:
         iterations: k, spaced evenly on a logarithmic scale.
         estimates: x_i(k), (times, n, m).
         errors: ||x_i(k) - reference||, (times, n).
-        sent: the bytes of bare numbers that each party has sent by then, shares
-            included, (times, n); None for one-shot, which has one time only.
+        sent: bytes of bare numbers that each party has sent by then, including shares,
+            (times, n); None for one-shot, which has one time only.
     """
 
     iterations: Array[np.int64]
@@ -131,13 +131,13 @@ class SolveTrace(Renderable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveQuantisation:
-    """What the grid did to the answer, apart from what the method did.
+    """Effect of the grid on the answer, apart from that of the method.
 
     Attributes:
         bits: q, the grid being 2^-q, or 2^-q of a unit.
         step: g, its step.
-        bias_bound: how far rounding the coefficients can move the minimiser, from the
-            released sum alone; None where the sum of the costs is flat.
+        bias_bound: bound on the minimiser's shift by rounding the coefficients, from
+            the released sum alone; None where the sum of the costs is flat.
         solver_error: the worst party's distance from the rounded problem's minimiser.
     """
 
@@ -158,25 +158,26 @@ class SolveQuantisation:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RunRecord(Renderable):
-    """What a run found, without anybody's shares or costs: it may be pickled.
+    """Results of a run without any party's shares or costs; may be pickled.
 
     Attributes:
-        minimiser: what the parties computed, averaged over them.
+        minimiser: the parties' final estimates, averaged.
         estimates: each party's own final estimate, by row.
         reference: the pooled minimiser, computed centrally by scipy.
         sum_of_masks: the largest coordinate of |sum_i u_i|; rounding error of float64,
             exactly zero for integer masks.
         rounds: message rounds, phase I included.
-        bytes: what crossed all links together, as bare numbers.
-        quantisation: for integer masks, what the grid did.
-        spread: for one-shot, how masked vectors travelled.
-        method: the name of the method that ran.
-        stopped: why it ended: "tolerance", "iterations" or "bytes"; None for one-shot.
-        engine: what carried iterations out; None if parties did, one by one.
-        tolerance_unused: why a tolerance that was asked for could not end it; None if
-            it could, or there was none.
-        drowned: where masks kept an iterative method from any answer, that they did,
-            and what to do; None otherwise, or if parties ran one by one.
+        bytes: traffic over all links together, as bare numbers.
+        quantisation: for integer masks, the effect of the grid.
+        spread: for one-shot, route of the masked vectors.
+        method: name of the method that ran.
+        stopped: reason for the end: "tolerance", "iterations" or "bytes"; None for
+            one-shot.
+        engine: engine of the iterations; None if parties ran one by one.
+        tolerance_unused: reason why a requested tolerance could not end it; None if it
+            could, or there was none.
+        drowned: message and remedy where masks kept an iterative method from any
+            answer; None otherwise, or if parties ran one by one.
     """
 
     topology: Topology
@@ -318,17 +319,17 @@ class Run(Minimised):
 
     @property
     def seen(self) -> DriverView:
-        """What the driver saw of all parties."""
+        """The driver's view of all parties."""
         return cast("DriverView", self.released.seen)
 
     @property
     def topology(self) -> Topology:
-        """Who exchanged shares and estimates with whom."""
+        """Graph of the parties that exchanged shares and estimates."""
         return self.terms.topology
 
     @property
     def minimiser(self) -> Vector:
-        """What the parties computed, averaged over them."""
+        """Final estimates, averaged over the parties."""
         return self.estimates.mean(axis=0)
 
     @property
@@ -381,7 +382,7 @@ class Run(Minimised):
 
     @property
     def bytes(self) -> int:
-        """What crossed all links together, as bare numbers."""
+        """Traffic over all links together in bytes, as bare numbers."""
         return self.released.bytes
 
     @property
@@ -403,7 +404,7 @@ class Run(Minimised):
 
     @property
     def engine(self) -> str | None:
-        """What carried iterations out."""
+        """Name of the engine that carried iterations out."""
         return self.seen.engine
 
     @property

@@ -111,11 +111,12 @@ class SweptRun:
 
 @dataclass(frozen=True)
 class RunFound:
-    """What a run came to, without anybody's cost; it travels between processes.
+    """Results of a run without any party's cost; it travels between processes.
 
     Attributes:
-        masks: with the grid that the law chose for the graph; None if it was refused.
-        found: the columns that a run fills.
+        masks: masks with the grid that the law chose for the graph; None if the run
+            was refused.
+        found: columns that a run fills.
     """
 
     masks: Masks | None
@@ -573,12 +574,12 @@ def _kept_sweep_words(kept: _SweepFile | None, done: int, asked: int) -> str:
 
 @dataclass(eq=False)
 class _SweepLines:
-    """What runs come to becomes lines, with what is promised of them.
+    """Conversion of run results to lines, with their guarantees.
 
     Attributes:
-        tolerate: numbers of colluders, a line for each.
-        distance: that attackers are measured at.
-        sweep: its name, which is a hash of all that it depends on.
+        tolerate: numbers of colluders, with a line for each.
+        distance: distance at which attackers are measured.
+        sweep: name of the sweep, a hash of all its inputs.
     """
 
     runs: _SweepRuns

@@ -1,4 +1,4 @@
-"""What a party may still show of its data: the rules, without clock, file or chance.
+"""Disclosure rules for a party's data, without clock, files or randomness.
 
     fresh masks                 add their divergence to what the data set has spent
     the same masked costs again cost nothing, if they go to the same parties
@@ -7,10 +7,10 @@
     a job                       reserves all numbers it may need before it begins
     sets of parties             refused where sums over them give a few parties away
 
-A decision is a value. Whoever keeps the history acts on it. `accounts_of_data_sets`
-says what a history amounts to: for each data set what is spent and what is left. A data
-set is all data of a ledger, however they look, but for those that their owner declared
-to be about other people.
+A decision is a value; the keeper of the history acts on it. `accounts_of_data_sets`
+sums a history up: the amounts spent and left for each data set. A data set is all data
+of a ledger, whatever their form, except those that their owner declared to be about
+other people.
 """
 
 from __future__ import annotations
@@ -48,18 +48,19 @@ _FRESH_MASKS = "draw fresh masks in a new epoch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What each data set may spend.
+    """Spending limits of each data set.
 
-    A run has terms of its own; of these and the budget's the stricter hold.
+    A run has its own terms; the stricter of the two apply.
 
     Attributes:
         epsilon: limit of the composed epsilon; None counts and does not limit.
         release_fraction: exact numbers may be released up to this part of the numbers
             that honest parties' rows hold; None leaves it to a run's policy.
-        minimum_rows: two data cuts that are asked about differ by no fewer people, on
-            any side on which they differ at all.
-        minimum_honest: what follows from known sums is about so many honest parties.
-        tolerate: colluders there may be beside these.
+        minimum_rows: two data cuts that are queried differ by at least this many
+            people, on each side on which they differ at all.
+        minimum_honest: anything implied by known sums concerns at least this many
+            honest parties.
+        tolerate: number of colluders allowed in addition to these.
         when: a time stamp; the ledger fills it in.
     """
 
@@ -100,13 +101,13 @@ class Budget:
 
     @property
     def few(self) -> int:
-        """So many parties are too few for anything to be known about them."""
+        """Largest number of parties about which nothing may become known."""
         return self.minimum_honest + self.tolerate - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """What the parties of a run agreed on, as far as a ledger looks at it."""
+    """Terms agreed for a run, as far as a ledger checks them."""
 
     release_fraction: float | None = None
     minimum_rows: int = 1
@@ -494,12 +495,12 @@ _PLACES: dict[type[Any], str] = {
 
 @dataclass(frozen=True, slots=True)
 class AccountDecision:
-    """What becomes of a charge or a release, and why.
+    """Outcome of a charge or a release, with its reason.
 
     accepted  it is new and there is room for it
     already   it is recorded: nothing new is shown
     resent    known masked costs go to the parties that have them: no cost
-    refused   the reason says what stands against it
+    refused   the reason names the obstacle
     """
 
     outcome: Outcome

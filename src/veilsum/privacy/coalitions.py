@@ -237,7 +237,7 @@ class CoalitionSearch:
 
     @property
     def _level(self) -> float:
-        """What a coalition must be below to be worse than the best so far."""
+        """Value below which a coalition is worse than the best so far."""
         return self.value - SLACK * float(self.adjacency.sum(axis=1).max())
 
     def _clear_family(self, members: tuple[int, ...]) -> None:
@@ -272,9 +272,9 @@ class CoalitionSearch:
 
     @property
     def _batch(self) -> int:
-        """How many coalitions are held and looked at together.
+        """Number of coalitions held and evaluated together.
 
-        No more than may still be looked at, but for those that stay in cache.
+        At most as many as the work limit allows, or as many as stay in cache.
         """
         piece = -(-BATCH_ENTRIES // (self.topology.n_parties - self.size) ** 2)
         left = int((self.most_work - self.work) / self._test_cost)

@@ -30,7 +30,7 @@ SAME_BOUND = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
-    """What one run shows to one coalition, or to every coalition up to a size.
+    """Exposure of one run to one coalition, or to every coalition up to a size.
 
     Attributes:
         coalition: C, by name; with `tolerate` the worst coalition found.
@@ -77,7 +77,7 @@ class Exposure:
 
     @property
     def against(self) -> str:
-        """Who looks on, in words."""
+        """Observing coalition, in words."""
         return charged_coalition_in_words(
             self.coalition if self.tolerate is None else self.tolerate
         )

@@ -32,7 +32,7 @@ LARGEST_EXPONENT = 709.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Leakage(Renderable):
-    """What one KL divergence lets a view tell, in every unit.
+    """Information leakage for one KL divergence, in every unit.
 
     >>> told = Leakage(0.25)
     >>> round(told.attacker_success, 5), round(told.total_variation, 5)

@@ -92,7 +92,7 @@ class HelpfulLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Diagnosis(Renderable):
-    """What the doctor found.
+    """Result of the doctor's examination of a network.
 
     Attributes:
         safe: whether any t parties may collude: kappa > t. At least two honest parties
@@ -104,8 +104,8 @@ class Diagnosis(Renderable):
         links_to_add: links that raise the connectivity to t + 1.
         gap: how many of these could be saved at most; 0 where they are proved fewest.
         helpful_links: further links for the mended network, the most helpful first;
-            empty where no link that was tried lowers epsilon by itself, and on networks
-            of more than 250 parties, where none is tried.
+            empty where no tried link lowers epsilon by itself, and on networks of more
+            than 250 parties, where none is tried.
         repaired: the network with `links_to_add`.
     """
 

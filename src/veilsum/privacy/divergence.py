@@ -1,8 +1,8 @@
-"""How far apart two alternatives look: the exact KL divergence of a coalition's views.
+"""Exact KL divergence between a coalition's views of two alternatives.
 
-For Gaussian shares everything a coalition sees under A or under B is one Gaussian,
-shifted; `conversions` says what one such number means. With s shares on each edge and
-noise tau of each party's own, which does not cancel,
+For Gaussian shares a coalition's view under A or under B is the same Gaussian, shifted;
+`conversions` explains such a number. With s shares on each edge and independent noise
+tau of each party, which does not cancel,
 
     Cov = s sigma^2 L_H + tau^2 I,    KL = d' Cov^-1 d / 2,    d = A - B on H.
 

@@ -47,11 +47,12 @@ _MINUS_ZERO = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class FloatLeak:
-    """What party 3 could rule out in many runs under one arithmetic.
+    """Runs under one arithmetic in which party 3 could exclude the alternative.
 
     Attributes:
-        excluded: in how many of them the alternative was impossible.
-        inexact_sums: in how many of them the masked numbers did not add up to the sum.
+        excluded: number of runs in which the alternative was impossible.
+        inexact_sums: number of runs in which the masked numbers did not add up to the
+            sum.
     """
 
     runs: int

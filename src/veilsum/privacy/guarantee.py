@@ -98,13 +98,13 @@ class GuaranteeComponent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstCoalition:
-    """What the search over coalitions of up to `tolerate` parties found.
+    """Result of the search over coalitions of up to `tolerate` parties.
 
     Attributes:
         worst_coalition: the most harmful one found; a cut, if there is one.
-        epsilon_lower: what that coalition achieves: nobody can promise less.
-        epsilon_upper: what no coalition exceeds; None if nothing could be proved.
-        exact: whether the two are one number.
+        epsilon_lower: epsilon of that coalition; no valid guarantee can be lower.
+        epsilon_upper: bound for all coalitions; None if nothing could be proved.
+        exact: whether the two are equal.
         cut: a smallest set whose loss disconnects the rest, if t parties suffice.
         vertex_connectivity: kappa; None on a graph too large to compute it, where only
             kappa > tolerate was checked.
@@ -139,7 +139,7 @@ class WorstCoalition:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Guarantee(Renderable):
-    """What a coalition can learn, and what the statement rests on.
+    """Guarantee against a coalition, and the premises that it rests on.
 
     `epsilon` bounds KL per squared distance of inputs; None when there is no bound.
     `excess` is the part of it that a lattice adds to the continuous formula.
@@ -166,7 +166,7 @@ class Guarantee(Renderable):
 
     @property
     def sentence(self) -> str:
-        """Who could learn what, in one sentence."""
+        """Summary of possible exposure, in one sentence."""
         if self.status == "vacuous":
             return "Every party colludes: nothing is left to protect."
         if self.status == "no_privacy":
@@ -280,7 +280,7 @@ def _guarantee_number(value: float | None) -> str:
 
 @dataclass(frozen=True)
 class GuaranteeProof:
-    """What is proved of masks: nothing, for a law that has no proof of its own."""
+    """Proved properties of masks; none for a law without a proof of its own."""
 
     masks: Masks
 

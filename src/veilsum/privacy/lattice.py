@@ -1,4 +1,4 @@
-"""What integer masks tell beyond the Gaussian formula: proved, and usually nothing.
+"""Proved excess leakage of integer masks over the Gaussian formula; usually zero.
 
 Each of the s draws on a link is discrete Gaussian on Z: P(y) ~ exp(-y^2 / (2 S^2)), S
 the link's own. With L the Laplacian of weights s S^2 and d = A - B in steps of the
@@ -226,13 +226,14 @@ def lattice_divergence_by_flow(
 
 @dataclass(frozen=True, slots=True)
 class LatticeSmoothness:
-    """How nearly masks on a lattice are a normal law, rounded; see **Success** above.
+    """Closeness of lattice masks to a rounded normal law; see **Success** above.
 
-    It holds for a graph and for every connected one that parties leave over.
+    It holds for a graph and for every connected graph that remains without some
+    parties.
 
     Attributes:
         reach: 2 pi^2 s S^2 for the least S.
-        n_parties: no spanning tree has as many links.
+        n_parties: strict upper bound on the links of a spanning tree.
         cycles: the excess per coefficient by cycles.
     """
 

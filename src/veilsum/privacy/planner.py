@@ -483,10 +483,10 @@ def _exact_worst_mu2(value: float, coalition: tuple[int, ...]) -> WorstMu2:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyTarget:
-    """What is asked for: KL of at most `epsilon` per squared distance.
+    """Requested bound: KL of at most `epsilon` per squared distance.
 
-    `attacker_success` is None when epsilon was asked for directly; otherwise `epsilon`
-    is what normal shares need for it.
+    `attacker_success` is None when epsilon was requested directly; otherwise `epsilon`
+    is the value that normal shares need for it.
     """
 
     epsilon: float
@@ -545,7 +545,7 @@ class NetworkPlan(Renderable):
 
     @property
     def noise(self) -> str:
-        """What masks need, in words; six digits that are not below sigma."""
+        """Mask requirement in words; sigma is rounded up to six digits."""
         if self.sigma is None:
             return f"{self.law} masks"
         return f"sigma {_sigma_not_below(self.sigma)}"
@@ -566,7 +566,7 @@ class NetworkPlan(Renderable):
 
     @property
     def guesses(self) -> str:
-        """What the best attacker reaches, in words, if there is a distance."""
+        """Success of the best attacker in words; empty without a distance."""
         if self.attacker_success is None:
             return ""
         return (
@@ -576,7 +576,7 @@ class NetworkPlan(Renderable):
 
     @property
     def accuracy(self) -> str:
-        """What arithmetic loses at this sigma, in words, if there is one."""
+        """Arithmetic errors at this sigma in words; empty without a lattice."""
         if self.lattice_bits is None:
             return ""
         return (
@@ -694,7 +694,7 @@ class Plans(Renderable):
 
 @dataclass(frozen=True, slots=True)
 class PlannerRatedNetwork:
-    """What a network needs for the target, and what it then promises."""
+    """Noise that a network needs for the target, and the resulting guarantee."""
 
     sigma: float | None
     epsilon: float

@@ -1,8 +1,8 @@
-"""How far a data set moves when two records change places: the planner's distance.
+"""Distance between data sets that differ by an exchange of two records.
 
-What a party sums is s(record) over its records, whole numbers of agreed units. For
-records that are exchanged between honest parties, a of one for b of another, all sums
-stay, and the parties' own numbers A move by
+The planner uses this distance. A party sums s(record) over its records, in whole
+numbers of agreed units. When honest parties exchange records, a of one for b of
+another, all sums stay, and the parties' own numbers A move by
 
     ||A - B||^2 = 2 ||s(a) - s(b)||^2,
 

@@ -1,4 +1,4 @@
-"""What is left of mu2 without a coalition: eigenvalues, quick verdicts, bounds.
+"""Values of mu2 without a coalition: eigenvalues, quick verdicts, bounds.
 
 A verdict "clear" is a proof that mu2 stays above a level, at a fraction of the cost of
 the eigenvalue itself. The bound on a whole family of coalitions D + S is

@@ -1,28 +1,28 @@
-"""What follows from sums over several sets of parties: subtraction, carried to its end.
+"""Consequences of sums over several sets of parties, by complete subtraction.
 
-Each known sum is a row of zeros and ones, one place for each party. Whoever knows the
-sums can add and subtract them with any factors, so what follows is the span of the rows
-over the rationals: a vector of it that is supported on few parties is a number about
+Each known sum is a row of zeros and ones, with one entry for each party. Known sums can
+be added and subtracted with any factors, so they imply the span of the rows over the
+rationals: a vector of the span that is supported on few parties is a number about
 those few.
 
-**Which vectors give too much away.** A coalition C of at most t parties knows its own
-values, and takes its places out. What must not be left is a non-zero vector on fewer
-than h parties. There is such a C exactly if the span has a non-zero vector on at most
-t + h - 1 parties (for h >= 2; h = 1 is treated alike, which is stricter):
+**Forbidden vectors.** A coalition C of at most t parties knows its own values and
+removes its entries. No non-zero vector on fewer than h parties may remain. There is
+such a C exactly if the span has a non-zero vector on at most t + h - 1 parties (for
+h >= 2; h = 1 is treated alike, which is stricter):
 
 - if r is in the span and, outside C, is not zero and on at most h - 1 parties, then it
   is on at most t + h - 1 parties in all;
 - if r is on 1 <= s <= t + h - 1 parties, let C be min(t, s - 1) of these. Outside C it
   is on s - min(t, s - 1) parties: that is 1, or s - t <= h - 1, and at least 1.
 
-So no coalition has to be tried. **How it is found.** Let the rows of N span all that is
-orthogonal to every sum. A vector is in the span exactly if N maps it to zero, so that
+So no coalition has to be tried. **Search.** Let the rows of N span the orthogonal
+complement of the sums. A vector is in the span exactly if N maps it to zero, so that
 a set of parties has one if and only if its columns of N are dependent. Parties that are
 in the same sums have one value in every vector of the span: they are one column that
 weighs as many as they are. N is computed exactly. Dependent integer columns are
-dependent modulo every prime and under every map of their rows, so N is looked at modulo
-a prime, in a few random combinations of its rows, where nothing can be missed; what is
-found there is then checked over the rationals.
+dependent modulo every prime and under every map of their rows, so N is searched modulo
+a prime, in a few random combinations of its rows, where nothing can be missed; each
+hit is then checked over the rationals.
 """
 
 from __future__ import annotations

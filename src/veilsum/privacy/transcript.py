@@ -168,17 +168,17 @@ HELD = ("own", "shares", "masked", "subtrees", "told")
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Transcript(Renderable, Secret):
-    """What a coalition stored, sent and received in one run.
+    """Numbers that a coalition stored, sent and received in one run.
 
-    Two are equal if every number in them is.
+    Two transcripts are equal if all their numbers are.
 
     Attributes:
         corrupted: C, by name, in the order of the parties.
-        topology: who exchanged shares with whom.
-        law: how masks were drawn, and in which numbers.
-        plan: the digest of what the parties had agreed on, the run's name included.
+        topology: pairs of parties that exchanged shares.
+        law: distribution of the masks, and their number type.
+        plan: digest of the agreed plan, including the run's name.
         rounds: by epoch, all of them; the k-th is of the k-th sum if nobody was lost.
-        whole: False if it grew too long, and what came later is not in it.
+        whole: False if it was cut off because it grew too long.
     """
 
     corrupted: tuple[str, ...]

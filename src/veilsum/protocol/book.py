@@ -50,7 +50,7 @@ OBJECTIONS = frozenset({"proof", "result"})
 
 @runtime_checkable
 class ProtocolKeys(Protocol):
-    """What a party can do with its own key, and with the others' public ones.
+    """Cryptographic operations with a party's own key and the others' public keys.
 
     Signatures and fresh secrets come from outside, through this interface.
     """

@@ -1,8 +1,8 @@
-"""What a machine asks its driver to do, in this order and no other.
+"""Effects that a machine requests from its driver, to be carried out in order.
 
 `Persist` comes before the `Send` of anything that depends on it, and `Emission` before
 the first masked number leaves. A driver that cannot carry out an effect stops there and
-says so with `Machine.stop`.
+calls `Machine.stop`.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class ProtocolNeighbourhood:
 
     @cached_property
     def neighbours(self) -> tuple[str, ...]:
-        """Who shares a link with this party."""
+        """Parties that share a link with this party."""
         return self.members.neighbours(self.me)
 
     def served(self, sender: str, author: str) -> set[str]:
@@ -75,7 +75,7 @@ class ProtocolNeighbourhood:
 
     @cached_property
     def _hops(self) -> dict[str, Mapping[str, int]]:
-        """How far everybody is from this party, and from each neighbour."""
+        """Hops to every member, from this party and from each neighbour."""
         return {name: self.members.hops(name) for name in (self.me, *self.neighbours)}
 
     def nearer_to(self, neighbour: str) -> set[str]:
@@ -106,14 +106,14 @@ class ProtocolNeighbourhood:
 
     @cached_property
     def parent(self) -> str | None:
-        """Who gets the sum of this party's subtree; nobody, from the root."""
+        """Receiver of the sum of this party's subtree; None at the root."""
         i = self.members.index(self.me)
         root = self.tree.root == i
         return None if root else self.members.parties[self.tree.parents[i]]
 
     @cached_property
     def children(self) -> tuple[str, ...]:
-        """Whose subtrees' sums this party waits for."""
+        """Neighbours whose subtrees' sums this party waits for."""
         return self.members.names(self.tree.children(self.members.index(self.me)))
 
 
@@ -175,7 +175,7 @@ class Epoch(Secret):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Who is in the epoch, in the plan's order."""
+        """Members of the epoch, in the plan's order."""
         return tuple(self.place.members.parties)
 
     @property

@@ -1,6 +1,6 @@
-"""Who may be given up, and what a party's leaving means: decisions without a state.
+"""Decisions about losing parties and about a party's departure, without a state.
 
-Before the commit the others go on in a new epoch; afterwards nobody is dropped, and
+Before the commit the others go on in a new epoch. Afterwards no party is dropped, and
 only a stand-in helps.
 """
 
@@ -18,14 +18,14 @@ from veilsum.protocol.plan import ProtocolPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LosingSituation:
-    """What a party knows when it has to decide about others.
+    """Knowledge of a party when it has to decide about others.
 
     Attributes:
-        echoed: the neighbours that have heard of this start of the party.
-        lacks: whom it is waiting for.
+        echoed: neighbours that know of this start of the party.
+        lacks: parties that it is waiting for.
         resumed: whether this is not its first start.
         summed: whether a sum is known already.
-        withheld: who signed Ready and has not shown its masked vector.
+        withheld: parties that signed Ready and have not sent their masked vector.
     """
 
     plan: ProtocolPlan

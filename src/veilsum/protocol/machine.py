@@ -109,7 +109,7 @@ COMPARISONS = 2
 
 
 class PhaseDeadline:
-    """How long a party has been in one place, counted in deadlines that passed."""
+    """Time that a party has spent in one place, counted in passed deadlines."""
 
     def __init__(self) -> None:
         self.strikes = 0
@@ -183,7 +183,7 @@ class Machine(Secret):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Who is in the epoch, in the plan's order."""
+        """Members of the epoch, in the plan's order."""
         return self._epoch.members
 
     @property
@@ -192,7 +192,7 @@ class Machine(Secret):
 
     @property
     def round(self) -> int:
-        """How many rounds of an iterative method are done."""
+        """Number of completed rounds of an iterative method."""
         return self._iteration.index
 
     @property
@@ -203,9 +203,9 @@ class Machine(Secret):
 
     @property
     def withheld(self) -> tuple[str, ...]:
-        """Who signed Ready and has not shown the masked vector that all wait for.
+        """Parties that signed Ready and have not sent the masked vector all wait for.
 
-        A state and no verdict: a crash, or a slow connection, looks the same.
+        This is not a verdict: a crash or a slow connection looks the same.
         """
         summing = self.phase == SUMMING and not self._epoch.by_tree
         if not summing and not (self.phase == ITERATING and self._epoch.fallback):
@@ -214,7 +214,7 @@ class Machine(Secret):
 
     @property
     def accused(self) -> Mapping[str, str]:
-        """What others did, by name, that no honest party does."""
+        """Acts of other parties, by name, that no honest party commits."""
         proofs = self._book.evidence.values()
         return {
             **self._peers.faults,

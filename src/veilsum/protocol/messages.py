@@ -1,10 +1,10 @@
-"""What parties tell each other. Every message is a frozen value with checked types.
+"""Messages between parties: frozen values with checked types.
 
-Some are for one neighbour's eyes only (`Share`, `Confirm`, `Round`, ...). The others
-are records that are passed on to everybody; those name their author and carry its
-signature, so that it does not matter who passed them on.
+Some are for one neighbour only (`Share`, `Confirm`, `Round`, ...). The others are
+records that are passed on to everybody. A record names its author and carries the
+author's signature, so that it does not matter which party passed it on.
 
-Arrays travel as raw numbers behind the message (see `codec`), one at most.
+A message carries at most one array, as raw numbers behind it (see `codec`).
 """
 
 from __future__ import annotations
@@ -64,22 +64,22 @@ class Record(Message, frozen=True, array_like=True, tag=True, eq=False, kw_only=
 
     @property
     def id(self) -> RecordId:
-        """What tells this record from all others of a run."""
+        """Identifier of this record among all records of a run."""
         return (type(self).__name__, self.epoch, self.party)
 
 
 class Status(Message, frozen=True, array_like=True, tag=True, eq=False):
-    """What a party has, so that a neighbour can send what it lacks.
+    """Inventory of a party, so that a neighbour can send the missing items.
 
     Attributes:
         incarnation: drawn anew at every start of the sender.
         echo: the receiver's incarnation as the sender knows it, or zeros.
-        epoch: where the sender is.
-        records: what it holds of the records that everybody gets.
+        epoch: the sender's epoch.
+        records: the records for everybody that it holds.
         share: the latest epoch of the receiver's share that it holds, or -1.
         confirm: the latest epoch for which it holds the receiver's confirmation.
         round: the latest round of the receiver's that it holds, or -1.
-        reply: whether an answer is wanted.
+        reply: whether the sender requests an answer.
     """
 
     incarnation: Bytes16
@@ -120,7 +120,7 @@ class Deposit(Message, frozen=True, array_like=True, tag=True, eq=False):
 
 
 class Round(Message, frozen=True, array_like=True, tag=True, eq=False):
-    """What an iterative method tells its neighbours in one round."""
+    """Message of an iterative method to its neighbours in one round."""
 
     part = "told"
     epoch: Epoch

@@ -24,21 +24,23 @@ TIMELESS = frozenset({"Join", "Lost", "Quit", "Result", "Agreed"})
 
 
 class ProtocolPeers:
-    """Who is at the other end of each link, and what it has been told.
+    """State of the neighbours at each link, and of the exchange with them.
 
     Attributes:
-        names: all neighbours of the plan, lost ones too: they should know what happens.
+        names: all neighbours of the plan; lost ones are included and kept informed.
         incarnation: this start of the party itself.
         continues: whether all starts of the party are one, as `Machine` has it.
-        echoed: who has heard of this start, and so of everything that it may not know;
-            where all starts are one, also who has said that it has heard of none.
-        claims: by neighbour: what it says it holds of this party, which does not know
-            of it; nobody else's word, and no echo as long as it stands.
-        faults: by party: what it did first that no honest party does.
-        in_vain: by neighbour: how many of its messages changed nothing, whoever is to
-            blame: what is known, comes at a wrong time, or is asked too often.
-        bringing: who has brought something since the last resend: more is on its way.
-        compared: who has asked since the last resend, and was answered.
+        echoed: neighbours that know of this start, and so of everything that it may not
+            know; where all starts are one, also those that reported knowing of none.
+        claims: by neighbour: items of this party that it claims to hold and that this
+            party does not know of. No other party confirms a claim; while it stands,
+            nothing from the neighbour counts as an echo.
+        faults: by party: its first act that no honest party commits.
+        in_vain: by neighbour: number of its messages without effect, whatever the
+            cause: known, untimely, or requested too often.
+        bringing: neighbours that sent something since the last resend; more is on its
+            way.
+        compared: neighbours that asked since the last resend and were answered.
     """
 
     def __init__(

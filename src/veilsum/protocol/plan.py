@@ -1,4 +1,4 @@
-"""What all parties have agreed on before a run: public, and the same for everybody."""
+"""Public terms of a run, agreed by all parties beforehand and equal for all."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ HEADER_BYTES, HEADER_BYTES_PER_PARTY = 1 << 20, 1 << 10
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolPolicy:
-    """How long to wait, and what to do about parties that do not answer.
+    """Waiting times, and the treatment of parties that do not answer.
 
     Attributes:
-        resend: seconds between two askings for what is missing.
-        meeting: seconds to wait, once, for everybody to appear; counts if it is longer
-            than a deadline.
-        deadline: seconds of silence before something is done about it.
-        patience: how many deadlines in a row end the run.
+        resend: seconds between two requests for missing items.
+        meeting: seconds to wait, once, for all parties to appear; used if longer than a
+            deadline.
+        deadline: seconds of silence before the party acts on it.
+        patience: number of deadlines in a row that end the run.
         drop: whether a party may be lost before the commit.
         stand_in: whether neighbours publish a vanished party's deposit.
-        minimum_parties: fewer than this do not go on; always more than half.
-        tolerate: how many may collude: the others must stay connected without them.
-        minimum_honest: how many others there must be.
+        minimum_parties: fewest parties that go on; always more than half.
+        tolerate: number of parties that may collude; the others must stay connected
+            without them.
+        minimum_honest: fewest other parties.
     """
 
     resend: float = 1.0
@@ -190,7 +191,7 @@ class ProtocolPlan:
 
     @property
     def epochs_per_sum(self) -> int:
-        """How many epochs a sum may take: with everybody, and after each loss."""
+        """Most epochs that a sum may take: one at first, and one after each loss."""
         return len(self.parties) + 1
 
     @property

@@ -1,21 +1,21 @@
-"""What a party finds on its disk when it comes back.
+"""Stored state that a party reads from its disk when it restarts.
 
-Under these keys its earlier starts have written, as `Persist` effects, what nobody else
-can tell it again:
+Its earlier starts have written under these keys, as `Persist` effects, everything that
+no other party can send again:
 
     self                    the start that joined, and the key of fingerprints
     record/KIND/EPOCH       own signed records
-    lost                    who was lost
+    lost                    lost parties
     input/EPOCH             fingerprint of the private numbers under these masks
     sent/EPOCH/NAME, got/   shares, until the sum is known
     prepared/EPOCH          own masked numbers, from Ready to the commit
     commit/EPOCH            everybody's Ready
-    masked/EPOCH            own masked numbers, as they are shown
+    masked/EPOCH            own masked numbers, as they are sent
     answer/INDEX, down      totals, and the last one that went down a tree
-    rounds, said/SLOT       an iterative method's state, and what was said since
+    rounds, said/SLOT       an iterative method's state, and messages sent since
     result                  own answer
     evidence/NAME           two records of another party that contradict each other
-    finished, aborted       how it ended
+    finished, aborted       outcome of the run
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _unpack = msgspec.msgpack.decode
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RecoveredRun(Secret):
-    """What is written in a run's file, read as what it means."""
+    """Contents of a run's file, decoded."""
 
     plan: ProtocolPlan
     written: Mapping[str, bytes]

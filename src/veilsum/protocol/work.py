@@ -1,8 +1,7 @@
-"""What a party computes in a run: the vectors it has summed, and the answer.
+"""Computation of a party in a run: the vectors to be summed, and the answer.
 
-A `ProtocolWork` is pure: from the sums known so far it says which private vector comes
-next, so that a party that was restarted arrives at the same place by looking at the
-sums again.
+A `ProtocolWork` is pure: it derives the next private vector from the sums known so far,
+so that a restarted party arrives at the same place by reading the sums again.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from veilsum.protocol.messages import Numbers
 
 
 class RoundsEnding(NamedTuple):
-    """How far an iterative method has come."""
+    """Progress of an iterative method."""
 
     rounds: int
     iterations: int
@@ -119,7 +118,7 @@ class ProtocolWork(Protocol):
 
     @property
     def most_sums(self) -> int:
-        """How many sums there may be: shares for the next one travel ahead."""
+        """Most sums that may follow; shares for the next one travel ahead."""
         ...
 
     def vector(self, answers: Sequence[Vector]) -> Vector | None:

@@ -116,7 +116,7 @@ class DispatchPriceRecipe(TriedPrices[State]):
 
     @property
     def most_numbers(self) -> int:
-        """Those at every price that may be tried, and the cost if it is asked for."""
+        """Most numbers released: at all prices to be tried, and any requested cost."""
         return super().most_numbers + self.search.total_cost
 
     def request(self, sums: Sums) -> TriedPrice | CostAt | None:
@@ -185,7 +185,7 @@ class DispatchResult(BalancedResult):
 
     @property
     def further_limits(self) -> tuple[str, ...]:
-        """What a dispatch does not hide."""
+        """Facts that a dispatch does not hide."""
         return (*super().further_limits, LIMIT)
 
     @property
@@ -195,7 +195,7 @@ class DispatchResult(BalancedResult):
 
     @property
     def price(self) -> float:
-        """What one more unit costs everybody."""
+        """Marginal cost of one unit, the same for all parties."""
         return self.settled.price.value
 
     @property
@@ -220,7 +220,7 @@ class DispatchResult(BalancedResult):
 
     @property
     def difference(self) -> str:
-        """What the pooled price is, in words."""
+        """Pooled price in words; empty if not compared."""
         price = self.reference
         return "" if price is None else f"the pooled price is {price:.8g}"
 
@@ -250,12 +250,12 @@ class DispatchResult(BalancedResult):
 
     @property
     def total_cost(self) -> float | None:
-        """What all outputs cost together; None if it was not asked for."""
+        """Total cost of all outputs; None if not requested."""
         return self.recipe.total_cost(self.released.sums)
 
     @property
     def tried(self) -> Array[Any]:
-        """What was released at each price: price, least and most surplus, slope."""
+        """Numbers released at each price: price, least and most surplus, slope."""
         counts, rows = self.recipe.counts, []
         for release, one in zip(self.releases, self.released.sums, strict=True):
             if "balance" in release.statistics:
@@ -270,7 +270,7 @@ class DispatchResult(BalancedResult):
 
     @property
     def max_error(self) -> float | None:
-        """How far the pooled price is from all that balance; None if not compared."""
+        """Distance of the pooled price to balancing prices; None if not compared."""
         if self.reference is None:
             return None
         low, high = self.lowest, self.highest
@@ -504,12 +504,12 @@ class PeriodsResult(BalancedResult):
 
     @property
     def prices(self) -> Vector:
-        """What one more unit costs everybody, in each period."""
+        """Marginal cost of one unit in each period, the same for all parties."""
         return self.answer
 
     @property
     def search(self) -> FleetPeriodSearch:
-        """What was agreed on."""
+        """Agreed search for the prices."""
         return self.recipe.search
 
     @property
@@ -529,7 +529,7 @@ class PeriodsResult(BalancedResult):
 
     @property
     def words(self) -> str:
-        """How near to the least the outputs' costs are."""
+        """Bound on the excess of the outputs' costs over the least, in words."""
         told = f"all outputs cost at most {self.excess:.2g} more than the least"
         if not (rise := self.search.rise):
             return told

@@ -1,4 +1,4 @@
-"""What follows from released means and covariances, with nobody asked once more.
+"""Analyses of released means and covariances, without further queries.
 
     found = statistics(data, columns=["wage", "school", "near", "age"])
     path = elastic_net(found, "wage", on=["school", "age"])
@@ -228,7 +228,7 @@ class Components(Renderable):
 
     @property
     def shares(self) -> Vector:
-        """Of all variance, how much each component has."""
+        """Fraction of the total variance that each component has."""
         return np.asarray(self.variances / self.variances.sum())
 
     def showing(self) -> Rendering:

@@ -256,7 +256,7 @@ class MetaJob(FormulaRowsJob[MetaStudy]):
 
     @property
     def least_honest(self) -> int:
-        """Of fewer studies all could be solved for."""
+        """Fewest honest studies; the sums of fewer could be solved for each study."""
         return LEAST_HONEST
 
     @property
@@ -336,17 +336,17 @@ class PooledResult(ComparedSumResult):
 
     @property
     def title(self) -> str:
-        """What was pooled."""
+        """Title of the analysis."""
         return "Meta-analysis of the parties' estimates"
 
     @property
     def studies(self) -> str:
-        """How much is in it."""
+        """Number of studies, in words."""
         return f"{self.fixed.n_studies} studies"
 
     @property
     def more_facts(self) -> tuple[str, ...]:
-        """What else is said below the table."""
+        """Further facts below the table."""
         return ()
 
     @cached_property
@@ -463,12 +463,12 @@ class MetaResult(PooledResult, TableJobResult):
 
     @property
     def title(self) -> str:
-        """What was pooled."""
+        """Title of the analysis."""
         return f"Meta-analysis of the coefficient of {self.job.coefficient}"
 
     @property
     def studies(self) -> str:
-        """How much is in it."""
+        """Numbers of studies and rows, in words."""
         return f"{super().studies} of {self.n_rows} rows"
 
     @property

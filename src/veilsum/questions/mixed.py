@@ -111,7 +111,7 @@ class MixedRecipe(IterativeRecipe[ThetaState]):
 
     @property
     def most_rounds(self) -> int:
-        """As many sums as there is room for, and no more than a search takes."""
+        """Most sums, by the limit on releases and by that of a search."""
         return min(MOST_ROUNDS, super().most_rounds)
 
     def unfinished(self, state: ThetaState) -> str:
@@ -215,7 +215,7 @@ class MixedJob(FormulaRowsJob[OwnProducts]):
 
     @property
     def least_honest(self) -> int:
-        """Of so many parties the sums leave open what each has."""
+        """Fewest honest parties for which the sums leave each party's numbers open."""
         return PARTIES_EACH * (len(self.random) + 1)
 
     @cached_property
@@ -232,7 +232,7 @@ class MixedJob(FormulaRowsJob[OwnProducts]):
 
     @property
     def words(self) -> str:
-        """What is released belongs to this statistic, whatever the round."""
+        """Description of the statistic that the releases of all rounds belong to."""
         return (
             f"mixed model of {self.base.model.response} on "
             f"{', '.join(self.base.model.names)}, random {', '.join(self.random)}"

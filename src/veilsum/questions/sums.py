@@ -122,7 +122,7 @@ class SumResult(SumJobResult):
 
     @property
     def further_limits(self) -> tuple[str, ...]:
-        """What a sum leaves open, and what was no agreement."""
+        """Facts that a sum does not hide, and a note on a range that was not agreed."""
         return (*super().further_limits, *((RANGE_READ,) if self.read_off else ()))
 
     def to_dict(self) -> dict[str, Any]:

@@ -105,10 +105,10 @@ class SurvivalRecipe(EndsRecipe):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SurvivalRowEnds(Secret):
-    """How many of one party's rows ended in each group and interval.
+    """Counts of one party's rows that ended in each group and interval.
 
     Attributes:
-        n_events: rows with the event, be they later than all times.
+        n_events: rows with the event, including those later than all times.
     """
 
     ends: SurvivalEnds
@@ -166,7 +166,7 @@ class SurvivalJob(SchemaTableJob[SurvivalRowEnds]):
 
     @property
     def schema(self) -> Schema:
-        """What tables were agreed to look like, as far as it matters here."""
+        """Agreed schema of the columns in use."""
         return self.used
 
     @property
@@ -177,7 +177,7 @@ class SurvivalJob(SchemaTableJob[SurvivalRowEnds]):
 
     @property
     def levels(self) -> dict[str, int]:
-        """How many levels the category has that divides rows; an event has two."""
+        """Number of levels of the grouping category; an event has two."""
         return {} if self.group is None else {self.group: len(self.labels)}
 
     @property
@@ -385,7 +385,7 @@ class SurvivalResult(TableJobResult):
 
     @cached_property
     def ends(self) -> SurvivalEnds:
-        """How many rows of all parties ended where."""
+        """Counts of all parties' rows by group and interval of their end."""
         recipe, sums = self.inner
         levels, intervals = ([block[0] for block in one] for one in self._blocks)
         events, censored, later = recipe.ends(sums)
@@ -416,7 +416,7 @@ class SurvivalResult(TableJobResult):
 
     @property
     def max_error(self) -> float | None:
-        """How far a curve is from the pooled rows' own; None if not compared."""
+        """Largest distance from the pooled rows' own curves; None if not compared."""
         return self._farthest(self.curves)
 
     @property
@@ -426,7 +426,7 @@ class SurvivalResult(TableJobResult):
 
     @property
     def difference(self) -> str:
-        """How far curves are from the pooled rows' own, in words."""
+        """Distance of the curves from the pooled rows' own, in words."""
         if self.max_error is None:
             return ""
         return (

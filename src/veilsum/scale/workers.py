@@ -1,4 +1,4 @@
-"""Who does the work: processes or threads of this computer, or a Ray cluster."""
+"""Executors for the work: processes or threads of this computer, or a Ray cluster."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from veilsum.numbers.arrays import (
 
 @runtime_checkable
 class Basis(Protocol):
-    """What masking and phase II need to know of phi."""
+    """Properties of phi that masking and phase II need."""
 
     @property
     def dim(self) -> int:
@@ -220,9 +220,9 @@ class Quadratic:
 
     @property
     def widths(self) -> FloatArray:
-        """How wide a share of each coefficient is, for one sigma in svec(P) / 2.
+        """Width of a share of each coefficient, for one sigma in svec(P) / 2.
 
-        Rounded up: noise is never less than what was asked for.
+        Widths are rounded up, so that noise is never less than requested.
         """
         i, j = np.triu_indices(self.dim)
         root = np.nextafter(np.sqrt(2.0), 2.0)

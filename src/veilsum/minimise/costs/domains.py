@@ -64,8 +64,6 @@ class WholeSpace:
 
 
 class _BoundedDomain:
-    """What every compact set says of itself."""
-
     @property
     def is_bounded(self) -> bool:
         return True

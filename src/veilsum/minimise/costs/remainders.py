@@ -40,7 +40,7 @@ class CostRemainder(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """Who knows it: nobody needs to, everybody, or only its owner."""
+        """Parties that know it: none need to, all, or only its owner."""
         ...
 
     def gradient(self, x: Vectors) -> Vectors:
@@ -121,7 +121,7 @@ class RemainderStack(Secret):
 
     @property
     def exposes(self) -> tuple[str, ...]:
-        """What the members leave in the open, every sentence once."""
+        """Sentences on everything that the members expose, without repetition."""
         said = [
             words for member in self.members for words in exposed_by_remainder(member)
         ]

@@ -1,7 +1,7 @@
-"""What every engine is given, and what it can do.
+"""Inputs and interface of all engines.
 
-An engine carries a method's iterations out for all parties at once. It is given public
-and masked numbers only, and all engines arrive at the same numbers but for rounding.
+An engine carries a method's iterations out for all parties at once. It receives public
+and masked numbers only. All engines arrive at the same numbers, except for rounding.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class EngineTask:
 
 @runtime_checkable
 class Engine(Protocol):
-    """Whoever carries out iterations of one task."""
+    """Executor of the iterations of one task."""
 
     @property
     def name(self) -> str:
-        """What a user calls it."""
+        """Name of the engine in settings and reports."""
         ...
 
     def begin(self) -> MethodState:

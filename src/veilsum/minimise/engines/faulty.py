@@ -123,7 +123,7 @@ def faulty_engine_links(weights: Weights) -> tuple[PerLink, PerLink]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnderWay:
-    """What all parties told in one iteration, and how long each link takes over it."""
+    """Messages of all parties in one iteration, and each link's delay for them."""
 
     told: Message
     iteration: int
@@ -132,10 +132,10 @@ class UnderWay:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FaultyMail:
-    """What was last heard over every link, and what is still under way.
+    """Latest message received over every link, and the messages still under way.
 
     Attributes:
-        newest: in which iteration that was told; -1 if it was never told.
+        newest: iteration in which that message was sent; -1 if there is none.
     """
 
     memory: LastHeard
@@ -160,10 +160,10 @@ class FaultyMail:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FaultyPairs:
-    """Who is linked with whom, both directions taken together.
+    """Pairs of linked parties, both directions taken together.
 
     Attributes:
-        of_link: the pair that each direction belongs to, in the order of
+        of_link: pair that each direction belongs to, in the order of
             `faulty_engine_links`.
         incidence: n x pairs, 1 at the one end and -1 at the other.
     """

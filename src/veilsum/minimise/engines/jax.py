@@ -98,7 +98,7 @@ class JaxEngine(PlainEngine):
 
     @cached_property
     def _widths(self) -> tuple[int, int]:
-        """How long a party's row is, and how long it is in the loop."""
+        """Length of a party's row, and its padded length in the loop."""
         dim = self.task.start.shape[-1]
         piece = PIECE // np.dtype(self.task.precision).itemsize
         gathered = any(not is_dense_for_jax(one) for one in self.task.weights.values())

@@ -309,7 +309,7 @@ class EngineShift:
 
 @runtime_checkable
 class CompiledRun(Protocol):
-    """What carries iterations out, from a state to a state of the same kind."""
+    """Compiled iterations, from a state to a state of the same kind."""
 
     def advance(self, state: Any, count: int) -> Any:
         """Return all parties after so many more iterations."""
@@ -393,19 +393,19 @@ SLOTS_AFTER = (PARTIES_AHEAD + 1) * LONGEST_CHUNK
 
 
 class EngineSlots(NamedTuple):
-    """Who is heard, in slots, with what weight, as the kernel `heard_by` reads it.
+    """Senders in slots, with their weights, as the kernel `heard_by` reads them.
 
     A party's neighbours fill chunks of a few slots each, so that loops over a chunk
-    have a length known beforehand; slots left over name a row of zeros after the last
+    have a length known beforehand; unused slots refer to a row of zeros after the last
     party.
 
     Attributes:
         start: party i's chunks are those from start[i] to start[i + 1]; None if every
             party has one.
-        heard: who is heard, slot by slot.
-        weight: of each slot; None if all links have the same.
+        heard: sender of each slot.
+        weight: weight of each slot; None if all links have the same.
         own: w_ii.
-        common: the weight of every link, where it is the same.
+        common: weight of every link, where all are equal.
         slots: a tuple as long as a chunk.
     """
 
@@ -525,13 +525,13 @@ def line_of_zeros(size: int, precision: str) -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class PanelledEngineRun:
-    """What runs by panels share.
+    """Common part of runs by panels.
 
     Attributes:
-        task: whose parties these are.
-        method: as it is with one round of mixing.
+        task: task that the parties belong to.
+        method: method with one round of mixing.
         factors: om_1, ..., om_K of K rounds.
-        parts: the names in states of what is kept in the first of them.
+        parts: names in states of the arrays that the first rooms hold.
     """
 
     task: EngineTask
@@ -739,7 +739,7 @@ class PanelledExtra(PanelledEngineRun):
 
 @dataclass(frozen=True, eq=False)
 class CurvedEngineRun:
-    """What these runs share; the attributes are those of `PanelledEngineRun`."""
+    """Common part of these runs; attributes as in `PanelledEngineRun`."""
 
     task: EngineTask
     form: ClosedForm

@@ -1,18 +1,18 @@
-"""What every iterative method is: its facts, how it is made, and how it steps.
+"""Interface of iterative methods: facts, construction and steps.
 
-A method is one file with one class. The class carries what everybody asks of it: its
-name, its traits (what it admits, bears and needs), and how it is made from public facts
-alone. An instance is a value that steps. In each round a party tells all its
-neighbours one message, hears theirs, and advances with their weighted sum
+A method is one file with one class. The class carries the method's name, its traits
+(admissible problems, tolerated faults, requirements), and its construction from public
+facts alone. An instance is a value that steps. In each round a party sends one message
+to all its neighbours, receives theirs, and advances with their weighted sum
 
     mixed_i = sum_j w_ij told_j,   its own message included.
 
 One formula serves one party, with arrays (m,), and all of them, with arrays (n, m). A
 message may have several parts of m numbers, and the method names the weights each part
-is mixed with. An iteration takes one round or several. A method sees effective costs
+is mixed with. An iteration takes one round or several. A method reads effective costs
 only: a gradient and its change, never a value.
 
-To add a method, write its file and name its class in `choosing.ITERATIVE`.
+To add a method, write its file and name its class in `registry.ITERATIVE`.
 """
 
 from __future__ import annotations
@@ -63,24 +63,24 @@ FROM_COSTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class MethodTraits:
-    """What a method admits, what it bears, and what it needs.
+    """Problems that a method admits, faults that it tolerates, and its requirements.
 
     Attributes:
-        domain: X may be less than the whole space; estimates are projected on it.
+        domain: X may be a proper subset of the space; estimates are projected on it.
         compact: X must be bounded.
-        nonconvex: single costs may be non-convex, as long as their average is convex.
+        nonconvex: single costs may be non-convex if their average is convex.
         directed: links may be one-way.
         winds_up: with a domain, masks must be drawn together before.
         symmetric: weights are symmetric, and several rounds mix as Chebyshev's
             polynomial does; otherwise they are receivers' and senders' weights.
-        settles: its moves shrink because it arrives, and only then: it can be stopped.
-        vectors: how many vectors as long as x a message has.
-        bounds: which public bounds on the costs its steps are taken from: none; L,
-            as `smooth`; or all, so that the average cost must be strongly convex.
+        settles: its moves shrink only because it converges, so it can be stopped.
+        vectors: number of vectors as long as x in a message.
+        bounds: public bounds on the costs that determine its steps: none; L, as
+            `smooth`; or all, so that the average cost must be strongly convex.
         mixing: the symmetric weights that suit it, where their eigenvalues can be had.
-        bears: the faults under which it still converges, if its steps are short enough
-            for them; to the order of the grid if messages are rounded.
-        accelerates: it pays for its rounds where the average cost is ill-conditioned.
+        bears: faults under which it still converges with sufficiently short steps; to
+            the order of the grid if messages are rounded.
+        accelerates: its extra rounds pay where the average cost is ill-conditioned.
         traceable: its source computes with operators alone, in messages of one part: a
             compiler can follow it with arrays of its own in place of numpy's.
     """
@@ -107,18 +107,18 @@ class MethodTraits:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MethodInputs:
-    """What a method is made from: public facts, and what was asked for.
+    """Inputs of a method: public facts and the requested settings.
 
     Attributes:
         domain: X.
-        topology: who is linked with whom.
-        mixing: the symmetric weights' name.
-        bounds: on the masked costs as the method finds them; None if unknown.
-        smooth: L alone, where no more is known.
-        step: as asked for; without it, what the bounds admit.
-        rounds: of mixing for each one that the method asks for, as asked for.
-        power: how fast steps shrink, if they do.
-        gradient_at: the point at which gradients are taken, if there is a choice.
+        topology: graph of the links.
+        mixing: name of the symmetric weights.
+        bounds: bounds on the masked costs; None if unknown.
+        smooth: L, where no other bound is known.
+        step: requested step; without it, the step that the bounds admit.
+        rounds: requested rounds of mixing for each one of the method.
+        power: rate at which steps shrink, if they do.
+        gradient_at: point at which gradients are taken, if there is a choice.
     """
 
     domain: Domain
@@ -202,7 +202,7 @@ class MethodState(Protocol):
 
     @property
     def iteration(self) -> int:
-        """How often the estimate has moved."""
+        """Number of moves of the estimate so far."""
         ...
 
 
@@ -211,16 +211,16 @@ S = TypeVar("S", bound=MethodState)
 
 @runtime_checkable
 class DescribedMethod(Protocol):
-    """What carries a method's facts: its class, or a method that was made."""
+    """A method's class or a configured method, with the method's facts."""
 
     @property
     def name(self) -> str:
-        """What a user calls it."""
+        """Name of the method in settings and reports."""
         ...
 
     @property
     def traits(self) -> MethodTraits:
-        """What it admits, bears and needs."""
+        """Problems and faults that it admits, and its requirements."""
         ...
 
 
@@ -230,7 +230,7 @@ class MethodClass(DescribedMethod, Protocol):
 
     @property
     def rounds_per_iteration(self) -> int:
-        """How often neighbours are told something in each iteration."""
+        """Number of messages to each neighbour in an iteration."""
         ...
 
     def made(self, given: MethodInputs) -> MethodOnGraph:
@@ -244,7 +244,7 @@ class Method(DescribedMethod, Protocol[S]):
 
     @property
     def rounds_per_iteration(self) -> int:
-        """How often neighbours are told something in each iteration."""
+        """Number of messages to each neighbour in an iteration."""
         ...
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> S:

@@ -1,6 +1,6 @@
-"""How many rounds of mixing make tracking provably as good as a central method.
+"""Rounds of mixing with which tracking is provably as good as a central method.
 
-Nothing but public bounds enters. For gradient tracking with W_K in place of W let
+Only public bounds enter. For gradient tracking with W_K in place of W let
 e_o = sqrt(n) ||x_bar - x*||, e_x and e_y the disagreement of estimates and of trackers.
 One iteration maps (e_o, e_x, e_y) to at most M times itself, M a 3 x 3 matrix of the
 bounds, of the step and of rho_K = 1 / cosh(K acosh(1 / rho)): it converges linearly if
@@ -28,12 +28,12 @@ MOST_ROUNDS = 10_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What is publicly known of the effective costs on X.
+    """Public bounds on the effective costs on X.
 
     Attributes:
         smooth: L; every effective gradient is L-Lipschitz. Masks of the affine part do
             not change it, others do.
-        mean_smooth: L_bar, the same of the average cost, which masks do not change.
+        mean_smooth: L_bar, the same bound for the average cost; masks do not change it.
         mean_convex: mu_bar; the average cost is mu_bar-strongly convex.
     """
 

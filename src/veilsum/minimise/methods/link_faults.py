@@ -1,8 +1,8 @@
-"""What goes wrong between parties that iterate, from a seed.
+"""Faults between parties that iterate, drawn from a seed.
 
-Everything is a function of the seed and of the number of the iteration: a run repeats
-itself bit for bit, in whatever portions its iterations are asked for, and one kind of
-fault does not change what another does.
+All faults are functions of the seed and of the number of the iteration. A run repeats
+itself bit for bit, whatever the portions in which its iterations are requested. One
+kind of fault does not affect another.
 """
 
 from __future__ import annotations

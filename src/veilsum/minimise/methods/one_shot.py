@@ -28,7 +28,7 @@ FLAT = 1e-8
 
 @dataclass(frozen=True)
 class OneShot:
-    """What every party knows before the sum arrives: all of it is public."""
+    """Public facts that every party knows before the sum arrives."""
 
     name: ClassVar[str] = "one-shot"
 

@@ -94,7 +94,7 @@ class OneWayMixing:
 
     @property
     def gain(self) -> float:
-        """How many times the step parties move by the average gradient: n u'v."""
+        """Factor n u'v on the step with which parties follow the average gradient."""
         return float(len(self.left) * (self.left @ self.right))
 
     def rates(self, rounds: int) -> tuple[float, float]:

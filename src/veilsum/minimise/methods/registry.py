@@ -45,13 +45,13 @@ ILL_CONDITIONED = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class MethodNeeds:
-    """What a problem asks of a method; all of it is public.
+    """Public requirements of a problem on a method.
 
     Attributes:
         convex_locals: every effective cost is convex by itself. Affine masks keep a
             convex cost convex; masks of higher degree do not.
         strongly_convex: a mu_bar above zero of the average cost is known.
-        recentred: they are drawn together before the method starts.
+        recentred: masks are drawn together before the method starts.
         condition: L_bar / mu_bar, where known.
     """
 

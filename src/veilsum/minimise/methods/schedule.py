@@ -1,7 +1,7 @@
-"""How an iterative method runs on a graph: weights, steps, rounds, and when it stops.
+"""Schedule of an iterative method on a graph: weights, steps, rounds, stopping rule.
 
-All of it follows from what everybody knows, so that every party works out the same for
-itself: the settings, the graph, the domain, the size of the masks.
+It follows from public facts: the settings, the graph, the domain, the size of the
+masks. So every party computes the same schedule by itself.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ RESIDUAL_CURVATURE = 0.05
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScheduleFacts:
-    """What everybody knows of a problem, the graph aside.
+    """Public facts of a problem, except the graph.
 
     Attributes:
         domain: X.
         basis: phi.
-        curvature: of the remainder that all share, if it is the same everywhere: then
-            every gradient turns by exactly so much.
-        sigma: the largest standard deviation of a share, over links and coefficients;
-            of a quadratic's, in the numbers whose norm is taken.
+        curvature: curvature of the shared remainder, if it is constant: then every
+            gradient changes at exactly this rate.
+        sigma: largest standard deviation of a share, over links and coefficients; for
+            a quadratic, in the numbers whose norm is taken.
         integers: whether masks are integers, which recentring needs.
-        number_bytes: what one masked number takes on a link.
-        faults: what goes wrong between parties, in a simulation.
+        number_bytes: size of one masked number on a link.
+        faults: faults between parties, in a simulation.
     """
 
     domain: Domain
@@ -84,14 +84,14 @@ class ScheduleFacts:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MethodSchedule:
-    """How a method runs on one graph.
+    """Schedule of a method on one graph.
 
     Attributes:
-        method: with its steps and its rounds of mixing.
-        weights: n x n, for each kind that the method names.
+        method: method with its steps and its rounds of mixing.
+        weights: n x n matrix, for each kind that the method names.
         recentring: rounds that draw masked integers together before it starts.
-        limit: what sets that number: "iterations" or "bytes".
-        stopping: when to stop before; None if it never does.
+        limit: setting that determines the iterations: "iterations" or "bytes".
+        stopping: rule for stopping earlier; None if it never does.
     """
 
     method: Method[Any]
@@ -109,7 +109,7 @@ class MethodSchedule:
 
     @property
     def message_vectors(self) -> int:
-        """How many vectors as long as x a message has."""
+        """Number of vectors as long as x in a message."""
         return self.method.traits.vectors
 
     @property

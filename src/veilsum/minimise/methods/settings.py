@@ -1,4 +1,4 @@
-"""How phase II runs: all of it public, none of it a party's secret."""
+"""Settings of phase II: all are public, none is a party's secret."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ POSITIVE = ("tolerance", "step", "power", "smooth", "mean_smooth", "mean_convex"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How phase II runs: all of it public, none of it a party's secret.
+    """Settings of phase II: all are public, none is a party's secret.
 
     Attributes:
-        method: a method's name; `one-shot` where coefficients say everything, `auto`
-            for the one that fits.
-        iterations: how many at most.
-        tolerance: how far estimates may be from the answer: methods with a fixed step
-            stop there, all parties at the same iteration. Where parties run one by
+        method: a method's name; `one-shot` where coefficients determine the costs,
+            `auto` for a method that fits.
+        iterations: maximum number of iterations.
+        tolerance: largest distance of estimates from the answer: methods with a fixed
+            step stop there, all parties at the same iteration. Where parties run one by
             one, each also checks the proposed answer against its own.
-        byte_budget: how many bytes may cross all links together, shares included.
+        byte_budget: maximum bytes over all links together, shares included.
         step: the step size, a_0 for dgd; without it, dgd takes 1 and others what the
             bounds admit.
         power: dgd's steps shrink like 1 / (k + 1)^power.
         gradient_at: dgd takes gradients at the `mixed` point, or at a party's `own`.
-        mixing: the mixing weights' name; without it, those that suit the method.
-        rounds: of mixing for each one that a method asks for; without it, as many as
-            are proved to be enough.
+        mixing: name of the mixing weights; without it, weights that suit the method.
+        rounds: rounds of mixing for each one of the method; without it, a number that
+            is proved sufficient.
         smooth: L; every party's gradient is L-Lipschitz on the domain.
-        mean_smooth: L_bar, the same of the average cost; L if it is not known.
+        mean_smooth: L_bar, the same bound for the average cost; L if it is not known.
         mean_convex: mu_bar; the average cost is mu_bar-strongly convex.
         bounds_from_costs: whether a simulation reads these three off the private costs,
             as real parties must not.
         convex_locals: whether every party's own cost is convex.
         start: x_i(0), one point for all, or one row per party.
-        spread: for one-shot, how masked vectors travel: flooding, tree, or auto.
+        spread: for one-shot, route of masked vectors: flooding, tree, or auto.
         recentre: whether masked integers are drawn together before the method; None
             lets the law decide.
-        engine: what carries iterations out in a simulation.
-        precision: of the simulation's numbers.
+        engine: engine that carries iterations out in a simulation.
+        precision: precision of the simulation's numbers.
         history: keep estimates after every so many iterations; without it, at times
             spaced evenly on a logarithmic scale, within 16 MB.
     """
@@ -93,7 +93,7 @@ class Settings:
 
     @property
     def bounds(self) -> Bounds | None:
-        """What is known of the costs; None unless the average is strongly convex."""
+        """Known bounds on the costs; None unless the average is strongly convex."""
         if self.smooth is None or self.mean_convex is None:
             return None
         return Bounds(

@@ -53,11 +53,11 @@ ROWS = NumberLayout((layout_array("rows_before_cuts", ()),))
 
 @dataclass(frozen=True)
 class BinnedRequest:
-    """What parties do next.
+    """Next request to the parties.
 
     Attributes:
-        check: whether columns times the number of the bin are beside the others.
-        inner: what is asked about the pieces.
+        check: whether columns times the number of the bin are included.
+        inner: request about the pieces.
     """
 
     check: bool
@@ -325,7 +325,7 @@ class BinnedCoxJob(TimedFitJob[CutRows]):
 
     @property
     def words(self) -> str:
-        """What is released belongs to this statistic, whatever the round."""
+        """Description of the statistic that the releases of all rounds belong to."""
         left = self.text.partition("~")[0].strip()
         return (
             f"Cox regression of {left} on {', '.join(self.names)}, with one baseline "
@@ -488,7 +488,7 @@ class BinnedCoxResult(HazardResult[GlmFit]):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What it has coefficients of: the bins, and the formula's columns."""
+        """Names of the coefficients: the bins, and the formula's columns."""
         return self.job.model.names
 
     def compare_lr(self, other: BinnedCoxResult) -> TestOfFit:
@@ -518,7 +518,7 @@ class BinnedCoxResult(HazardResult[GlmFit]):
 
     @cached_property
     def _to_bins(self) -> FloatArray:
-        """What makes log hazards of coefficients: the first bin's, and the steps."""
+        """Map from coefficients to log hazards: the first bin's, and the steps."""
         n_bins = self.job.periods.n_bins
         found = np.zeros((n_bins, len(self.fit.names)))
         found[:, 0] = 1.0

@@ -26,7 +26,7 @@ class HazardResult(Fitted[F]):
 
     @property
     def size_sentence(self) -> str:
-        """How many rows and events there are, as R says it."""
+        """Numbers of rows and events, in R's wording."""
         left = f" ({self.dropped} rows left out)" if self.dropped else ""
         return f"n = {self.count}, number of events = {self.n_events}{left}"
 

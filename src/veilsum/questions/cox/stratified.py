@@ -131,7 +131,7 @@ class CoxJob(TimedFitJob[CoxRows]):
 
     @property
     def words(self) -> str:
-        """What is released belongs to this statistic, whatever the round."""
+        """Description of the statistic that the releases of all rounds belong to."""
         left = self.text.partition("~")[0].strip()
         return (
             f"Cox regression ({self.ties}) of {left} on {', '.join(self.names)}, with "

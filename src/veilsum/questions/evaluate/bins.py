@@ -349,10 +349,10 @@ class EvaluateBinsJob(EvaluateJob):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ChanceEvaluation(EvaluationResult):
-    """How well chances of an event are predicted.
+    """Quality of predicted chances of an event.
 
     Attributes:
-        job: what was asked.
+        job: job of the evaluation.
     """
 
     job: EvaluateBinsJob

@@ -148,7 +148,7 @@ def evaluated_shares(response: PerRow, mean: PerRow) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class EvaluationResult(TableJobResult):
-    """What is alike in all evaluations; the reference is by name, without bins."""
+    """Base class of evaluations; the reference is by name, without bins."""
 
     compared_with: ClassVar[str] = "the pooled rows' own, without bins"
     compared_by: ClassVar[str] = ""  # said by the words
@@ -163,7 +163,7 @@ class EvaluationResult(TableJobResult):
 
     @property
     def max_error(self) -> float | None:
-        """How far values are from the pooled rows' own; None if not compared."""
+        """Largest distance from the pooled rows' own values; None if not compared."""
         if self.reference is None:
             return None
         found = self.values

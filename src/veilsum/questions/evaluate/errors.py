@@ -113,7 +113,7 @@ class EvaluateErrorsJob(EvaluateJob):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class NumberEvaluation(EvaluationResult):
-    """How far predicted numbers are from those that were seen."""
+    """Errors of predicted numbers against observed ones."""
 
     @cached_property
     def errors(self) -> ModelErrors:

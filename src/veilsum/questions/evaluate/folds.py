@@ -45,10 +45,10 @@ from veilsum.tables.schema import CheckedTable
 
 @dataclass(frozen=True)
 class EvaluatedFold:
-    """What a group has of the rows of a fold.
+    """Rows of a group in one fold.
 
     Attributes:
-        group: of the whole table.
+        group: group of the whole table.
     """
 
     group: PresenceGroup
@@ -186,7 +186,7 @@ class EvaluateFoldsJob(FormulaRowsJob[FormulaRows]):
 
     @property
     def n_columns(self) -> int:
-        """How many columns all folds have together: each is a design of its own."""
+        """Number of columns in all folds together; each fold has its own design."""
         return self.n_folds * self.base.n_columns
 
     @property

@@ -16,7 +16,7 @@ from veilsum.sums.wording import PageRoom, exact_number_words, quoted_for_releas
 
 
 class EvaluateSpec(QuestionSpec, frozen=True, kw_only=True):
-    """How well known coefficients predict; or, with folds, a fit without each."""
+    """An evaluation of known coefficients; or, with folds, of a fit without each."""
 
     heading = "evaluate"
 

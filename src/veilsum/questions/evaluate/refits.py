@@ -60,7 +60,7 @@ class EvaluateRefitsRecipe(IterativeRecipe[RefitsState]):
 
     @property
     def most(self) -> int:
-        """Those too that ask for rows outside, and the two about folds."""
+        """Most sums, including those for rows outside and the two about folds."""
         return 2 * self.search.newton.max_rounds + 2
 
     def unfinished(self, state: RefitsState) -> str:
@@ -195,23 +195,23 @@ class EvaluateRefitsJob(EvaluateFoldsJob):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FoldsEvaluation(EvaluationResult):
-    """How well a fit in rounds predicts rows that it was made without.
+    """Quality of a fit in rounds on held-out rows.
 
     Attributes:
-        job: what was asked.
+        job: job of the evaluation.
     """
 
     job: EvaluateRefitsJob
 
     @cached_property
     def folds(self) -> tuple[RefitLosses, ...]:
-        """What was lost in each fold, by the fit without it."""
+        """Losses in each fold, by the fit without it."""
         recipe, sums = self.inner
         return recipe.losses(sums)
 
     @property
     def coefficients(self) -> Frame:
-        """Those without each fold, a line for each."""
+        """Coefficients of the fit without each fold, one line per fold."""
         recipe, sums = self.inner
         names = self.job.base.formula.columns
         return load_pandas().DataFrame(recipe.coefficients(sums), columns=names)
@@ -242,7 +242,7 @@ class FoldsEvaluation(EvaluationResult):
 
     @property
     def explained_deviance(self) -> float:
-        """How much of the deviance of fits with an intercept alone is gone."""
+        """Fraction of the deviance of intercept-only fits that is explained."""
         return deviance_explained_by_refits(self.folds)
 
     @property

@@ -59,31 +59,31 @@ class Rates(Poisson):
 
 
 class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
-    """What all estimators here share; use one of those below.
+    """Base class of all estimators here; use one of its subclasses.
 
     Args:
-        ridge: what each squared coefficient costs, but not the intercept's, added to
-            the sum of squares or the deviance of all rows.
+        ridge: penalty on each squared coefficient except the intercept's, added to the
+            sum of squares or the deviance of all rows.
         digits: as for `fit`; without it 4, or 12 where all rows are one holder's.
         fit_intercept: whether to add a column of ones.
-        topology: who exchanges masks with whom: a graph, or the name of a family such
-            as "regular:18:4", whose parties are taken in the order of their names;
-            without one everybody with everybody.
-        law: how masks are drawn; `uniform` hides everything but the sums.
+        topology: graph of the mask exchange, or the name of a family such as
+            "regular:18:4", whose parties are taken in the order of their names; by
+            default, all pairs of parties.
+        law: distribution of the masks; `uniform` hides everything but the sums.
         sigma: for `lattice`, the standard deviation of a share.
-        tolerate: how many parties may pool what they saw.
-        minimum_honest: how many others there must be.
-        rules: what every party keeps to.
-        n_parties: to how many rows are dealt when `fit` is not told whose they are.
-        driver: `vectorised`, or `loopback`: each party a machine of its own.
+        tolerate: number of parties that may collude.
+        minimum_honest: fewest other parties.
+        rules: rules that every party applies.
+        n_parties: number of parties that rows are dealt to if `fit` gets no `parties`.
+        driver: `vectorised`, or `loopback`, with a separate machine for each party.
         seed: repeats a simulation.
 
     Attributes:
         coef_: the coefficients.
         intercept_: the intercept; 0 without one.
-        n_features_in_: how many columns there were.
-        feature_names_in_: what they were called, if all had names.
-        result_: the whole fit: `summary()`, `guarantee`, what was released. It holds
+        n_features_in_: number of columns.
+        feature_names_in_: names of the columns, if all had names.
+        result_: the whole fit: `summary()`, `guarantee`, released numbers. It holds
             sums over all parties and no rows, so fitted estimators may be pickled.
     """
 

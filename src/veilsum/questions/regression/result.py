@@ -66,12 +66,12 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     @property
     def compared_by(self) -> str:  # type: ignore[override]
-        """How the pooled fit was found."""
+        """Algorithm of the pooled fit, in words."""
         return self.model.strategy.compared_by
 
     @property
     def model(self) -> FitModel:
-        """What was fitted."""
+        """Fitted model."""
         return self.job.model
 
     def ratio_name(self) -> str:
@@ -86,7 +86,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     @property
     def further_limits(self) -> tuple[str, ...]:
-        """What the rules about rows leave open."""
+        """Facts that the rules about rows do not hide."""
         words = self.model.weighed_by
         more = () if words is None else (limit_phrase("weighed", by=words),)
         return (*super().further_limits, *more)
@@ -99,7 +99,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     @property
     def response_mean(self) -> float:
-        """Of a fit in rounds: the mean response, from its first sum."""
+        """Mean response of a fit in rounds, from its first sum."""
         strategy, sums = self._fitting
         return strategy.response_mean(sums)
 
@@ -143,7 +143,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     @property
     def rsquared(self) -> float:
-        """Of least squares: the part of the response's squares that is explained."""
+        """Explained fraction of the response's squares, in least squares."""
         return self._least_squares("rsquared").r_squared
 
     @property
@@ -212,7 +212,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What it has coefficients of."""
+        """Names of the columns that have coefficients."""
         return self.model.slopes
 
     def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:

@@ -240,7 +240,7 @@ class StatisticsJob(SchemaTableJob[CheckedTable]):
 
     @property
     def schema(self) -> Schema:
-        """What tables were agreed to look like, as far as it matters here."""
+        """Agreed schema of the columns in use."""
         return self.used
 
     @classmethod
@@ -399,7 +399,7 @@ class StatisticsResult(TableJobResult):
 
     @cached_property
     def wishes(self) -> StatisticsWishes:
-        """What was asked for, with the bins and levels that small cells leave."""
+        """Requested statistics, with the bins and levels after merging small cells."""
         return self.job.wishes.merged(self.merging)
 
     @property
@@ -409,7 +409,7 @@ class StatisticsResult(TableJobResult):
 
     @property
     def schema(self) -> Schema:
-        """Of the columns that were looked at."""
+        """Schema of the columns in use."""
         return self.job.schema
 
     @property
@@ -535,7 +535,7 @@ class StatisticsResult(TableJobResult):
 
     @property
     def rows_sentence(self) -> str:
-        """How many rows there are, and have missing values."""
+        """Numbers of rows and of rows with missing values, in words."""
         if () not in self.choice.own or not self.dropped:
             return super().rows_sentence
         return (
@@ -551,7 +551,7 @@ class StatisticsResult(TableJobResult):
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
-        """What the places of each axis of a table are called."""
+        """Labels along each axis of the tables, by column."""
         axes = [one for axes in self.wishes.tables.values() for one in axes]
         return {one.column: one.labels for one in axes}
 

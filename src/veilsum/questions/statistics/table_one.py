@@ -53,14 +53,14 @@ AT_THRESHOLDS = (
 
 @dataclass(frozen=True)
 class TableOneComparison:
-    """How groups differ in one variable.
+    """Differences of groups in one variable.
 
     Attributes:
-        name: of the column, or of those that are crossed.
-        tests: of whether they differ at all.
-        differences: by two groups, how far they are apart: the standardised difference
-            of means, or of the shares of levels.
-        cramers_v: of counts, how strongly levels and groups go together.
+        name: name of the column, or of the crossed columns.
+        tests: tests for any difference between the groups.
+        differences: by two groups, the standardised difference of means, or of the
+            shares of levels.
+        cramers_v: for counts, the association of levels and groups.
     """
 
     name: str

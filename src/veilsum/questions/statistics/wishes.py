@@ -64,17 +64,17 @@ GROUP_MOMENTS = ("group_column_rows", "group_sums", "group_squares")
 
 @dataclass(frozen=True)
 class StatisticsWishes:
-    """What is to be counted and averaged: public, on agreed bins and levels.
+    """Requested counts and averages on agreed bins and levels; all are public.
 
     Attributes:
         columns: numbers, for moments.
         histograms: the edges of bins, by column.
-        tables: the axes that are crossed, by their names.
-        measures: how each of the numbers is counted, by column.
-        by: the groups in each of which all of it is asked for.
-        gaps: the columns of which missing values are counted.
-        grouped_gaps: whether that is done in each group as well.
-        quantiles: what is read off a histogram, by column.
+        tables: the crossed axes, by their names.
+        measures: unit and range of each column of numbers.
+        by: groups, for each of which all statistics are requested.
+        gaps: columns whose missing values are counted.
+        grouped_gaps: whether they are counted in each group as well.
+        quantiles: quantiles to read off a histogram, by column.
         on_edges: the axis of each histogram, by column.
     """
 
@@ -105,12 +105,12 @@ class StatisticsWishes:
 
     @property
     def n_groups(self) -> int:
-        """How many groups there are by agreement; one without any."""
+        """Number of agreed groups; 1 without any."""
         return 1 if self.by is None else self.by.size
 
     @cached_property
     def crossings(self) -> tuple[tuple[TableAxis, ...], ...]:
-        """What is crossed in each histogram and each table: by groups, each of them."""
+        """Axes crossed in each histogram and table, including the groups if any."""
         bins = [(self.on_edges[name],) for name in self.histograms]
         groups = () if self.by is None else (self.by,)
         return tuple((*axes, *groups) for axes in (*bins, *self.tables.values()))
