@@ -280,7 +280,7 @@ def browser_chance_of_shares(shares: Sequence[bytes]) -> Source:
 
 @dataclass(frozen=True, kw_only=True)
 class VisitsAttack:
-    """Attack on two guests by the host and a coalition that does not include them."""
+    """Attack by the host and a coalition on two guests that others invited."""
 
     visits: AuditedVisits
     coalition: Coalition
