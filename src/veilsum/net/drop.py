@@ -121,7 +121,7 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MOST_LETTERS)]
 class DropEnvelope(msgspec.Struct, frozen=True, array_like=True):
     """Public header of a file, and its sealed body.
 
-    `agreed` is the digest of the consortium file that its sender agreed to.
+    `agreed` is the digest of the plan and consortium file that its sender agreed to.
     """
 
     run: Name

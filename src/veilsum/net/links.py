@@ -348,7 +348,7 @@ class NetworkMeetings(Secret):
         certificates: the certificates of all members.
         later: runs after this one in the same study.
         passed: called with the name of a neighbour that is already at one of these.
-        finished: whether this party closes every new connection with a goodbye.
+        finished: whether this party sends a goodbye on every new connection.
     """
 
     own: Hello
