@@ -162,7 +162,7 @@ class InvalidScenarioError(InvalidInputError):
 
 
 class MemoryShortError(InvalidInputError):
-    """What was asked for needs more memory than there is."""
+    """The requested work needs more memory than is available."""
 
 
 class NotReadyError(InvalidInputError):
@@ -219,7 +219,7 @@ class PeerProtocolError(ProtocolError):
 
 
 class UntimelyError(PeerProtocolError):
-    """What came too late or too early; nobody is to blame for that."""
+    """A message came too late or too early, which is not a fault of the sender."""
 
 
 class SecretError(VeilsumError, TypeError):

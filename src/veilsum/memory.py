@@ -1,7 +1,7 @@
-"""How much memory there is, and a refusal that names both numbers before work begins.
+"""Available memory, and the rejection of work that needs more, before it starts.
 
-What does not fit is refused while nothing is lost: the system would else end the
-program, or others', in the middle.
+The error states both numbers. Work that does not fit is rejected while nothing is lost:
+otherwise the system would kill this program, or others, in the middle.
 """
 
 from __future__ import annotations

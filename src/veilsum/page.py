@@ -282,14 +282,14 @@ def _block(block: Block) -> PageHtml:
 
 @dataclass(frozen=True)
 class PageSection:
-    """What stands under one heading."""
+    """Section of a page: a heading and its parts."""
 
     heading: str
     parts: tuple[Part, ...]
 
 
 def section(heading: str, *parts: Part) -> PageSection:
-    """Return what stands under one heading."""
+    """Return a section with a heading and its parts."""
     return PageSection(heading, parts)
 
 

@@ -1,14 +1,14 @@
-"""How far something is, for whoever waits: one way to say it, one way to be told.
+"""Progress reports of long work: one way to report, one way to subscribe.
 
-Whatever may take longer than a breath has `progress`. None shows a bar, or a line of
-text, on standard error: in a terminal or a notebook, after two seconds, and nowhere
-else. False shows nothing. A function is called with how many are done, and how many
-there are to do; where work has several stages, each begins again with its own total.
+All functions that may take longer than a moment have `progress`. None shows a bar, or a
+line of text, on standard error: in a terminal or a notebook, after two seconds, and
+nowhere else. False shows nothing. A function is called with the number of steps done
+and the total; in work with several stages, each starts again with its own total.
 
-Work inside other work that is being watched says nothing, nor does a worker process.
+Work nested in other reported work reports nothing, nor does a worker process.
 
-A command has more to do than the work it watches: loading packages, reading files,
-proving a guarantee. `show_progress_activity` names such a step on a terminal.
+A command does more than the work it reports: loading packages, reading files, proving a
+guarantee. `show_progress_activity` names such a step on a terminal.
 """
 
 from __future__ import annotations

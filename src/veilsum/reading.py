@@ -47,7 +47,7 @@ SHOWN_LETTERS = 200
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What stands under one heading; a key that is not there is None."""
+    """Table of a TOML file, as attributes; a missing optional key is None."""
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:

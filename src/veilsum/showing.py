@@ -1,13 +1,13 @@
-"""What results look like: the answer first, then what it rests on, details folded.
+"""Rendering of results: the answer first, then its basis, with details folded.
 
-A value says once what there is to see of it (`Rendering`: a title, sentences, tables),
-and `Renderable` makes text for a terminal and HTML for a notebook of that. Text holds
-at 80 columns. HTML takes its colours from the page around it, so light and dark are
-alike, loads nothing, and lets a wide table scroll in its own box.
+A value describes its display once (`Rendering`: a title, sentences, tables), from which
+`Renderable` makes text for a terminal and HTML for a notebook. Text fits in 80 columns.
+HTML takes its colours from the page around it, for light and dark themes, loads
+nothing, and lets a wide table scroll in its own box.
 
 Numbers are rounded to significant digits and never cut. Names are never shortened: two
 levels of a category often differ in their last letters only. Names may come from other
-parties, so what could steer a terminal or a browser is shown, not obeyed.
+parties, so control sequences and markup in them are escaped.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ShownTable:
 
     @property
     def ways(self) -> str:
-        """How each column is lined up."""
+        """Alignment of each column."""
         columns = zip(self.headers, *self.cells, strict=False)  # checked below
         ways = (
             "".join(map(_shown_column_alignment, columns))
@@ -208,12 +208,12 @@ Block: TypeAlias = str | tuple[str, ...] | ShownItems | ShownTable | ShownBothWa
 
 @dataclass(frozen=True)
 class Rendering:
-    """What there is to see of a value.
+    """Display of a value.
 
     Attributes:
-        title: the answer, or what it is, in a sentence.
-        blocks: sentences and tables: the rest of the answer, then what it rests on.
-        folded: what only some want to read, by its heading.
+        title: the answer, or a description of it, in a sentence.
+        blocks: sentences and tables: the rest of the answer, then its basis.
+        folded: details for some readers, by heading.
     """
 
     title: str

@@ -1,16 +1,16 @@
-"""What every attack is: guesses made from what somebody saw, counted, and a promise.
+"""Attacks: repeated guesses from a view, their success count and its allowed chance.
 
-An attack is played many times on inputs that are made up, so that the auditor knows the
-truth and no party's numbers are needed. `Outcome` has the count beside the highest
-chance that a sound run allows, with Clopper and Pearson's interval, and says which
-chance it would have found: without that line, finding nothing means nothing.
+An attack is repeated many times on synthetic inputs, so that the auditor knows the
+truth and needs no party's numbers. `Outcome` holds the count and the highest chance of
+success that a sound run allows, with a Clopper-Pearson interval, and the smallest
+chance that it would have detected: without that, finding nothing means nothing.
 
 Attacks on masks share their executions. `MaskShares` of one batch serve all coalitions
-and all attacks: an execution more is a few coefficients more, drawn by the package's
-own laws and added up by its own `MaskShares`, so that a defect there is in the batch,
-too. An `AttackPlayer` is one attack in the hands of one coalition. It names what the
-parties hold in either of two worlds, and gets a `CoalitionSight`, which has what the
-coalition saw and no hidden share.
+and all attacks: another execution is a few more coefficients, drawn by the package's
+own laws and added up by its own `MaskShares`, so that the batch includes any defect
+there. An `AttackPlayer` is one attack by one coalition. It defines the inputs of the
+parties in either of two worlds, and gets a `CoalitionSight`, which has the coalition's
+view and no hidden share.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ Hits = Bool[Array[Any], " trials"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How often one attack succeeded, beside how often it may.
+    """Success count of one attack, and the highest chance that is allowed.
 
     Attributes:
-        coalition: who attacked; empty if somebody outside did, or everybody may.
-        about: what is told apart or recovered, in a few words.
+        coalition: the attackers; empty for an outsider, or if everybody may attack.
+        about: the thing distinguished or recovered, in a few words.
         promised: the highest chance of being right that a sound run allows.
         looked_at: `masks`, `sums`, `frames`, `words` or `clock`.
     """
@@ -194,13 +194,13 @@ def law_of_many_executions(law: MaskLaw, width: int, times: int) -> MaskLaw:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scene:
-    """What is promised of masks, and how they really come about.
+    """Promised properties of the masks, and their actual drawing and encoding.
 
     Attributes:
-        topology: who exchanges shares with whom, as promised.
-        law: of the shares, as promised.
-        encode: how a party's values really become the law's numbers.
-        plan: law and width of the plan, where those above stand for them.
+        topology: promised graph of the parties that exchange shares.
+        law: promised law of the shares.
+        encode: actual conversion of a party's values into the law's numbers.
+        plan: law and width of the plan, where `law` and `width` stand for them.
     """
 
     topology: Topology
@@ -309,14 +309,14 @@ def edge_noise_in_attack(shares: Numbers) -> Numbers:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CoalitionSight:
-    """What a coalition saw of some executions, in the law's numbers.
+    """A coalition's view of some executions, in the law's numbers.
 
     Attributes:
-        coalition: by name.
-        honest: the others, as places in the topology.
-        effective: what these showed: their values plus their masks, (h, executions, p).
-        known_edges: which edges touch the coalition, as places among the edges.
-        known: the shares on each of those, (2, executions, p): r_ij then r_ji.
+        coalition: names of its members.
+        honest: indices of the other parties in the topology.
+        effective: masked vectors of these, values plus masks, (h, executions, p).
+        known_edges: indices of the edges that touch the coalition.
+        known: the shares on each of these edges, (2, executions, p): r_ij then r_ji.
     """
 
     scene: Scene
@@ -334,7 +334,7 @@ class CoalitionSight:
 
     @cached_property
     def stripped(self) -> Numbers:
-        """What is left of each honest party without shares that the coalition knows."""
+        """Masked vectors of the honest parties, less the shares the coalition knows."""
         edges = self.scene.topology.edges[self.known_edges].tolist()
         place = {party: row for row, party in enumerate(self.honest)}
         # In the order of the shares, which has executions last.
@@ -360,11 +360,11 @@ class AttackPlayer(Protocol):
 
     @property
     def about(self) -> str:
-        """What is told apart or recovered."""
+        """The thing distinguished or recovered."""
 
     @property
     def coalition(self) -> tuple[str, ...]:
-        """Who attacks, by name."""
+        """Names of the attackers."""
 
     @property
     def promised(self) -> float:
@@ -372,7 +372,7 @@ class AttackPlayer(Protocol):
 
     @property
     def held(self) -> Shaped[Array[Any], "2 together n p"]:
-        """What parties hold in either world, in the law's numbers.
+        """The parties' inputs in either world, in the law's numbers.
 
         The second axis has the executions of one trial, which belong together.
         """

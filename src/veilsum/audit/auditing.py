@@ -168,7 +168,7 @@ ON_SUMS = (low_bits, reassignment, partial_round, aimed, differencing, refusals)
 
 @dataclass(frozen=True, eq=False)
 class AuditTally:
-    """What some executions came to: trials and successes by player, scores by world."""
+    """Tally of some executions: trials and successes by player, scores by world."""
 
     counts: Counts
     scores: Mapping[int, ScoreCounts]
@@ -323,14 +323,14 @@ class AuditControl:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class AttackTradeOff(Renderable):
-    """How well two worlds are told apart at every threshold: false alarms and misses.
+    """False alarms and misses of a test between two worlds, at every threshold.
 
     Attributes:
-        coalition: who tells them apart.
+        coalition: the members that apply the test.
         promised: the highest chance of being right at even odds.
-        scores: executions by standardised score, of either world.
-        gaussian: whether the promised curve is the one of a normal law, exactly; else
-            only its sum of both errors is proved, which is a line.
+        scores: histograms of the standardised score, one for each world.
+        gaussian: whether the promised curve is exactly that of a normal law; otherwise
+            only a bound on the sum of both errors is proved, which is a line.
     """
 
     coalition: Coalition
@@ -448,16 +448,16 @@ class AttackTradeOff(Renderable):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Audit(Renderable):
-    """What an audit found.
+    """Results of an audit.
 
     Attributes:
-        distance: between the two inputs that are told apart.
-        outcomes: of every attack by every coalition.
-        curves: of the likelihood ratio, by coalition.
-        skipped: attacks that do not apply or were not reached, and why.
-        allowed: findings that the file's own rules allow, and which rules would not.
-        said: what released sums say of one party or one row, as sentences.
-        clock: what a clock said, which no replay repeats.
+        distance: distance between the two inputs to be distinguished.
+        outcomes: outcome of every attack by every coalition.
+        curves: trade-off curves of the likelihood ratio, by coalition.
+        skipped: attacks that do not apply or were not reached, with the reason.
+        allowed: findings that the file's own rules allow, and rules that would not.
+        said: sentences on how much released sums reveal of one party or one row.
+        clock: measurements of time, which no replay reproduces.
     """
 
     seed: int
@@ -475,7 +475,7 @@ class Audit(Renderable):
 
     @property
     def alarms(self) -> float:
-        """How often each single statement may be wrong, so that all are seldom."""
+        """False alarm rate of a single statement, so that all together stay rare."""
         return FALSE_ALARMS / max(1, len(self.outcomes) + len(self.curves))
 
     @cached_property
@@ -1194,7 +1194,7 @@ def audit_question(
 
 @dataclass(eq=False)
 class AttackGains:
-    """What came of attacks on sums and frames so far."""
+    """Results so far of attacks on sums and frames."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -1228,7 +1228,7 @@ class AuditStep:
 
 @dataclass(frozen=True, eq=False)
 class OnSums:
-    """What is played on sums and frames: called with the place of one attack."""
+    """Player of attacks on sums and frames: called with the index of one attack."""
 
     question: AuditRehearsal
     steps: tuple[AuditStep, ...]

@@ -62,7 +62,7 @@ class LikelihoodRatio:
 
     @cached_property
     def inputs(self) -> Shaped[Array[Any], "2 h 1 p"]:
-        """What the honest parties hold in either world, for all executions."""
+        """The honest parties' inputs in either world, for all executions."""
         return self.held[:, 0, self.scene.others(self.coalition), None]
 
     @cached_property

@@ -195,15 +195,15 @@ class LiteratureMechanism(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the mechanism."""
 
     @property
     def releases(self) -> str:
-        """What everybody sees."""
+        """Description of the values that all parties see."""
 
     @property
     def noise(self) -> str:
-        """What was chosen."""
+        """Description of the chosen noise."""
 
     def divergence(self, pair: LiteratureInputPair) -> float:
         """Return the KL divergence of the views, or a proved bound."""
@@ -425,7 +425,7 @@ def _literature_noise_scale(
 
 
 class _LiteratureSteps:
-    """What both iterations have in common: symmetric weights, and no bound."""
+    """Base of both iterations: symmetric weights, and no bound."""
 
     traits: ClassVar[MethodTraits] = MethodTraits(bounds="none", settles=False)
     rounds_per_iteration: ClassVar[int] = 1

@@ -1,12 +1,12 @@
-"""What made-up parties hold, and how often a sound run lets anybody be right about it.
+"""Synthetic inputs of parties, and the chance of guessing them in a sound run.
 
-Numbers are whole ones of a step that everybody knows: what the law rounds to, or, under
-a law of float64, a millionth of sigma. So a share never looks like one of them, and two
+Inputs are integer multiples of a public step: the rounding step of the law or, under a
+law of float64, a millionth of sigma. So a share never looks like one of them, and two
 worlds are as near to each other as inputs can be.
 
-An attack that names a number is right if all of it is right. How often chance does that
-is bounded by the most likely value of one share: `executions_per_trial` says how many
-executions make one trial, so that chance hardly ever does.
+An attack that names a number is right only if all of it is right. The chance of a lucky
+guess is bounded by the probability of the most likely share: `executions_per_trial`
+returns the number of executions in one trial, which makes lucky guesses very rare.
 """
 
 from __future__ import annotations

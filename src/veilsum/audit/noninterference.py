@@ -317,7 +317,7 @@ class InterferenceEvent(Secret):
 
     @property
     def kind(self) -> str:
-        """What it was, in words without any number."""
+        """Description of the event, without any number."""
         event, frame = self.event, self.event.detail
         if event.what in {"receive", "send"}:
             name = type(self.plan.codec.decode(frame)).__name__

@@ -1,12 +1,11 @@
-"""What an agreement asks, as something that can be played many times on made-up rows.
+"""Rehearsal of an agreed question, repeatable on synthetic rows.
 
-An audit of sums needs to know the truth, and must not know any party's: so it draws
-rows of its own from what is public, the agreed schema, and puts the agreed question to
-them, the way that parties do. `AuditRehearsal.made_up` draws them, `AuditRehearsal.ask`
-asks.
+An audit of sums needs to know the truth, but no party's data: so it draws synthetic
+rows from the agreed schema, which is public, and computes the agreed question on them
+as parties do. `AuditRehearsal.made_up` draws the rows, `AuditRehearsal.ask` computes.
 
-What a run releases are whole numbers. `RehearsedAnswer` has them, and beside them what
-every party gave, which only the auditor sees: an attack is handed the totals.
+A run releases integers. `RehearsedAnswer` holds them, and every party's contribution,
+which only the auditor sees: an attack gets the totals alone.
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ class RehearsedAnswer:
 
     @property
     def sums(self) -> Sums:
-        """What was released, as the next request follows from it."""
+        """The released sums, from which the next request follows."""
         return self.result.released.sums
 
     @cached_property
@@ -123,7 +122,7 @@ class RehearsedAnswer:
 
     @cached_property
     def totals(self) -> tuple[Whole, ...]:
-        """What was released, round by round, as whole numbers."""
+        """The released totals as integers, round by round."""
         return tuple(attack_total(self.law, one.values()) for one in self.given)
 
     @cached_property
@@ -148,13 +147,13 @@ class RehearsedAnswer:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class RehearsalAttempt:
-    """How a question ended.
+    """Outcome of a rehearsed question: an answer or a refusal.
 
     Attributes:
         played: the answer; None if somebody refused.
-        error: the refusal; None if nobody did.
-        shown: the sums that were released, up to a refusal.
-        screened: whether the first of these counts parties and says nothing of rows.
+        error: the refusal; None if nobody refused.
+        shown: the sums released before the end or the refusal.
+        screened: whether the first of these only counts parties, not rows.
     """
 
     played: RehearsedAnswer | None = None
@@ -168,7 +167,7 @@ class RehearsalAttempt:
 
     @property
     def words(self) -> str:
-        """What others may hear of a refusal."""
+        """The part of a refusal that other parties may see."""
         return getattr(self.error, "plain", str(self.error))
 
 
@@ -267,7 +266,7 @@ class AuditRehearsal:
 
     @property
     def schema(self) -> Schema | None:
-        """What tables look like; None where the question is not about any."""
+        """Schema of the tables; None if the question is not about tables."""
         return self.consortium.schema
 
     @property
@@ -276,7 +275,7 @@ class AuditRehearsal:
 
     @property
     def rules(self) -> Rules | None:
-        """What was agreed about tables; None where the question has no such rules."""
+        """Agreed rules for tables; None if the question has none."""
         schema = self.schema
         return None if schema is None else schema.rules(self.consortium.rules.rules)
 

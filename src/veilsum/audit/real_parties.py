@@ -212,12 +212,12 @@ def _audit_numbers_text(numbers: Array[Any]) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LeftBehind(Secret):
-    """What a run left behind.
+    """Everything that a run left behind.
 
     Attributes:
-        shown: what others see, by where it is.
-        transcript: everybody's, put together.
-        files: contents of all files that there were after a visit, by kind.
+        shown: values visible to others, by location.
+        transcript: the transcripts of all parties, merged.
+        files: contents of all files present after a visit, with their kind.
     """
 
     shown: Shown

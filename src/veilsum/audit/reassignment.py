@@ -1,9 +1,9 @@
-"""Who has which row: can two dealings of the same rows be told apart?
+"""Reassignment attack: distinguish two distributions of the same rows among parties.
 
-Every total is a function of the pooled rows, or, where parties give something that is
-made of all their rows, of the tables whatever party has which. The attacker knows two
-dealings to the last digit, runs the question on both, and looks which of them gives
-what was released. Where both do, which is promised, nothing is told.
+Every total is a function of the pooled rows or, where a party's contribution depends on
+all of its rows jointly, of the set of tables, regardless of their owners. The attacker
+knows both distributions exactly, runs the question on each, and compares the results
+with the released totals. If both agree, as promised, nothing is learned.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class ShareLawNumbers:
 
     @property
     def on_a_link(self) -> int:
-        """How many of one link, if links are looked at one by one; else 0."""
+        """Number of shares for each link, if links are tested separately; else 0."""
         many = self.shares // len(self.links)
         return many if many >= ON_A_LINK else 0
 
@@ -164,7 +164,7 @@ class ShareLawNumbers:
 
     @property
     def luck(self) -> float:
-        """How often chance may fail one test, so that all together do in `LUCK`."""
+        """False alarm rate of one test, so that all together have rate `LUCK`."""
         return LUCK / (self.tests * self.scene.plan_width)
 
     def outcome(self) -> Outcome:

@@ -1,9 +1,10 @@
-"""What exact sums say by themselves of one party, or of one row: a finding of its own.
+"""Disclosure by the exact sums themselves, of one party or of one row.
 
-Masks hide how a sum came about, and nothing of what it is. These lines are about that:
-over how many parties a coalition knows the sum, how many numbers there are for each
-row, and how much of a design or a sum one row makes up, on made-up rows and at most by
-the agreed rules. They are numbers with a sentence each, and promise nothing.
+Masks hide the contributions to a sum, but not the sum. This module reports, as findings
+of their own: over how many parties a coalition knows the sum, how many numbers are
+released for each row, and what part of a design or a sum is due to one row, on
+synthetic rows and at most under the agreed rules. Each finding is a number with a
+sentence, and is not a guarantee.
 """
 
 from __future__ import annotations

@@ -261,10 +261,10 @@ class AuditedSurvey:
 
     @cached_property
     def submissions(self) -> tuple[SurveySubmission, ...]:
-        """Those of a closed survey, which all members have; none if they are not here.
+        """Submissions of a closed survey, which all members have; empty if not here.
 
         Raises:
-            InvalidInputError: they are not those that the file names.
+            InvalidInputError: the submissions are not the set that the file names.
         """
         terms, path = self.terms, self.path.parent / SUBMISSIONS
         if terms.set is None or not path.exists():

@@ -38,13 +38,13 @@ CLEARLY = 4.0
 
 @dataclass(frozen=True)
 class TimingSlope:
-    """How much longer something takes for one row more, as measured here.
+    """Measured increase of a run time for each additional row.
 
     Attributes:
-        rows: of each table that was timed.
-        seconds: that it took at best.
-        slope: seconds for a row more.
-        error: of the slope, a standard deviation.
+        rows: number of rows of each timed table.
+        seconds: shortest time for each of these tables.
+        slope: seconds for each additional row.
+        error: standard error of the slope.
     """
 
     about: str

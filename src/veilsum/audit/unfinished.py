@@ -1,10 +1,10 @@
-"""What an audit has found so far, in a file: who stops it, or loses it, can go on.
+"""Checkpoint file of an audit, to resume it after an interruption.
 
-Executions are done in a fixed order, so what was counted up to some place is all that
-has to be kept of them, however many there were; of further attacks, what came of each.
-The file is written whole or not at all, and read as numbers and short texts. It is for
-whoever audits: somebody who can write there can change what the audit says, and only a
-replay from the start shows it.
+Executions have a fixed order, so the counts up to some index are all that has to be
+kept, for any number of executions; for other attacks, the result of each is kept. The
+file is written atomically, and read as numbers and short texts. It is for the auditor:
+somebody with write access can change the audit's findings, and only a replay from the
+start reveals that.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CountedSoFar(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AttackSoFar(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What came of one attack: an outcome, or why there is none, or a sentence."""
+    """Result of one attack: an outcome, the reason for having none, or a sentence."""
 
     attack: Text = ""
     coalition: tuple[Text, ...] = ()

@@ -280,7 +280,7 @@ def browser_chance_of_shares(shares: Sequence[bytes]) -> Source:
 
 @dataclass(frozen=True, kw_only=True)
 class VisitsAttack:
-    """Who attacks whom: a coalition with the host, and two guests not of theirs."""
+    """Attack by the host and a coalition on two guests that others invited."""
 
     visits: AuditedVisits
     coalition: Coalition

@@ -67,13 +67,13 @@ def command_names() -> tuple[str, ...]:
 
 
 class BadInput(click.ClickException):
-    """What the user can mend."""
+    """An error that the user can correct."""
 
     exit_code = 2
 
 
 class CommandFailure(click.ClickException):
-    """What the user cannot: a missing package, arithmetic that failed."""
+    """An error not in the user's input: a missing package, arithmetic that failed."""
 
     exit_code = 1
 

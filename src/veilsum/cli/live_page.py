@@ -1,4 +1,4 @@
-"""How a command shows runs on a page: `--page`, of `serve` and of `status`."""
+"""Option `--page` of `serve` and `status`: a live page of runs."""
 
 from __future__ import annotations
 

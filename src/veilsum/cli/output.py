@@ -1,4 +1,4 @@
-"""How commands speak: strict JSON for machines, tables for people."""
+"""Output of commands: strict JSON for programs, tables for people."""
 
 from __future__ import annotations
 

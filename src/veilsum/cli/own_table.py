@@ -1,4 +1,4 @@
-"""How a party's own table is written: options of every command that reads one."""
+"""Format options for a party's own table, shared by all commands that read one."""
 
 from __future__ import annotations
 

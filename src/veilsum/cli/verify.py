@@ -153,11 +153,11 @@ def _read_verified_agreement(
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What all files together come to.
+    """Combined verdict on all files.
 
     Attributes:
-        verdict: on the receipts, if there are any.
-        evidence: what was shown, and what each comes to.
+        verdict: verdict on the receipts, if there are any.
+        evidence: evidence files, each with its judgement.
     """
 
     verdict: Verdict | None
@@ -172,7 +172,7 @@ class VerifyReport:
 
     @property
     def absent(self) -> list[tuple[str, str]]:
-        """Whose receipt speaks of evidence that was not shown, and of which."""
+        """Evidence named in receipts but not among the files: (party, digest)."""
         shown = {one.digest for one, _ in self.evidence}
         spoken = (
             (one.party, digest) for one in self.receipts for digest in one.evidence

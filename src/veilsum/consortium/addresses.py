@@ -139,13 +139,13 @@ def _no_relay_address_error(text: str) -> InvalidScenarioError:
 
 @dataclass(frozen=True)
 class ConsortiumRelays:
-    """What members agreed on about the relays between them.
+    """Agreed relays between members.
 
     Attributes:
-        places: where they are; the first that both ends reach serves.
+        places: the relays; the first one that both ends reach is used.
         token: SHA-256 of the token that admits members, hexadecimal.
-        certificate: what a relay's must be, or be signed by, PEM; None: one that the
-            member's own system trusts.
+        certificate: required certificate of a relay, or of its issuer, PEM; None for
+            any that the member's own system trusts.
     """
 
     places: tuple[ConsortiumRelay, ...]

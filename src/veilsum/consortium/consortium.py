@@ -1,8 +1,8 @@
-"""What a consortium has agreed on before real parties run: one public file.
+"""The consortium file: one public file, agreed on before real parties run.
 
 It names the run and its members with their certificates and addresses, and holds the
-sections of a scenario that everybody may know. Nothing in it is private, and everything
-in it enters the digest that parties compare before they say anything else.
+public sections of a scenario. Nothing in it is private, and everything in it enters the
+digest that parties compare before any other message.
 """
 
 from __future__ import annotations

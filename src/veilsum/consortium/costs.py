@@ -50,11 +50,11 @@ MOST_COEFFICIENTS, MOST_EXPONENTS = 10**6, 10**7
 
 
 class PublicCost(Section, frozen=True, kw_only=True):
-    """What all parties know of everybody's cost.
+    """Public part of the parties' costs.
 
     Attributes:
-        remainder: the part that is not masked; `none` if nothing is said.
-        unit: what coefficients are whole numbers of.
+        remainder: the part that is not masked; by default `none`.
+        unit: unit of which coefficients are whole multiples.
     """
 
     kind: Kind

@@ -103,13 +103,13 @@ PartyTexts: TypeAlias = Annotated[
 
 
 class PartiesSection(Section, frozen=True, kw_only=True):
-    """What the parties are called."""
+    """Names of the parties."""
 
     names: Names | None = None
 
 
 class GraphSection(Section, frozen=True, kw_only=True):
-    """Who exchanges masks with whom, in a scenario: named, in a file, or listed."""
+    """Graph of mask exchange in a scenario: by family name, by file, or as edges."""
 
     family: Text | None = None
     file: Text | None = None
@@ -148,7 +148,7 @@ class GraphSection(Section, frozen=True, kw_only=True):
 
 
 class LinksSection(Section, frozen=True, kw_only=True):
-    """Who exchanges masks with whom, among real parties: every link by itself."""
+    """Graph of mask exchange among real parties, as a list of edges."""
 
     edges: Pairs
     weights: (
@@ -227,7 +227,7 @@ LawWord: TypeAlias = Annotated[str, Meta(extra={"choices": LAWS})]
 
 
 class MasksSection(Section, frozen=True, kw_only=True):
-    """How masks are drawn."""
+    """Law and parameters of the masks."""
 
     law: LawWord
     sigma: Sigma | None = None
@@ -239,7 +239,7 @@ class MasksSection(Section, frozen=True, kw_only=True):
 
     @property
     def masks(self) -> Masks:
-        """What it stands for; refuses a contradiction."""
+        """The masks that the section describes; contradictions are rejected."""
         if "sigma" in LAWS[self.law].keys and self.sigma is None:
             raise missing_key_error(
                 "[masks]", "sigma", "the standard deviation of one share"
@@ -259,7 +259,7 @@ class MasksSection(Section, frozen=True, kw_only=True):
 
 
 class MethodSection(Section, frozen=True, kw_only=True):
-    """How private costs are minimised."""
+    """Method for minimising private costs, with its parameters."""
 
     name: Annotated[str, Meta(extra={"choices": METHODS})] | None = None
     step: Real | None = None
@@ -285,7 +285,7 @@ class StoppingSection(Section, frozen=True, kw_only=True):
 
 
 class SimulationSection(Section, frozen=True, kw_only=True):
-    """What only one computer can have that plays all parties."""
+    """Settings of a simulation, in which one computer plays all parties."""
 
     seed: Whole | None = None
     engine: Text | None = None
@@ -359,11 +359,11 @@ class RulesSection(Section, frozen=True, kw_only=True):
 
 
 class PolicySection(RulesSection, frozen=True, kw_only=True):
-    """What parties keep to, as far as it was written down.
+    """Rules and limits of the parties, as stated in the file; all are optional.
 
     Attributes:
-        corrupted: who colludes in a simulation.
-        resend: seconds; see `ProtocolPolicy`, for the three after it too.
+        corrupted: colluding parties in a simulation.
+        resend: in seconds; for this and the next three, see `ProtocolPolicy`.
     """
 
     corrupted: Names | None = None
@@ -383,17 +383,17 @@ class PolicySection(RulesSection, frozen=True, kw_only=True):
 
     @property
     def policy(self) -> ProtocolPolicy:
-        """What the machines of real parties keep to."""
+        """Protocol policy of real parties."""
         return policy_of_section(**self._said(*SUMMING, *WAITS))
 
     @property
     def summing(self) -> dict[str, Any]:
-        """What a job is told about summing; see `Options`."""
+        """Options of a job's sums; see `Options`."""
         return {**self._said(*SUMMING), "waits": self._said(*WAITS)}
 
     @property
     def rules(self) -> Rules:
-        """What every party keeps to before it answers."""
+        """Disclosure rules of every party."""
         return Rules(**self._said(*RULES))
 
     def check_for(self, job: QuestionSpec) -> None:
@@ -476,7 +476,7 @@ Places: TypeAlias = Annotated[
 
 
 class RelaySection(Section, frozen=True, kw_only=True):
-    """What a consortium file says about the way between its members."""
+    """Relays between the members of a consortium file."""
 
     relay: Places
     relay_token: Text
@@ -484,7 +484,7 @@ class RelaySection(Section, frozen=True, kw_only=True):
 
 
 class DeploymentSection(Section, frozen=True, kw_only=True):
-    """What a scenario says about real parties: their masks, and where they are."""
+    """Settings of a scenario for real parties: masks, addresses, and certificates."""
 
     law: LawWord | None = None
     sigma: Sigma | None = None

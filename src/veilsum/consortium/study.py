@@ -56,10 +56,10 @@ _KNOWN = ("format", "run", *SHARED, "question", "earlier", "former")
 
 
 class StudyHead(Section, frozen=True, kw_only=True):
-    """What a study's file has by itself; the rest each question's consortium reads.
+    """Keys of a study's file; all others are read by each question's consortium.
 
     Attributes:
-        question: what is asked, in order.
+        question: the questions, in order.
         former: digest of the study that it amends; see `AgreedStudy`.
     """
 
@@ -98,17 +98,17 @@ class StudyEdition(Section, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AgreedStudy(Renderable):
-    """What members have agreed on. Build it with `study_from`, which checks it.
+    """Study agreed on by its members. Build it with `study_from`, which checks it.
 
     Attributes:
         run: the unique name of the study.
-        title: what it is about, in the organiser's words.
-        organiser: the member that wrote the file, by the file's own word.
-        questions: each as a consortium of its own, by name and in order.
-        editions: all of them; this one is the last.
+        title: subject of the study, in the organiser's words.
+        organiser: the member that wrote the file, according to the file itself.
+        questions: the questions, each as its own consortium, by name and in order.
+        editions: all editions; this one is the last.
         former: digest of the study of which this one changes certificates alone,
             hexadecimal; "" for none.
-        written: the whole file in its one spelling.
+        written: the whole file in its canonical form.
     """
 
     run: str

@@ -39,11 +39,11 @@ BROKEN = (
 
 @dataclass(frozen=True, slots=True)
 class ArrayHead:
-    """What a file says of one of its arrays.
+    """Header of an array in a file.
 
     Attributes:
-        dtype: of its entries; never objects.
-        by_columns: whether the first axis changes quickest.
+        dtype: type of the entries; never objects.
+        by_columns: whether the first axis varies fastest (Fortran order).
     """
 
     shape: tuple[int, ...]

@@ -214,14 +214,14 @@ def read_journal(path: Path, read: Callable[[str, Any], Read]) -> list[Read]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LedgerDataKey(Secret):
-    """What a ledger knows a party's data by.
+    """Fingerprints by which a ledger recognises a party's data.
 
     Attributes:
         data: keyed fingerprint of their content.
-        prints: of the rows, if they are a table.
-        asked: the columns of the table that a job is about.
-        is_new: whether their owner says that they are about other people than all data
-            before; where rows are known again, that does not count.
+        prints: fingerprints of the rows, if the data are a table.
+        asked: the columns of the table that a job uses.
+        is_new: whether their owner declares that they are about other people than all
+            earlier data; ignored if rows are recognised.
     """
 
     data: str
@@ -273,14 +273,15 @@ def difference_words(found: Difference) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LedgerRequest(Secret):
-    """What one run asks of a party's ledger before it begins.
+    """Request of a run to a party's ledger before it starts.
 
     Attributes:
-        reservation: all numbers that it may release.
-        charge: its first emission; what is masked is not known yet.
-        first: what that shows.
-        known: the data it is about.
-        look: refuses what adds up with other questions about the data set.
+        reservation: all numbers that the run may release.
+        charge: its first emission; the masked values are not known yet.
+        first: the sum that this emission releases.
+        known: the data that the run uses.
+        look: check that rejects harmful combinations with other questions about the
+            data set.
     """
 
     reservation: AccountReservation

@@ -1,4 +1,4 @@
-"""Who else can read or replace a file; only POSIX says."""
+"""Checks of who else can read or replace a file, on POSIX only."""
 
 from __future__ import annotations
 

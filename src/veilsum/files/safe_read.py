@@ -1,7 +1,7 @@
-"""What is in a file that somebody else may have written, or named.
+"""Reading of files that somebody else may have written, or named.
 
-Only an ordinary file is read, and no more of it than the size that was looked at: a
-pipe would wait forever, and a device such as /dev/zero has no end.
+Only an ordinary file is read, and no more of it than the size that was checked: a pipe
+would block forever, and a device such as /dev/zero has no end.
 """
 
 from __future__ import annotations

@@ -61,25 +61,24 @@ Cells: TypeAlias = Sequence[Any]
 
 @dataclass(frozen=True)
 class SqliteFileKind:
-    """What a file is for, and how to speak about it.
+    """Purpose of a kind of file, its format, and the wording of its errors.
 
     Attributes:
-        noun: what a person calls it.
-        holds: the private thing in it.
-        application: its id in the header, by which it is told from others' files.
-        schema: the statements that make its tables.
-        error: what is raised when it cannot be used.
-        undone: what a failure has left undone.
-        busy: what to say when another process holds it, if not what SQLite says.
-        if_damaged: what the owner can do then.
+        noun: name of the kind of file, for people.
+        holds: the private content.
+        application: application id in the header, which identifies the kind.
+        schema: the statements that create its tables.
+        error: class of the error if the file cannot be used.
+        undone: participle of the action that a failure prevented, for error texts.
+        busy: error text when another process holds the file; by default SQLite's.
+        if_damaged: advice to the owner of a damaged file.
         patience: seconds to wait for another process.
-        if_older: what the owner can do with a file of an earlier format.
-        page: bytes that are written at least; long entries are written faster in
-            longer pages.
-        syncs_head: whether a commit also waits until the disk has the head. Without,
-            the head of the last seconds before a power cut may be lost, and with it
-            the notice of a bit that changes in the log then; the end of a process
-            loses nothing.
+        if_older: advice to the owner of a file of an earlier format.
+        page: page size in bytes, the least that is written; long entries are written
+            faster in longer pages.
+        syncs_head: whether a commit also waits until the head is on disk. Otherwise a
+            power cut may lose the head of the last seconds, and with it the detection
+            of a bit that changes in the log then; the end of a process loses nothing.
     """
 
     noun: str

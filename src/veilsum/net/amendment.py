@@ -244,12 +244,12 @@ class CertificateChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Amendment:
-    """Who takes a consortium file for a former one.
+    """Signed agreement of members to replace a consortium file by a new one.
 
     Attributes:
-        former: digest of that one, hexadecimal.
-        consortium: digest of the new one.
-        renewals: of the certificates that changed, those whose former key agrees.
+        former: digest of the replaced file, hexadecimal.
+        consortium: digest of the new file.
+        renewals: changed certificates whose renewal the former key has signed.
         agreed: signatures by member, hexadecimal.
     """
 

@@ -173,7 +173,7 @@ class NetworkCheckup:
 
 
 class ConnectionStage(IntEnum):
-    """How far a connection came."""
+    """Stage that a connection reached."""
 
     NAME = 0  # looking up the host
     TCP = 1
@@ -183,18 +183,18 @@ class ConnectionStage(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLook:
-    """What one connection with a neighbour has shown.
+    """Observations from one connection with a neighbour.
 
     Attributes:
-        address: what was called, or who called from where.
-        dialled: whether this party called.
-        stage: where it ended.
-        error: what it ended with before anything was said.
-        hello: what the neighbour said.
-        own: what this party said, at the time it heard that.
-        refusal: how it ended after TLS; `ConnectionClose.DONE` if nothing was wrong.
-        proxied: whether it went through a proxy.
-        relay: the relay that it went over, if it did.
+        address: the address dialled, or the one that the caller dialled from.
+        dialled: whether this party dialled.
+        stage: the stage at which the connection ended.
+        error: the exception that ended it before any hello.
+        hello: the neighbour's hello.
+        own: this party's hello, when it received the neighbour's.
+        refusal: the refusal after TLS; `ConnectionClose.DONE` if nothing was wrong.
+        proxied: whether the connection went through a proxy.
+        relay: the relay used, if any.
     """
 
     name: str
@@ -239,15 +239,15 @@ class ConnectionLook:
 
 @dataclass(frozen=True, kw_only=True)
 class NeighbourWay:
-    """How a neighbour and this party are to meet.
+    """Route between a neighbour and this party.
 
     Attributes:
-        certificate: the neighbour's, from the file.
-        lifetime: how long that is good, in words.
-        there: where the neighbour is called, if it is.
-        here: where this party is called, if it is.
-        listening: how it is with that place just now.
-        relayed: how it is with the relays, if there are any.
+        certificate: the neighbour's certificate, from the file.
+        lifetime: validity period of that certificate, in words.
+        there: address at which the neighbour is dialled, if it is.
+        here: address at which this party is dialled, if it is.
+        listening: current state of that address, in words.
+        relayed: current state of the relays, in words, if there are any.
     """
 
     name: str

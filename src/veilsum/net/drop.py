@@ -119,9 +119,9 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MOST_LETTERS)]
 
 
 class DropEnvelope(msgspec.Struct, frozen=True, array_like=True):
-    """What everybody can read of a file, and what it holds.
+    """Public header of a file, and its sealed body.
 
-    `agreed` is the digest of what its sender has agreed to.
+    `agreed` is the digest of the plan and consortium file that its sender agreed to.
     """
 
     run: Name
@@ -133,12 +133,12 @@ class DropEnvelope(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def name(self) -> str:
-        """What the file is called: for people, nobody relies on it."""
+        """File name, for people only: no check relies on it."""
         return letter_file_name(self.run, self.sender, self.receiver, self.number)
 
     @property
     def info(self) -> bytes:
-        """What a seal is bound to; with anything else it does not open."""
+        """HPKE `info` of the seal; with any other value the seal does not open."""
         about = [self.run, self.agreed, self.sender, self.receiver, self.number]
         return MAGIC + msgspec.msgpack.encode(about)
 
@@ -158,12 +158,12 @@ class FirstLetter(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DropLetter(Secret, msgspec.Struct, frozen=True, array_like=True):
-    """What is sealed in all other files.
+    """Sealed content of every file but the first.
 
     Attributes:
-        heard: the number of the receiver's last letter that was taken; -1 for none.
+        heard: number of the last letter accepted from the receiver; -1 for none.
         bye: whether the sender has finished.
-        frames: as they would go over a connection, in order.
+        frames: the frames that a connection would carry, in order.
     """
 
     heard: Annotated[int, msgspec.Meta(ge=-1, lt=MOST_LETTERS)]

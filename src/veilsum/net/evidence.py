@@ -49,16 +49,16 @@ EVIDENCE = "veilsum evidence 3"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Evidence(Renderable):
-    """What a party can show of another one that contradicted itself.
+    """Accusation that a party contradicted itself: two records that it signed.
 
     Attributes:
         run: the run's name.
         plan: digest of the plan that both records were signed for, hexadecimal.
         consortium: digest of the consortium file.
-        party: who signed both.
-        certificate: with what key, PEM.
-        records: both frames, in Base64; none if they are too long.
-        left_out: then, SHA-256 of both; a file with its records has no such field.
+        party: the party that signed both records.
+        certificate: the certificate of the signing key, PEM.
+        records: both frames, in Base64; empty if they are too long.
+        left_out: SHA-256 of both records if they are too long; otherwise not written.
     """
 
     run: str
@@ -94,11 +94,11 @@ class Evidence(Renderable):
 
 @dataclass(frozen=True)
 class EvidenceJudgement:
-    """What evidence comes to.
+    """Verdict on a piece of evidence.
 
     Attributes:
-        proved: whether its party contradicted itself.
-        words: who did what, or why this proves nothing; one sentence.
+        proved: whether the party contradicted itself.
+        words: one sentence: the contradiction, or the reason why nothing is proved.
     """
 
     proved: bool

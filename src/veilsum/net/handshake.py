@@ -148,16 +148,16 @@ DISAGREEMENTS = frozenset((ConnectionClose.AGREEMENT, ConnectionClose.ELSEWHERE)
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """What both ends say first.
+    """First message of both ends of a connection.
 
     Attributes:
-        protocol: the version of everything on the wire.
-        name: who speaks.
-        to: who is meant.
-        plan: digest of the plan; empty if the speaker only looks at the connection.
-        sections: the consortium's parts, to say where two differ.
-        time: the speaker's clock, in seconds since 1970.
-        version: of the program, for people.
+        protocol: version of the wire protocol.
+        name: the sender.
+        to: the intended receiver.
+        plan: digest of the plan; empty if the sender only tests the connection.
+        sections: digests of the consortium's sections, to name those that differ.
+        time: the sender's clock, in seconds since 1970.
+        version: version of the program, for people.
     """
 
     protocol: int

@@ -1,8 +1,8 @@
-"""Who a party is: a key that stays on its machine, a certificate that is shown around.
+"""Identity of a party: a private key that stays on its machine, and a certificate.
 
-Both are made where they are used. The key is a file that only its owner may read, if
-wanted under a passphrase; it is opened when something is signed, and no attribute
-holds it.
+Both are made on the machine that uses them. The key is a file that only its owner may
+read, optionally encrypted with a passphrase. It is opened for each signature, and no
+attribute holds it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _NOT_FOR = (
 
 
 class _KeyHolder(Secret):
-    """What can sign in a party's name."""
+    """Base of objects that can sign in a party's name."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise SecretError(

@@ -318,7 +318,7 @@ class NetworkPeer:
 
 
 class CallBackoff:
-    """How long to wait before the next call: longer each time, and never in step."""
+    """Randomised exponential backoff between calls."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits, self._tries = limits, 0
@@ -340,15 +340,15 @@ class CallBackoff:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NetworkMeetings(Secret):
-    """What a party does with its connections.
+    """Handler of a party's connections, from hello to end.
 
     Attributes:
-        own: this party's hello, but for whom and when.
+        own: this party's hello, without receiver and time.
         peers: its neighbours by name.
-        certificates: every member's.
-        later: runs that come after this one, of the same study.
-        passed: told of a neighbour that is at one of these.
-        finished: whether it says goodbye to everybody it meets.
+        certificates: the certificates of all members.
+        later: runs after this one in the same study.
+        passed: called with the name of a neighbour that is already at one of these.
+        finished: whether this party sends a goodbye on every new connection.
     """
 
     own: Hello

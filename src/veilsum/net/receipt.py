@@ -212,10 +212,10 @@ def read_signed_file_as(path: Path, what: str, made: Callable[[Any], T]) -> T:
 
 @dataclass(frozen=True)
 class ResultFile:
-    """What a party's result file says, as far as receipts can confirm it.
+    """The part of a party's result file that receipts can confirm.
 
     Attributes:
-        digest: of its answer, as a receipt has it.
+        digest: digest of its answer, as in a receipt.
     """
 
     digest: str

@@ -1,4 +1,4 @@
-"""What is refused is logged, but nobody can fill the log."""
+"""Log of refusals, with a limit on lines so that no caller can fill it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a member shows a relay: a token, and pseudonyms of the run and of two parties.
+"""Credentials for a relay: a token, and pseudonyms of the run and of two parties.
 
-A token is 256 random bits that somebody makes for a relay. Members and the relay's host
-hold it or its SHA-256: whoever shows it may use the relay, and that is all it is good
-for. Pseudonyms are SHA-256 of the token, the run's name and a party's. The run's name
-has 128 random bits that no relay is told, so that nobody can try names out.
+A token is 256 random bits made for a relay. Members and the relay's host hold it or its
+SHA-256. It entitles its bearer to use the relay, and to nothing else. Pseudonyms are
+SHA-256 of the token, the run's name and a party's. The run's name has 128 random bits
+that no relay gets, so that names cannot be found by trial.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _MOST_BYTES = 1 << 10
 
 @dataclass(frozen=True)
 class RelayPass:
-    """Who wants to meet whom, as a relay is told.
+    """Request to a relay to connect two parties.
 
     Attributes:
-        me: pseudonym of who asks.
-        to: pseudonym of whom it wants to meet.
-        look: whether it only looks: it takes nobody's place.
+        me: pseudonym of the caller.
+        to: pseudonym of the party to connect to.
+        look: whether this only tests the relay, without replacing a connection.
     """
 
     run: str

@@ -112,18 +112,18 @@ class NeighbourLinks(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunnerEnding:
-    """How a run ended for this party: with an answer, or with a reason.
+    """End of a run for this party: an answer, or the reason for having none.
 
     Attributes:
-        sums: what was released, one vector for each sum.
-        charged: those that the ledger has been charged for; what was masked may have
-            been shown in these only.
-        lost: who was lost on the way.
-        evidence: of others that contradicted themselves.
-        notes: when it began and ended (UTC), the rounds of an iterative method, and
-            the bytes that this party sent, but for those between the last writing
-            and a kill; nothing before the end.
-        conditions: of the links with neighbours at the end, in words.
+        sums: the released sums, one vector each.
+        charged: epochs charged to the ledger; masked vectors can have been sent in
+            these only.
+        lost: parties lost during the run.
+        evidence: contradictions of other parties.
+        notes: start and end (UTC), the rounds of an iterative method, and the bytes
+            that this party sent, except those between the last write and a kill;
+            empty before the end.
+        conditions: state of the link with each neighbour at the end, in words.
     """
 
     finish: Finish | None

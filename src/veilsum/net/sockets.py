@@ -42,13 +42,13 @@ _KINDS = ("wss", "socks", "https")
 
 
 class ProxyHitch(Enum):
-    """What can be wrong with a proxy.
+    """Faults of a proxy.
 
     Attributes:
-        words: what is said of it; {proxy}, {there} (whom the call was for) and {why}
-            are filled in.
-        advice: what to do; {name} (whom the call was for), {host} (where it is) and
-            {start} (what it is to do) are filled in as well.
+        words: template of the error, with {proxy}, {there} (the party dialled) and
+            {why}.
+        advice: template of the remedy, with the same fields and {name} (the party
+            dialled), {host} (its host) and {start} (the command it has to run).
     """
 
     NO_ADDRESS = (
@@ -285,13 +285,13 @@ MOST_UNREAD = 1000
 
 
 class SocketWire(Connection):
-    """What both ends of a connection have in common.
+    """Base of both ends of a connection.
 
     Attributes:
-        heard_at: when anything came last, by the event loop's clock.
-        take: is handed whole binary frames at once, and must not raise; `recv` has
-            all others.
-        relay: the relay that it goes over; empty if it is direct.
+        heard_at: time of the last received data, by the event loop's clock.
+        take: callback that gets whole binary frames at once, and must not raise;
+            `recv` returns all others.
+        relay: the relay used; empty for a direct connection.
     """
 
     heard_at, relay = 0.0, ""

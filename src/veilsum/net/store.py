@@ -1,4 +1,4 @@
-"""What a party must not forget during a run: one SQLite file that outlives its process.
+"""Persistent state of a party in a run: one SQLite file that outlives its process.
 
 The file belongs to one party and, from the first share on, to one plan and one
 consortium file. It belongs to one process at a time: SQLite's own lock on it is held
@@ -210,11 +210,11 @@ def _hold_run_store_alone(path: Path) -> sqlite3.Connection:
 
 @dataclass(frozen=True)
 class _RunStoreOwner:
-    """Whose a store is.
+    """Plan and party that a store belongs to.
 
     Attributes:
         plan: the plan's digest.
-        party: whose run it is.
+        party: the party whose run it is.
         agreed: digests of the consortium file and its sections, if they are known.
         begun: whether the store is tied to plan and file.
     """
@@ -226,7 +226,7 @@ class _RunStoreOwner:
 
     @property
     def aside(self) -> str:
-        """What the keys of this plan begin with while another one has the store."""
+        """Prefix of this plan's keys while another plan uses the store."""
         return f"aside/{self.plan.hex()}/"
 
     @property

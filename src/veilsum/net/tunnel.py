@@ -104,7 +104,7 @@ class TunnelOuter(DialledSocket):
 
 
 class TunnelPassage(asyncio.Transport):
-    """What a relay carries, as a transport that TLS can begin on.
+    """Byte stream through a relay, as a transport that TLS can start on.
 
     Attributes:
         ended: done when the connection with the relay is over.
@@ -259,7 +259,7 @@ Hold = Callable[[AnsweredSocket], Awaitable[float]]
 
 @dataclass(eq=False)
 class _TunnelDesk:
-    """What an answered connection asks of its server, where nothing listens."""
+    """Stand-in for the server of an answered connection, where nothing listens."""
 
     limits: ConnectionLimits
     hold: Hold

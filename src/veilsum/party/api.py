@@ -52,42 +52,45 @@ WRITTEN = (
 
 
 class JoinOptions(TypedDict, total=False):
-    """What a party takes part with; all but its table or its cost has a default.
+    """Inputs and options of a party; all but its table or its cost have a default.
 
     Attributes:
-        data: its table, for a question about tables: a file, or a table in memory
-            (pandas, polars, a mapping of columns, a NumPy array with named fields).
-        cost: its cost, for a question about costs: a TOML file, or its entries.
-        decimal: how a file with a table is written, and so to `query`; see
-            `read_table`.
-        separator: between cells.
-        missing: words for a value that is not there.
-        encoding: of letters.
-        dates: how dates are written.
-        query: one SELECT, for a database.
-        new_data: whether the table or cost is about other people than all data that the
-            ledger knows; by default what it does not know again counts as the earlier
-            data.
-        id: the column of the table that says who a row is about. People are then known
-            by their ids in every later data cut, whatever its columns are called.
-        cut: the name of a data cut of the ledger to ask, such as "2026-06", or
-            "newest"; then `data` may be left out. By default the table in `data`, or
-            the earlier cut where a few rows differ from it.
-        rules: its own rules, or their file; by default veilsum.toml beside the key, if
-            it is there.
-        ledger: its ledger, or its file; by default beside the key, made if needed.
-        state: the run's own file; by default beside the key. A study has one for each
-            question, and they are there.
-        listen: host:port to listen at, if the others dial another one.
-        drop: the folder through which all meet, if they do without connections.
+        data: the party's table, for a question about tables: a file, or a table in
+            memory (pandas, polars, a mapping of columns, a NumPy array with named
+            fields).
+        cost: the party's cost, for a question about costs: a TOML file, or its entries.
+        decimal: decimal mark of the table's file; see `read_table` for the options
+            from here to `query`.
+        separator: separator of cells.
+        missing: words that stand for a missing value.
+        encoding: character encoding.
+        dates: format of dates.
+        query: a single SELECT, for a database.
+        new_data: whether the table or cost is about other people than all data in the
+            ledger; by default, data that the ledger does not recognise counts as the
+            earlier data.
+        id: column that identifies the person of each row. People are then recognised by
+            their ids in every later data cut, even if columns are renamed.
+        cut: name of a data cut of the ledger to use, such as "2026-06", or "newest";
+            then `data` may be left out. By default the table in `data`, or the earlier
+            cut if only a few rows differ from it.
+        rules: the party's own rules, or their file; by default veilsum.toml in the
+            key's folder, if it exists.
+        ledger: the party's ledger, or its file; by default in the key's folder, created
+            if needed.
+        state: the run's state file; by default in the key's folder. For a study this
+            cannot be chosen: each question has one there.
+        listen: host:port to listen at, if the others dial a different one.
+        drop: folder for exchanging files, if parties do without connections.
         relay_token: file with the token of the consortium's relays; by default
-            relay.token beside the key, or what the environment has.
-        transcript: a file for all numbers that it stores, sends and receives, encrypted
-            with its key; by default none is kept. Of a study, a folder with such files.
-        out: a folder for the page, the result, the receipt, and evidence; by default
-            none is written. A study has one always, by default beside the key.
-        without: of a study, the names of questions to stay away from.
-        on_event: called with a `RunEvent` whenever something happens.
+            relay.token in the key's folder, or the environment's.
+        transcript: file for all numbers that the party stores, sends and receives,
+            encrypted with its key; by default none is kept. For a study, a folder with
+            such files.
+        out: folder for the page, the result, the receipt and evidence; by default none
+            is written. A study always has one, by default in the key's folder.
+        without: names of questions of a study to skip.
+        on_event: function called with a `RunEvent` at each event.
     """
 
     data: Any

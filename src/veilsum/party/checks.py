@@ -73,14 +73,14 @@ class HomeDriver(Secret):
 
 @dataclass(frozen=True, kw_only=True)
 class FoundAtHome(Secret):
-    """What was found at home; for the owner's eyes.
+    """Results of a party's local checks, for its owner only.
 
     Attributes:
-        refusals: by rule, in full; `table` stands for what was agreed about tables, and
-            `ledger` for the ledger.
-        passed: the rules that refuse nothing.
-        unknown: rules that could not be looked at, since the table has to fit first.
-        assignment: what a run would have begun with; None if it would not have.
+        refusals: full reasons by rule; the key `table` stands for the agreed schema,
+            and `ledger` for the ledger.
+        passed: rules that refuse nothing.
+        unknown: rules not checked, since the table has to fit the schema first.
+        assignment: assignment that the run would start with; None if it would not.
     """
 
     refusals: Mapping[str, str]

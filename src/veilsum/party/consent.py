@@ -1,12 +1,12 @@
-"""What a party agrees to when it takes part: one page in plain words.
+"""Consent page of a party: one page in plain words.
 
 The first half follows from the consortium file alone. It is the same for every member,
 letter by letter, and its digest goes into every receipt. The second half is about this
-party: its table, its own rules, its ledger. That half is for its owner's eyes, and its
-files are too.
+party: its table, its own rules, its ledger. That half and its files are for its owner
+only.
 
-Whatever the file says is shown as text, in quotes, and never at the beginning of a
-line: nothing in it can pass for a line of this page.
+Text from the file is always quoted, and never starts a line: nothing in it can pass for
+a line of this page.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ _say = partial(phrase, "consent")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Consent(Renderable):
-    """What a party agrees to.
+    """Consent page of a party.
 
     Attributes:
-        shared: the half that all members have alike.
-        facts: the same for programs.
-        own: the half about one party; () where nobody's table is looked at.
-        asked: the question, as its file decides it; None for a study.
+        shared: the half that is the same for all members.
+        facts: the content of `shared` as plain values, for programs.
+        own: the half about one party; () if no party's table was checked.
+        asked: the question, as its file determines it; None for a study.
         questions: pages of the questions of a study, by name.
-        standing: whether the party may take part; None where nothing was looked at.
+        standing: whether the party may take part; None if nothing was checked.
     """
 
     shared: tuple[ConsentPart, ...]
@@ -367,7 +367,7 @@ def _with_words(described: str, column: Column, room: PageRoom) -> str:
 
 @dataclass(frozen=True)
 class ConsentAmount:
-    """How many rounds there are, and how many numbers in all of them."""
+    """Bounds on the number of rounds, and on the total of numbers in them."""
 
     least: int
     most: int

@@ -161,7 +161,7 @@ class PartyTableInput(Secret):
 
     @property
     def rules(self) -> Rules | None:
-        """What was agreed about tables; None where the question has no such rules."""
+        """Agreed rules for tables; None if the question has none."""
         schema = self.consortium.schema
         return None if schema is None else schema.rules(self.consortium.rules.rules)
 

@@ -69,7 +69,7 @@ class LocalPartySeat(Secret):
 
     @property
     def log(self) -> Path:
-        """What it says while it runs, a JSON object a line."""
+        """Log of the party's process, one JSON object for each line."""
         return self.folder / "log.jsonl"
 
 

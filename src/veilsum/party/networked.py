@@ -141,7 +141,7 @@ class NetworkedParty(Secret):
 
     @property
     def party(self) -> str:
-        """Whose part it is."""
+        """Name of the party."""
         return self.identity.name
 
     def carry_out(self, assignment: DriverAssignment) -> DriverOutput:

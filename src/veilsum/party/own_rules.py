@@ -1,4 +1,4 @@
-"""What a party keeps to whoever asks: a file of its own, `veilsum.toml`.
+"""A party's own rules, for every consortium: its file `veilsum.toml`.
 
     columns = ["age", "bmi", "sex", "cost"]     # nothing else may be asked about
     jobs = ["model", "statistics"]
@@ -10,8 +10,9 @@
     minimum_count = 10
     tolerate = 2
 
-Nothing in a consortium file changes it. Where it is silent a person decides, who reads
-first what is weaker than usual; and where nobody is asked, the usual rules are floors.
+No consortium file can change it. Points that it does not settle are decided by a person
+after reading which rules are weaker than usual; in unattended runs, the usual rules are
+floors.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def relaxed_rules(consortium: Consortium) -> dict[str, tuple[Value, Value]]:
 
 
 class FloorsSection(RulesSection, frozen=True, kw_only=True):
-    """What no consortium file may go below."""
+    """Lower bounds on the rules of any consortium file."""
 
     minimum_rows: Whole | None = None
     minimum_guests: Whole | None = None
@@ -253,7 +254,7 @@ class OwnRules:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What they say, for their owner."""
+        """Description of the rules, for their owner."""
         say = partial(phrase, "consent")
         recodings = say("own_rules.recodings", whom=self._recoding_words)
         if not self.source:

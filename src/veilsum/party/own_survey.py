@@ -94,7 +94,7 @@ class OwnSurvey(Secret):
 
     @cached_property
     def submissions(self) -> tuple[SurveySubmission, ...]:
-        """What the host has handed out; each of them is whole and its guest's own."""
+        """Submissions from the host, each checked for completeness and signature."""
         survey, path = self.survey, self.folder / SUBMISSIONS
         if survey.set is None:
             raise InvalidInputError(
@@ -114,7 +114,7 @@ class OwnSurvey(Secret):
 
     @property
     def lines(self) -> Iterator[str]:
-        """Who is in the set, for the reader's own half of the page."""
+        """Description of the set's guests, for the reader's own half of the page."""
         survey, say = self.survey, partial(phrase, "consent")
         try:
             guests = self.set.guests

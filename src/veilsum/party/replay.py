@@ -1,12 +1,13 @@
-"""What a run came to, worked out again from what all its members know of it.
+"""Replay of a finished run from the data that all its members share.
 
-Sums and the answer go in; no party's data are needed. It goes the way that a run goes,
-but for the driver, which has the sums already. So the plan, the words about what became
-known, the guarantee and every table in a result are those that a member's own program
-had to find, if it did what was agreed: whatever all members may have signed together.
+The inputs are the released sums and the answer; no party's data are needed. The code
+path is that of a run, with a driver that already has the sums. So the plan, the
+description of the release, the guarantee and every table in a result are those that a
+member's own program had to compute, if it followed the agreement, even if all members
+together signed something else.
 
-Whoever has the consortium file alone finds plan, page and guarantee. What each sum was
-about, and everything in a result, follows from the sums, which members keep.
+The consortium file alone determines plan, page and guarantee. The content of each sum,
+and everything in a result, follows from the sums, which members keep.
 """
 
 from __future__ import annotations

@@ -103,18 +103,17 @@ class ConsentError(InvalidInputError):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Joined(Renderable):
-    """How a run ended for a party that came to an answer.
+    """Outcome of a run for a party that got an answer.
 
     Attributes:
-        result: what was found, the same for all members.
-        receipt: what this party signs about it; nothing in it is private.
-        evidence: of others that contradicted themselves.
-        seal: what members hold and nobody else; it opens the result's digest in
-            receipts.
-        signed_by: who has signed the answer.
+        result: the result, the same for all members.
+        receipt: this party's signed receipt; nothing in it is private.
+        evidence: evidence of other parties' contradictions.
+        seal: secret of the members, which opens the result's digest in receipts.
+        signed_by: parties that have signed the answer.
         was_over: whether the run had ended before this call.
-        cut: the party's own data cut that was asked; for its owner alone, and in no
-            file and no receipt.
+        cut: the party's own data cut that was used; for its owner only, and never
+            written to a file or receipt.
     """
 
     result: SumJobResult

@@ -39,7 +39,7 @@ OF_ALL = ("receipts of all parties", "edges are confirmed by both ends")
 
 @dataclass(frozen=True)
 class RunFolder:
-    """What is found in a folder; nothing is read before it is asked for."""
+    """Files of a run in a folder, each read at its first use."""
 
     folder: Path
 
@@ -51,7 +51,7 @@ class RunFolder:
 
     @cached_property
     def receipt(self) -> Receipt | None:
-        """What this party signed; None if the run did not end so."""
+        """This party's signed receipt; None if the run ended without one."""
         path = self.folder / "receipt.json"
         return read_receipt(path) if path.exists() else None
 
@@ -101,7 +101,7 @@ class RunFolder:
 
     @cached_property
     def transcripts(self) -> tuple[Transcript, ...]:
-        """What members kept of this run whose keys are here, too."""
+        """Transcripts of this run by members whose keys are in the folder, too."""
         return tuple(
             read_transcript(path, identity, run=self.run)
             for path in self.files
@@ -111,7 +111,7 @@ class RunFolder:
 
     @cached_property
     def checks(self) -> tuple[ReceiptFinding, ...]:
-        """What the receipt comes to beside the other files."""
+        """Findings from checking the receipt against the other files."""
         if self.receipt is None:
             return ()
         consortium = None if self.agreed is None else self.agreed[1]
@@ -127,7 +127,7 @@ class RunFolder:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What is not in the folder, and so was not audited, in sentences."""
+        """Sentences on files absent from the folder, and therefore not audited."""
         found = []
         if self.receipt is None:
             found.append(

@@ -1,12 +1,13 @@
-"""What happens to a party during a run, and a small file that says how far it is.
+"""Events of a party's run, and a small file with its status.
 
-An event says how far a run is and whom it waits for. All of it is known to every member
-anyway, or is about this computer: no value of a table, a cost, a share or a sum.
+An event states the progress of a run and the parties it waits for. Every member knows
+all of it anyway, or it is about this computer: no value of a table, a cost, a share or
+a sum.
 
-A run's own file is locked while it runs, and full of secrets. The status file beside it
-has nothing that the other members do not know, is written anew when something happens,
-and anybody who may read it can look at any time. While a party waits it is written
-every now and then, so that a process that was killed is told from one that waits.
+A run's own file is locked while it runs, and full of secrets. The status file next to
+it holds nothing that the other members do not know, is rewritten at each event, and can
+be read at any time by anybody with permission. While a party waits it is rewritten at
+intervals, to distinguish a waiting process from a killed one.
 """
 
 from __future__ import annotations
@@ -208,30 +209,33 @@ BEGUN: tuple[State, ...] = ("queued", "running", "stopped", "done")
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a party is in a run.
+    """Status of a party in a run.
 
     Attributes:
         run: the run's name.
         consortium: the digest of its consortium file.
-        state: `pending`: a person has to agree first; `queued`: it begins when another
-            run has left its address; `running`; `stopped`, by its owner or because this
-            computer could not go on; `refused`: at home, before anything was sent;
-            `failed`: this computer could not, and says why; `given up`: the parties
-            came to no answer; `done`.
-        file: the consortium file, where it is watched for.
-        epoch: which sum, and losses of parties.
-        round: of an iterative method.
-        waiting: whom this party waits for; of a run that stopped, whose letters.
-        withheld: who of these signed Ready and has not shown its masked vector: a state
-            and no verdict, since a crash or a slow connection looks the same.
-        moved: when the party was last seen to move, UTC, in ISO 8601.
-        seen: when its process last gave a sign of life.
-        deadline: seconds without a move after which something is done about it.
-        resend: seconds between two askings for what is missing.
-        reason: of an end without an answer, or of waiting for a person; its owner's.
-        page: the digest of what a person has to agree to.
+        state: `pending`: a person has to agree first; `queued`: waiting until another
+            run frees the address; `running`; `stopped`: by its owner, or because this
+            computer could not go on; `refused`: by this party's checks, before anything
+            was sent; `failed`: an error on this computer, given in `reason`;
+            `given up`: the parties got no answer; `done`.
+        file: the consortium file, if a folder is watched for such files.
+        epoch: counter of sums and of losses of parties.
+        round: round of an iterative method.
+        waiting: parties that this party waits for; after a stop, those whose letters
+            it waits for.
+        withheld: those of them that signed Ready but have not shown their masked
+            vector: a state, not a verdict, since a crash or a slow connection looks the
+            same.
+        moved: time of the party's last progress, UTC, in ISO 8601.
+        seen: time of the last sign of life of its process.
+        deadline: seconds without progress until the party takes action.
+        resend: seconds between two requests for missing messages.
+        reason: cause of an end without an answer, or of waiting for a person; for the
+            owner only.
+        page: digest of the page that a person has to agree to.
         sent: bytes that the party has sent.
-        links: how things are with each neighbour, in a clause, as far as is known.
+        links: state of the link with each neighbour, in a clause, as far as known.
         out: the folder for the result and the receipt, if there is one.
     """
 

@@ -114,14 +114,15 @@ SAME_WITHIN_OTHER_BOUNDS = (
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PartyHousehold(Secret):
-    """What a party has at home, for whichever run.
+    """Local files and settings of a party, for all runs.
 
     Attributes:
-        own: the file of its rules, if not veilsum.toml beside its key.
-        how: how the table's file is written; and `new_data`, as for `take_part`.
-        ledger: its ledger; by default beside its key.
-        listen: where to listen, if not at the address that others dial.
-        out: a folder with a folder for every run; by default `served` beside the key.
+        own: file of its own rules; by default veilsum.toml in the key's folder.
+        how: format options of the table's file, and `new_data`, as for `take_part`.
+        ledger: its ledger; by default in the key's folder.
+        listen: address to listen at; by default the one that others dial.
+        out: folder with a subfolder for every run; by default `served` in the key's
+            folder.
     """
 
     identity: Identity

@@ -1,7 +1,7 @@
-"""What a party agrees to when it takes part in a study: one page for all questions.
+"""Consent page of a study: one page for all questions.
 
-It says what the questions come to together, then has the page of each, letter by letter
-as a receipt of that question's run has its digest.
+It states the combined effect of the questions, then contains the page of each, letter
+by letter the one whose digest is in the receipt of that question's run.
 """
 
 from __future__ import annotations

@@ -90,11 +90,11 @@ Stage: TypeAlias = Literal["open", "finished", "failed", "refused", "left out"]
 
 
 class QuestionStatus(Section, frozen=True, kw_only=True):
-    """How far one question is for a party.
+    """Progress of one question for a party.
 
     Attributes:
-        reason: why there is no result, for the party's owner alone.
-        when: it came to its end.
+        reason: reason for having no result, for the party's owner only.
+        when: time of its end.
     """
 
     name: Text
@@ -105,11 +105,11 @@ class QuestionStatus(Section, frozen=True, kw_only=True):
 
 
 class StudyStatus(Section, frozen=True, kw_only=True):
-    """How far a study is for one party: what `study.json` has.
+    """Progress of a study for one party: the content of `study.json`.
 
     Attributes:
-        run: of the study.
-        study: the digest of its edition.
+        run: name of the study.
+        study: digest of its edition.
     """
 
     run: Text
@@ -220,12 +220,12 @@ def begun_study_status(folder: Path, study: AgreedStudy, party: str) -> StudySta
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StudyAtHome(Secret):
-    """What a party's own checks say to the open questions of a study.
+    """Results of a party's own checks of the open questions of a study.
 
     Attributes:
-        wanted: by question that passes, what its ledger is asked for.
-        begun: questions that its ledger has reserved before.
-        refused: by question that does not pass, why; for the owner alone.
+        wanted: requests to its ledger, by question that passes.
+        begun: questions that its ledger has already reserved.
+        refused: reasons by question that does not pass, for the owner only.
         left_out: questions that the owner does not want.
     """
 
@@ -339,12 +339,12 @@ def _check_study_ledger(ledger: Ledger, wanted: Mapping[str, LedgerRequest]) -> 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class JoinedStudy(Renderable):
-    """How a study went for a party.
+    """Outcome of a study for a party.
 
     Attributes:
-        status: how far each question is, and why one has no result.
-        answers: what each question found that has a result. Of those that were over
-            before, it has them where they were asked for again.
+        status: progress of each question, with the reason for having no result.
+        answers: answers by question, for questions that have a result. Answers of
+            questions that were over before are included if requested again.
     """
 
     status: StudyStatus

@@ -1,8 +1,8 @@
-"""What members do for a survey, each at home: keys, invitations, and what to fetch.
+"""Local tasks of members in a survey: parts, invitations, letters, published results.
 
-A member makes a key for one survey and codes for the guests it vouches for. What others
-need of that is its *part*, a file that is signed with the member's identity; all parts
-and a plan make the survey's file. Codes stay with the member, and go to the guests.
+A member makes a key for one survey and codes for the guests it vouches for. The public
+data of these are its *part*, a file signed with the member's identity. All parts and a
+plan make the survey's file. The codes stay with the member, and go to the guests.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class SurveyPart:
-    """What one member puts into a survey's file.
+    """Contribution of one member to a survey's file.
 
     Attributes:
         key: X25519 public key that it made for this survey, hexadecimal.
-        guests: whom it vouches for, and their Ed25519 public keys, hexadecimal.
-        signature: of all this, by the member's identity, hexadecimal.
+        guests: guests it vouches for, and their Ed25519 public keys, hexadecimal.
+        signature: signature of all this by the member's identity, hexadecimal.
     """
 
     member: str

@@ -59,7 +59,7 @@ class _TranscriptEpoch(Secret, msgspec.Struct):
 
 
 class _TranscriptContent(Secret, msgspec.Struct):
-    """What is encrypted: a transcript, and what it takes to read its numbers."""
+    """Encrypted content: a transcript, and the parameters for reading its numbers."""
 
     corrupted: list[str]
     parties: list[str]

@@ -1,1 +1,1 @@
-"""What people look at: figures and tables, made of plain results."""
+"""Figures, tables and reports for people, made from plain results."""

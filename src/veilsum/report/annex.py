@@ -79,7 +79,7 @@ Block: TypeAlias = AnnexLines | SentenceTable | AnnexBars
 
 @dataclass(frozen=True)
 class PaperPart:
-    """What stands under one heading; level 2 is a part of the one before."""
+    """Section of a paper: a heading and its blocks; level 2 is a subsection."""
 
     heading: str
     blocks: tuple[Block, ...]

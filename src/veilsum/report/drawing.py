@@ -1,8 +1,8 @@
-"""What `.plot()` draws, of results and of what parties know before one.
+"""Figures of `.plot()`, for results and for networks and guarantees before a run.
 
-A result draws itself, in its own package: its `draw_with` is given the module of
-figures. Networks and privacy guarantees are drawn here, since their packages leave out
-all that does not protect anybody.
+A result draws itself, in its own package: its `draw_with` gets the module of figures.
+Networks and privacy guarantees are drawn here, since their packages contain only code
+that protects privacy.
 """
 
 from __future__ import annotations

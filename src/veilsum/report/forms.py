@@ -1,13 +1,13 @@
-"""What an officer's own tools take: the annex's sentences, where their forms want them.
+"""Exports to data-protection officers' tools, with the annex's sentences as fields.
 
 `edpb_paper`: the sections 0 to 6 of the EDPB's template for impact assessments, version
 1.0. `pia_form`: the JSON that CNIL's tool imports (pia 4). `acro_form`: a record of the
 disclosure checks, in the files that ACRO 1.0 leaves. `five_safes_crate`: a finished run
 as a Five Safes RO-Crate, profile 0.4.
 
-What no plan says is left open, and is said to be; in a form that knows unanswered
-questions it is not answered. No result is in any of these: whether it may leave is what
-they are there to decide.
+Points that no plan settles are left open and marked as open; in a form with unanswered
+questions they stay unanswered. None of these contains a result: they serve to decide
+whether it may be released.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a data-protection officer is given: one door to every form of it."""
+"""Documents for a data-protection officer, in all formats."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What is known of a plan before anybody's data are: frozen, for whoever has to judge.
+"""Facts about a plan that need no party's data, for reviewers.
 
-A scenario, a consortium file, the file of a study, or the folder of a finished run:
-from each the same facts, by the functions that parties themselves use. No table is
-opened, and of a run's folder nothing but the receipt and the agreed file: what is here
-may be shown to whoever may see the plan.
+A scenario, a consortium file, the file of a study, and the folder of a finished run all
+give the same facts, by the functions that parties themselves use. No table is opened,
+and in a run's folder only the receipt and the agreed file: everything here may be shown
+to anybody who may see the plan.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class QuestionFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class SurveyFacts:
-    """What is said of a survey: a table that guests fill, and members add up."""
+    """Facts about a survey: a table that guests fill, and members add up."""
 
     terms: SurveyTerms
 
@@ -153,7 +153,7 @@ class SurveyFacts:
 
     @property
     def most_totals(self) -> int:
-        """How many totals become known; of an open survey, at most."""
+        """Number of released totals; while the survey is open, the maximum."""
         return len(self.terms.released) if self.closed else self.terms.n_cells
 
     def at_worst(self, colluding: int) -> int:
@@ -163,14 +163,14 @@ class SurveyFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnd:
-    """How a run ended, by one member's receipt.
+    """End of a run, according to one member's receipt.
 
     Attributes:
-        party: whose receipt it is.
-        parties: who took part to the end.
-        lost: who was lost before anything was shown.
-        started: when, by that member's clock.
-        failed: checks of the receipt that do not hold; nothing may be believed then.
+        party: the member that signed the receipt.
+        parties: parties that took part to the end.
+        lost: parties lost before any masked vector was shown.
+        started: time of the start, by that member's clock.
+        failed: failed checks of the receipt; if there are any, trust none of this.
     """
 
     party: str
@@ -260,12 +260,12 @@ class PlanFacts:
 
     @property
     def holders(self) -> int:
-        """How many members must have whatever is counted; 0 where nothing is."""
+        """Minimum number of members that any counted level must have; 0 without any."""
         return max((one.holders for one in self.questions), default=0)
 
     @property
     def counted(self) -> tuple[CountedGroup, ...]:
-        """What members are counted by in one question or another, place by place."""
+        """Groups by which members are counted, from all questions without repeats."""
         found = {(g.kind, g.columns): g for one in self.questions for g in one.counted}
         return tuple(found.values())
 
@@ -345,7 +345,7 @@ class PlanFacts:
 
     @property
     def most_sums(self) -> int:
-        """How many sums there are at most, in all questions."""
+        """Maximum number of sums, over all questions."""
         return sum(one.most_sums for one in self.questions)
 
     @property

@@ -1,10 +1,10 @@
-"""What a run came to, as one page for people who may read its result.
+"""Report of a run, as one page for people who may read its result.
 
-Everything on it follows from what all members of the run have: the consortium file, the
-receipts, and the sums, from which the answer is worked out again. So nothing is shown
-of the member's own that writes it: not its table, its half of the page that it agreed
-to, its ledger, its key or its transcript. The sums themselves, which are for members
-alone, and what opens digests in receipts, are not on the page.
+Everything on it follows from data that all members of the run have: the consortium
+file, the receipts, and the sums, from which the answer is computed again. So it shows
+no private data of the member that writes it: not its table, its own half of the consent
+page, its ledger, its key or its transcript. The page does not contain the sums, which
+are for members only, or the secrets that open digests in receipts.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _is_of_join(folder: Path) -> bool:
 
 @dataclass
 class ReportFigureRoom:
-    """How many bytes of figures a page still has room for."""
+    """Remaining space for figures on a page, in bytes."""
 
     left: int = MOST_DRAWN
 
@@ -193,7 +193,7 @@ class ReportedRun:
 
     @cached_property
     def sums(self) -> tuple[Array[Any], ...]:
-        """What everybody knows, if it was kept."""
+        """Released sums, which all members know; empty if no file has them."""
         path = self.folder / SUMS
         return read_sums_to_replay(path) if path.exists() else ()
 
@@ -212,7 +212,7 @@ class ReportedRun:
 
     @cached_property
     def findings(self) -> tuple[ReceiptFinding, ...]:
-        """What all that is here comes to, beside each other."""
+        """Findings from comparing receipts, consortium file, result and sums."""
         whole = {one.party for one in self.receipts} >= {*self.receipt.parties}
         verdict = verify_receipts(self.receipts, self.consortium)
         found = [one for one in verdict.findings if whole or one.check not in OF_ALL]

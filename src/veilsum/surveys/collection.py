@@ -1,8 +1,8 @@
-"""What guests have sent to a host: one SQLite file, with each submission whole.
+"""Submissions received by a host: one SQLite file, with each submission whole.
 
-A submission counts when the disk has it, and a guest is told so only then. Whoever
-sends the same again gets the same answer; a correction has the next number. Nothing is
-taken any more once the survey is closed, by this process or another.
+A submission counts once it is on disk, and only then does its guest get a confirmation.
+Sending the same submission again gives the same answer; a correction has the next
+number. After the survey is closed, by this process or another, none is accepted.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ class OutOfTurnError(InvalidInputError):
 
 @dataclass(frozen=True)
 class GuestArrival:
-    """What a host has of a guest.
+    """Newest submission of a guest at the host.
 
     Attributes:
-        guest: as the roster has it.
-        number: of the submission; 0 for none.
-        digest: of the same, hexadecimal; "" for none.
+        guest: the guest's name in the roster.
+        number: number of the submission; 0 for none.
+        digest: digest of the submission, hexadecimal; "" for none.
     """
 
     survey: str

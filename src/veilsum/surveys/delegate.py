@@ -145,11 +145,11 @@ class AnsweredSurvey:
 
     @property
     def cell_rows(self) -> list[tuple[str, str, str, str, bytes]]:
-        """What a store writes down of its cells."""
+        """Rows of the store's table of cells."""
         return [(self.survey, *cell, who) for cell, who in (self.cells or {}).items()]
 
     def filled(self, cell: Cell) -> dict[str, Inviter]:
-        """Those of them who are in the total of a cell; nobody, if none was asked."""
+        """Guests in the total of a cell; empty if that total was not requested."""
         if self.cells is None:
             return self.invited
         if (kept := self.cells.get(cell)) is None:
@@ -735,7 +735,7 @@ def _inviters_who_may_be_one_person(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DelegateKey(Secret):
-    """What opens a delegate's shares of one survey whose set is written down."""
+    """Key to a delegate's shares of one survey, whose set is already recorded."""
 
     delegate: str
     key: X25519PrivateKey

@@ -95,17 +95,17 @@ BEYOND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SurveyGuarantee(Guarantee):
-    """What is promised to guests; `corrupted` and `honest` name members.
+    """Guarantee for guests; `corrupted` and `honest` name members.
 
     Attributes:
-        told: the promise, and what it rests on.
+        told: the guarantee and its assumptions, in words.
     """
 
     told: str
 
     @property
     def sentence(self) -> str:
-        """Who could learn what of a guest."""
+        """Description of what each coalition could learn about a guest."""
         return self.told
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,10 +116,10 @@ class SurveyGuarantee(Guarantee):
 
 @dataclass(frozen=True)
 class WantedTotals:
-    """What is asked for.
+    """Requested totals.
 
     Attributes:
-        cells: whose totals are released, in the table's order.
+        cells: cells whose totals are released, in the table's order.
     """
 
     cells: tuple[int, ...]
@@ -137,7 +137,7 @@ class SurveyRecipe(SumRecipe):
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """Whose totals are asked for; of an open survey all that may be."""
+        """Cells whose totals are requested; all cells while the survey is open."""
         if self.survey.tally is None:
             return tuple(builtins.range(self.survey.n_cells))
         return self.survey.released
@@ -350,7 +350,7 @@ def promise_to_guests(survey: SurveyTerms) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SurveyResult(SumJobResult):
-    """What many gave together, cell by cell."""
+    """Totals over the guests of a survey, cell by cell."""
 
     summed_over: ClassVar[str] = "all honest guests of the set"
 
@@ -358,7 +358,7 @@ class SurveyResult(SumJobResult):
 
     @property
     def survey(self) -> SurveyTerms:
-        """What was agreed on."""
+        """The agreed terms of the survey."""
         return self.recipe.survey
 
     @property
@@ -368,23 +368,23 @@ class SurveyResult(SumJobResult):
 
     @property
     def tally(self) -> SurveyTally:
-        """Who filled what, as the closed file has it."""
+        """Numbers of guests that filled each cell, from the closed file."""
         assert self.survey.tally is not None
         return self.survey.tally
 
     @property
     def guests(self) -> int:
-        """How many are in the set."""
+        """Number of guests in the set."""
         return self.tally.guests
 
     @property
     def invited(self) -> dict[str, int]:
-        """How many of them each member has invited."""
+        """Number of the set's guests that each member has invited."""
         return dict(zip(self.survey.names, self.tally.invited, strict=True))
 
     @property
     def given(self) -> Array[np.int64]:
-        """How many of them filled each cell."""
+        """Number of the set's guests that filled each cell."""
         return np.array(self.tally.given, dtype=np.int64).reshape(self.shape)
 
     @cached_property

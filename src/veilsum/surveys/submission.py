@@ -1,16 +1,16 @@
-"""What a guest sends in its one visit: a masked vector, and a sealed share of the mask.
+"""Submission of a guest, sent in one visit: a masked vector and sealed mask shares.
 
-A guest draws one vector of uniform shares for each delegate and takes their sum off its
-own numbers modulo 2^64: what is left is uniform, and everybody may see it. Each share
-is sealed by HPKE (RFC 9180) to one delegate's key of this survey. The survey, delegate,
-guest, number and the digests of the masked vector and of which cells are filled are
-HPKE's `info`, which its key is derived from: put under another name, a sealed share
-does not open. (The associated data would bind the same; cryptography's HPKE has none.)
-The guest signs everything with a key that is made of its invitation, and whose public
-half is in the roster.
+A guest draws one vector of uniform shares for each delegate and subtracts their sum
+from its own numbers modulo 2^64: the difference is uniform, and may be public. Each
+share is sealed by HPKE (RFC 9180) to one delegate's key of this survey. HPKE's `info`,
+from which its key is derived, contains the survey, delegate, guest, number and the
+digests of the masked vector and of the bits of filled cells: a sealed share under
+another name does not open. (Associated data would bind the same; cryptography's HPKE
+has none.) The guest signs everything with a key derived from its invitation, whose
+public half is in the roster.
 
-Which cells are filled is open: a guest that could hide it could also lie about it, and
-have a total released that one other guest's number is.
+The bits of filled cells are public: a guest that could hide them could also lie about
+them, and cause the release of a total that is a single other guest's number.
 """
 
 from __future__ import annotations
@@ -136,15 +136,15 @@ def _shown_guest_code(secret: str) -> str:
 
 @dataclass(frozen=True)
 class SurveySubmission:
-    """What one guest sent; everybody may see it.
+    """Submission of one guest, which may be public.
 
     Attributes:
-        guest: who sent it, as the roster calls it.
+        guest: name of the sender in the roster.
         number: 1, and one more for each correction.
-        filled: which cells have a number, a bit each; see `GuestTable`.
-        masked: the guest's words without all shares, little-endian.
+        filled: one bit for each cell, set if it has a number; see `GuestTable`.
+        masked: the guest's words minus all shares, little-endian.
         sealed: one share for each delegate, in the survey's order.
-        signature: of the statement, by the guest's key.
+        signature: signature of the statement by the guest's key.
     """
 
     survey: str

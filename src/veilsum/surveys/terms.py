@@ -1,16 +1,16 @@
-"""What a consortium's [survey] says: a table of cells, who may fill it, who adds it up.
+"""Terms of a survey, from [survey]: its table of cells, its guests and its delegates.
 
 A guest fills the table in one visit. Every member of the consortium is a delegate: it
 gets one share of every guest's numbers, sealed to a key that it made for this survey.
 The roster names guests by their public keys, with the member that vouches for each.
 
 The open file has no `set`; its digest is the survey's name in everything that a guest
-signs or seals. The closed file is the same with `set`, the digest of which submissions
-are added, and with how many guests filled each cell: members greet each other with the
-whole file's digest, and so with both.
+signs or seals. The closed file is the same with `set`, the digest of the submissions to
+add, and with the number of guests that filled each cell: the whole file's digest in
+members' hellos covers both.
 
-Which cells a guest filled, all members see; what with, nobody. So what is released is
-settled before anything is added, and no guest can count for more than one.
+All members see which cells a guest filled, and nobody sees the numbers. So the released
+cells are fixed before anything is added, and no guest can count for more than one.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ class GuestEntry(Section, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class SurveyTally:
-    """How many guests of a set filled what, counted apart by who invited them.
+    """Numbers of a set's guests that filled each cell, by inviting delegate.
 
-    Everybody who has the submissions counts this; nothing of it is anybody's word.
+    Everybody who has the submissions can count this; no party has to be trusted for it.
 
     Attributes:
-        invited: how many guests of the set each delegate has invited.
-        filled: for each delegate, how many of these filled each cell.
+        invited: number of guests of the set that each delegate has invited.
+        filled: for each delegate, the number of these that filled each cell.
         near: pairs of released cells, of one row or column, whose guests differ by few.
         more_near: whether there may be more such pairs: not all were compared or named.
     """
@@ -179,7 +179,7 @@ class SurveyTerms:
 
     @property
     def n_cells(self) -> int:
-        """How many cells the table has; they are counted row by row."""
+        """Number of cells in the table; cells are numbered row by row."""
         return len(self.rows) * len(self.columns)
 
     @property

@@ -1,7 +1,7 @@
-"""What the page of consent says of a survey: guests' numbers, and not the reader's own.
+"""Text of the consent page on a survey: guests' numbers, and not the reader's own.
 
-From the file alone; who of the roster is in the set, the reader's own half says. The
-words are in the catalogue `consent`.
+The text follows from the file alone. The guests in the set are named in the reader's
+own half. The words are in the catalogue `consent`.
 """
 
 from __future__ import annotations

@@ -86,28 +86,28 @@ class TableCellPooling:
 
 
 class TableQuestion(Section, frozen=True, kw_only=True):
-    """What is asked of a table, as far as it says which sums over rows are shown.
+    """Question about a table: the parts that determine the released sums over rows.
 
     Attributes:
-        schema: the columns that it needs: a row without one of them may be left out.
-        formula: of a regression.
-        weights: its column of weights.
-        offset: its column of offsets.
-        propensity: what its weights are made of, if they are no column.
-        columns: numbers that are described.
-        histograms: the edges of bins, by column.
-        tables: columns that are crossed.
-        by: the column in whose groups all of this is asked for.
-        missing: "groups" where missing values of each are counted as well.
-        survival: the formula of curves.
-        times: that they are counted at, or rows that have a predicted risk.
-        predicted: the formula of a model with known coefficients.
-        coefficients: these, by column.
-        family: whose link makes predictions of them; None for a risk.
-        edges: of bins of the prediction.
-        folds: in how many of them a regression is summed.
-        split: by which number they are dealt.
-        bits: what computed terms keep of their range; None for the usual number.
+        schema: required columns; a row without a value in one of them may be dropped.
+        formula: formula of a regression.
+        weights: column of weights of the regression.
+        offset: column of offsets of the regression.
+        propensity: specification of computed weights, if they are not a column.
+        columns: numeric columns to describe.
+        histograms: edges of bins, by column.
+        tables: columns to cross-tabulate.
+        by: column of groups, for each of which all of this is computed.
+        missing: "groups" to count missing values in each group as well.
+        survival: formula of survival curves.
+        times: times at which curves, or rows with a predicted risk, are counted.
+        predicted: formula of a model with known coefficients.
+        coefficients: known coefficients, by column.
+        family: family whose link gives predictions from these; None for a risk.
+        edges: edges of bins of the prediction.
+        folds: number of folds in which a regression is summed.
+        split: public number that determines the assignment of rows to folds.
+        bits: precision of computed terms, in bits of their range; None for the default.
     """
 
     schema: dict[str, Any]
@@ -154,7 +154,7 @@ class TableQuestion(Section, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """What it is, for the table's owner."""
+        """Description of the question, for the table's owner."""
         if self.formula is not None:
             return self.formula
         if self.survival is not None:

@@ -1,7 +1,7 @@
-"""What a table of counts is crossed by: levels, few whole numbers, or bins of numbers.
+"""Axes of a table of counts: levels, a few whole numbers, or bins of numbers.
 
-Each is a column with agreed places, and each row is in one of them. That is all that
-tables, groups and histograms need to know of it.
+Each axis is a column with agreed cells, and each row is in one of them. Tables, groups
+and histograms need nothing else.
 """
 
 from __future__ import annotations

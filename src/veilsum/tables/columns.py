@@ -265,10 +265,10 @@ class Column:
 
     @cached_property
     def measure(self) -> UnitMeasure:
-        """How the column's numbers are counted: it follows from the agreement alone.
+        """Unit and bounds of the column's counts, from the agreement alone.
 
-        Without a unit, integers and dates count in 1, and other numbers in a power of
-        two that leaves 40 bits of the range. An end that was not agreed on is 2^39
+        The default unit is 1 for integers and dates, and for other numbers a power of
+        two that leaves 40 bits of the range. A bound that was not agreed on is 2^39
         units away.
 
         Raises:
@@ -307,7 +307,7 @@ class Column:
 
     @property
     def words(self) -> str:
-        """What the column may hold, for a screen."""
+        """Description of the column's allowed values, for a screen."""
         if self.is_category:
             return f"one of {listed_names(self.categories)}"
         some = self.minimum is not None or self.maximum is not None
@@ -320,7 +320,7 @@ class Column:
 
     @property
     def unit_words(self) -> str:
-        """What is counted, for a screen."""
+        """Description of the column's unit, for a screen."""
         unit = self.measure.unit
         if self.since is None:
             return column_unit_words(unit)

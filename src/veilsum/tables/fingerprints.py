@@ -1,17 +1,18 @@
-"""What a party's own ledger knows a table by, so that it knows it again.
+"""Fingerprints of tables, by which a party's own ledger recognises earlier data.
 
-Every row has a keyed fingerprint of 64 bits, the same whatever the order of rows and
-columns, and however a cell was written down: `01` as a number or as text, a whole
-number in a column with or without gaps, 0.0 and -0.0. Two tables are then compared row
-by row, over the columns of the earlier one. Where the later one lacks some of these,
-every column has a sketch of its values, also without order.
+Every row has a keyed fingerprint of 64 bits. It does not depend on the order of rows
+and columns, nor on the spelling of a cell: `01` as a number or as text, a whole number
+in a column with or without gaps, 0.0 and -0.0. Two tables are then compared row by row,
+over the columns of the earlier one. For the case that the later one lacks some of
+these, every column has a sketch of its values, also independent of their order.
 
-A column of numbers has a shape as well, which stays the same under another name, unit
-or zero: for every three neighbouring values the ratio of their distances, and how often
-each of them occurs. A row more or less changes a few of these entries.
+A column of numbers has a shape as well, which is invariant under renaming and under
+changes of unit or origin: for every three neighbouring values the ratio of their
+distances, and the frequency of each. Adding or removing a row changes a few of these
+entries.
 
-A column of ids says who a row is about: people are then known by their ids, whatever
-else was renamed, rescaled or derived.
+A column of ids identifies the person of each row: people are then recognised by their
+ids, even if other columns were renamed, rescaled or derived.
 
 The key is the ledger's. Nothing of this is ever sent.
 """
@@ -207,7 +208,7 @@ class TableFingerprints(Secret):
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.frame)
 
     @cached_property
@@ -292,7 +293,7 @@ class TableFingerprints(Secret):
 
     @cached_property
     def data(self) -> str:
-        """What the whole table is known by, ids included; 64 hexadecimal digits."""
+        """Fingerprint of the whole table, including ids; 64 hexadecimal digits."""
         rows = self._whole[0].copy()
         if (name := self.id_column) is not None:
             _add_column_to_fingerprints(self._bits(name), self._key(name), rows)
@@ -382,15 +383,15 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class KeptFingerprints:
-    """What is kept of an earlier table.
+    """Stored fingerprints of an earlier table.
 
     Attributes:
-        columns: all of them, or those that a job asked about.
-        rows: fingerprints over these columns.
-        sketches: of these columns.
-        shapes: of these columns, as far as they have any.
-        people: the different ids, in order of size, if the table had ids.
-        contents: a number for the values of each of them.
+        columns: all columns, or those that a job used.
+        rows: row fingerprints over these columns.
+        sketches: sketches of these columns.
+        shapes: shapes of those of these columns that have one.
+        people: the distinct ids, sorted, if the table had ids.
+        contents: a number for the values of each person.
         is_whole: whether these are all columns, so that equal values are one person.
     """
 

@@ -56,11 +56,11 @@ class ColumnReport:
 
 @dataclass(frozen=True)
 class TableReport:
-    """What differs between a table and a dictionary, for the table's owner.
+    """Differences between a table and a dictionary, for the table's owner.
 
     Attributes:
         columns: reports of columns with problems, then that of the table.
-        mended: the dictionary with all lines; None if lines do not mend everything.
+        mended: the dictionary with all corrections; None if these do not suffice.
     """
 
     columns: tuple[ColumnReport, ...]

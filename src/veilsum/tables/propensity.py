@@ -40,7 +40,7 @@ MOST = 1e6
 
 
 class FirstFit(Protocol):
-    """What is taken of the fit that found the coefficients."""
+    """Used attributes of the fit that estimated the coefficients."""
 
     @property
     def coefficients(self) -> dict[str, float]:
@@ -49,12 +49,12 @@ class FirstFit(Protocol):
 
     @property
     def job(self) -> Any:
-        """What was fitted, with its formula."""
+        """The fitted model's job, with its formula."""
         ...
 
     @property
     def response_mean(self) -> float:
-        """Which part of rows has a response of 1."""
+        """Fraction of rows whose response is 1."""
         ...
 
 
@@ -224,13 +224,13 @@ class PropensityWeights:
 
     @cached_property
     def measure(self) -> UnitMeasure:
-        """How weights are counted: in a power of two, 2^-40 of the largest or so."""
+        """Unit and bounds of the weights: a power of two near 2^-40 of the largest."""
         # A weight of nothing has no logarithm.
         return replace(UnitMeasure.of(0, self.asked.largest), least=1)
 
     @property
     def words(self) -> str:
-        """What rows are weighted by."""
+        """Description of the weights."""
         kind = "stabilised ate" if self.asked.stabilised else self.asked.kind
         return f"the propensity of {self.treatment} ({kind})"
 

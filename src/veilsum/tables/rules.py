@@ -1,9 +1,9 @@
-"""What may be asked of a table: rules that its owner keeps to, whoever asks.
+"""Rules that limit questions about a table, enforced by its owner for every question.
 
-Masks hide who gave what, and a question can still be aimed: at one person, by a column
-that is large for that person only; at one site, by a column that says where a row is
-from; at every row, by enough questions. Each party checks these rules at home, on its
-own table, before anything is shown.
+Masks hide each party's contribution, but a question can still target one person, by a
+column that is large for that person only; one site, by a column that identifies the
+origin of a row; or every row, by enough questions. Each party checks these rules
+locally, on its own table, before it sends anything.
 """
 
 from __future__ import annotations
@@ -135,21 +135,25 @@ RANGES: Mapping[str, RuleRange] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What every party keeps to before it answers; names as the field has them.
+    """Disclosure rules that every party applies before it answers.
+
+    Names are those used in the field of disclosure control.
 
     Attributes:
-        minimum_rows: a party with fewer rows takes no part.
-        maximum_rows: nor one with more, if that was agreed.
-        minimum_count: every level, cell and group that a party has any rows in holds
-            at least so many of them.
-        effective_count: a column is spread over at least so many rows of a party, by
-            (sum |x|)^2 / sum x^2 of what is left beside its usual value.
-        maximum_influence: of one row in its party's own design; of one column alone,
-            beside ones, `ALONE` of it.
-        maximum_columns: of a design, as a part of honest parties' rows.
-        site_terms: whether columns and levels may tell one party from the others.
-        release_fraction: of the numbers in honest rows, how many may be released.
-        most_rounds: that one job may take.
+        minimum_rows: minimum number of rows of a party that takes part.
+        maximum_rows: maximum number of rows of such a party; None for no limit.
+        minimum_count: minimum number of a party's rows in every level, cell and group
+            in which it has any.
+        effective_count: minimum effective number of a party's rows over which a column
+            is spread: (sum |x|)^2 / sum x^2, where x are deviations from the median.
+        maximum_influence: maximum leverage of one row in its party's own design. For
+            one column and an intercept, `ALONE` times this.
+        maximum_columns: maximum number of columns of a design, as a fraction of honest
+            parties' rows.
+        site_terms: whether columns and levels may identify a party.
+        release_fraction: maximum number of released numbers, as a fraction of the
+            numbers in honest rows.
+        most_rounds: maximum number of rounds of one job.
     """
 
     minimum_rows: int = MINIMUM_ROWS

@@ -1,6 +1,6 @@
-"""What all parties agree their tables look like, and the check of one table.
+"""Agreed schema of the parties' tables, and the check of one table.
 
-A schema is written down before anybody looks at data, as TOML:
+A schema is written before anybody looks at data, as TOML:
 
     [schema]
     missing = "drop"

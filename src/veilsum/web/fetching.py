@@ -1,12 +1,12 @@
-"""What a delegate fetches from the host of a survey, and checks before it is used.
+"""Files that a delegate fetches from the host of a survey, and their checks before use.
 
-A member shows the host that it is one by signing something fresh. The host gives a
-challenge to everybody who asks, and remembers none: each has chance in it, when it
-ends, and a code by which the host knows its own. So nobody who asks often pushes out a
-member's. A member signs a challenge with the key of its certificate, and with it run,
-host and file: what another host was shown serves nowhere else. The host then remembers
-it until it ends, for it serves once. Nothing that is public, and nothing that was said
-before, opens anything.
+A member authenticates to the host by signing a fresh challenge. The host issues a
+challenge for every request, and stores none: each contains random bits, its expiry and
+a code by which the host recognises its own. So frequent requests cannot displace a
+member's challenge. A member signs a challenge with the key of its certificate, together
+with run, host and file: a signature for another host is not valid here. The host then
+stores the used challenge until it expires, since each is valid once. Neither public
+data nor replayed messages give access.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SHOWN = re.compile(rf"{SCHEME} ([0-9a-f]{{{CHALLENGE_DIGITS}}}) ([0-9a-f]{{128}
 
 
 class WebMemberDoor:
-    """What lets members in, and nobody else; the clock's seconds only go forward."""
+    """Access control that admits members only; `clock` returns monotonic seconds."""
 
     def __init__(
         self, consortium: Consortium, clock: Callable[[], float] = time.monotonic

@@ -180,12 +180,12 @@ class SeenRun:
 
 @dataclass(frozen=True, eq=False)
 class LiveLook:
-    """What one look has found; never changed, for it is read by another thread.
+    """Snapshot of the watched runs; immutable, since another thread reads it.
 
     Attributes:
-        version: counts looks that found something else than the one before.
-        runs: by name.
-        left_out: files that are not shown.
+        version: number of snapshots that differed from the one before.
+        runs: runs by name.
+        left_out: number of files that are not shown.
     """
 
     version: int = 0

@@ -1,9 +1,9 @@
-"""What every page of this package is served by: one guard before each application.
+"""Server of all web pages of this package: one guard before each application.
 
-A page may load what its own server has and nothing else; names in an address are looked
-up, never opened as files. Whoever sends a page's owner to another site cannot act here
-in her name: whatever changes something comes from the page itself, as JSON. Sizes and
-times are bounded before work is done.
+A page may load resources from its own server only. Names in an address are looked up,
+never opened as files. Other sites cannot act in the name of the page's owner: every
+request that changes something must come from the page itself, as JSON. Sizes and times
+are bounded before work is done.
 """
 
 from __future__ import annotations
@@ -79,15 +79,17 @@ TLS_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class PageBounds:
-    """What one caller may use.
+    """Limits on a caller's use of the server.
 
     Attributes:
-        body: bytes of a request.
-        seconds: for a request to arrive whole.
-        connections: at a time, of everybody together, from before TLS on.
-        burst: requests of one address at once.
-        per_second: requests of one address, in the long run.
-        addresses: callers whose requests are counted; the oldest is forgotten first.
+        body: maximum bytes of a request.
+        seconds: maximum time for a request to arrive whole.
+        connections: maximum number of simultaneous connections of all callers together,
+            counted from before TLS.
+        burst: maximum requests of one address at once.
+        per_second: maximum rate of requests of one address, in the long run.
+        addresses: maximum number of callers whose requests are counted; the oldest is
+            dropped first.
     """
 
     body: int = 1 << 16

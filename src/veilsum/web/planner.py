@@ -62,7 +62,7 @@ PATIENCE, GRACE = 20.0, 0.5
 
 
 class LeftError(Exception):
-    """Who asked is not there any more."""
+    """The client has disconnected."""
 
 
 class PlannerProcesses:

@@ -1,12 +1,12 @@
-"""What the planner page asks: networks as they are drawn, answered by the package.
+"""Requests of the planner page: drawn networks, analysed by the package.
 
-Nothing is computed here: a drawn network becomes a `Topology`, and `plan`, `worst_case`
-and `examine` say what holds of it. Everything comes from a browser, and is bounded
-before work is done for it.
+Nothing is computed here: a drawn network becomes a `Topology`, which `plan`,
+`worst_case` and `examine` analyse. All input comes from a browser, and its size is
+bounded before work is done for it.
 
-This also is the program of a process that answers one question after the other, lines
-of JSON in and out. Its owner may end it at any time: a search for colluders cannot be
-asked to stop, and a page has drawn ten other networks in the meantime.
+This module is also the program of a process that answers one request after the other,
+lines of JSON in and out. Its owner may end it at any time: a search for colluders
+cannot be interrupted otherwise, and the page has drawn ten other networks meanwhile.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ Link = Annotated[
 
 
 class PlannerTarget(Section, frozen=True, kw_only=True):
-    """What is wanted, in a person's words.
+    """Privacy target, as entered by a person; either `within` or `distance` is given.
 
     Attributes:
-        success: how often the best attacker may guess right, above 0.5.
-        within: which of two numbers a party has, so near to each other; ...
-        distance: ... or which of two inputs, so far apart, however it was found.
+        success: maximum success rate of the best attacker, above 0.5.
+        within: distance between the two numbers of a party that it has to tell apart.
+        distance: distance between two inputs that it has to tell apart.
     """
 
     success: Number

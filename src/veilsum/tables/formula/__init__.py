@@ -189,10 +189,10 @@ class ModelFormula:
 
     @property
     def codings(self) -> dict[str, list[str]]:
-        """How categories are coded that are coded by other numbers than 0 and 1.
+        """Codings of categories that use other numbers than 0 and 1.
 
-        By factor: the unit that these are rounded to, and a digest of all of them. It
-        belongs to what parties compare.
+        By factor: the unit that these numbers are rounded to, and a digest of all of
+        them. Parties compare the codings before they start.
         """
         return self._right.codings
 

@@ -210,7 +210,7 @@ def _simplify_formula_span(span: Iterable[_Product]) -> list[_Product]:
 
 
 class _ContrastCoding:
-    """How categories are coded, as numbers that are the same everywhere."""
+    """Coding of categories by contrasts, with the same numbers on every machine."""
 
     def __init__(
         self, factors: Sequence[Node], levels: Sequence[tuple[str, ...]]

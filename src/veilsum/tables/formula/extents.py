@@ -1,4 +1,4 @@
-"""How far a term can go in the agreed ranges, and its values as exact fractions."""
+"""Extents of terms within the agreed ranges, and their values as exact fractions."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _LARGEST_TERM = Fraction(2) ** 1000
 
 @dataclass(frozen=True)
 class FormulaExtent:
-    """What a term can be in any row that the schema admits.
+    """Range and unit of a term over all rows that the schema admits.
 
     Attributes:
-        low: its least value.
-        high: its largest.
-        unit: all its values are whole numbers of it; None if there is no such unit.
-        slack: how much further off its ends float64 may compute it to be.
-        own: the measure of a column that stands by itself.
+        low: smallest value.
+        high: largest value.
+        unit: unit of which all values are whole multiples; None if there is none.
+        slack: maximum distance beyond `low` and `high` of a float64 result.
+        own: measure of the column, if the term is a single column.
     """
 
     low: Fraction
@@ -52,7 +52,7 @@ class FormulaExtent:
 
     @property
     def largest(self) -> Fraction:
-        """What no value is beyond, whatever its sign."""
+        """Largest absolute value."""
         return max(abs(self.low), abs(self.high))
 
     @property

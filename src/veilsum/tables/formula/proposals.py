@@ -33,12 +33,12 @@ class Computed(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """What stands in the formula instead.
+    """Proposed replacement for a computed part of a formula.
 
     Attributes:
-        term: the term, such as `log_cost`.
-        lines: of [schema.columns].
-        note: what else is to be known.
+        term: the replacement, such as `log_cost`.
+        lines: lines to add to [schema.columns].
+        note: additional advice.
     """
 
     term: str
