@@ -126,6 +126,25 @@ def test_prose_speaks_of_parties():
     assert [n for n, t in text.items() if re.search(r"\bagents?\b", t)] == []
 
 
+PRONOUNS = re.compile(r"(What|Those|Who|Whose|Whoever|Of|How|As many|So many)\b")
+
+
+def begins_with_a_pronoun(tree):
+    """Yield the first lines of docstrings that do not begin with noun or verb."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            first, *_ = (ast.get_docstring(node) or "").split("\n")
+            if PRONOUNS.match(first):
+                yield first
+
+
+def test_docstrings_begin_with_their_subject(trees):
+    found = {name: [*begins_with_a_pronoun(tree)] for name, tree in trees.items()}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    planted = ast.parse('def f():\n    """What no value is beyond."""')
+    assert [*begins_with_a_pronoun(planted)] == ["What no value is beyond."]
+
+
 @pytest.mark.parametrize("folder", ["benchmarks", "examples"])
 def test_what_scripts_take_from_the_house_is_there(folder):
     """Nothing runs them in a test; what they import may have moved."""
